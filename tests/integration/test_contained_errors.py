@@ -20,6 +20,7 @@ import jetspark
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, Retention
 from jetspark.api.stream import StreamConfig
+from jetspark.engine.advisories import Asker
 from jetspark.engine.target import Target
 from jetspark.server.account_engine import AccountEngine, NoEngine
 from jetspark.store.files import OsFiles
@@ -68,7 +69,9 @@ class Broken(NoEngine):
     def resolve(self, subject: bytes, /) -> Target | None:
         return self._whole.resolve(subject)
 
-    def request(self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, /) -> None:
+    def request(
+        self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+    ) -> None:
         raise ZeroDivisionError("a mistake of ours")
 
     def pull(self, _key: bytes, _headers: bytes, _body: bytes, _reply: bytes, /) -> bool:

@@ -22,7 +22,7 @@ from tests.integration.monitored import text
 
 import jetspark
 import jetspark.server.jetstream
-from jetspark.engine import tending
+from jetspark.engine.stream import tending
 from jetspark.store.files import OsFiles
 
 MIB = 1 << 20

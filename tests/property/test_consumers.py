@@ -268,8 +268,8 @@ class ConsumerMachine(RuleBasedStateMachine):
     def crash_before_the_journal(self) -> None:
         """What was not written may come again; what nobody acknowledged does not get lost."""
         self._crash()
-        delivery = self.consumer.delivery
-        pending = delivery.pending
+        state = self.consumer.state
+        pending = state.pending
         rows = {
             int(pending.seqs[row]): Row(int(pending.numbers[row]), int(pending.deliveries(row)), 0)
             for row in range(int(pending.head), len(pending.seqs))
@@ -277,15 +277,15 @@ class ConsumerMachine(RuleBasedStateMachine):
         }
         for seq, subject in self.model.messages.items():
             if self.model.wants(subject) and seq not in self.model.acked:
-                known = seq in rows or seq >= delivery.cursor.next or seq in delivery.spent
+                known = seq in rows or seq >= state.cursor.next or seq in state.spent
                 assert known, f"message {seq} is lost"
-                assert seq > delivery.floor_seq or seq in delivery.spent or seq in rows
-        self.model.next = int(delivery.cursor.next)
-        self.model.number = int(delivery.number)
-        self.model.seq = int(delivery.seq)
-        self.model.floor = (int(delivery.floor_number), int(delivery.floor_seq))
-        self.model.delivered_at = int(delivery.delivered_ns)
-        self.model.spent = set(delivery.spent)
+                assert seq > state.floor_seq or seq in state.spent or seq in rows
+        self.model.next = int(state.cursor.next)
+        self.model.number = int(state.number)
+        self.model.seq = int(state.seq)
+        self.model.floor = (int(state.floor_number), int(state.floor_seq))
+        self.model.delivered_at = int(state.delivered_ns)
+        self.model.spent = set(state.spent)
         self.model.queue.clear()
         self.model.pending = rows
         for row in rows.values():

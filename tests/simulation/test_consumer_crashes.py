@@ -88,11 +88,11 @@ class Life:
         self.check()
 
     def check(self) -> None:
-        delivery = self.consumer.delivery
+        state = self.consumer.state
         for seq in self.stored:
-            waits = delivery.pending.find(seq) >= 0 or seq >= delivery.cursor.next
+            waits = state.pending.find(seq) >= 0 or seq >= state.cursor.next
             assert waits or seq in self.said, f"{seq} is lost"
-            assert seq > delivery.floor_seq or seq in self.said, f"the floor is ahead of {seq}"
+            assert seq > state.floor_seq or seq in self.said, f"the floor is ahead of {seq}"
             assert not (waits and seq in self.answered), f"{seq} was acknowledged for certain"
 
 

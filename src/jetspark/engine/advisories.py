@@ -8,6 +8,7 @@ that stores the subject listens too.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -61,7 +62,7 @@ class Advisories:
     def hold(self, event: Event, stream: Stream, now: int, outbox: Outbox) -> None:
         """Tell when all that is staged in a stream is durable; at once when nothing is."""
         entry = self._entry(event, now)
-        if entry is not None and not stream.hold_message(entry):
+        if entry is not None and not stream.replies.hold_message(entry):
             self._publish([entry], now, outbox)
 
     def of_batches(self, stream: str) -> Callable[[bytes, str, int, Outbox], None]:
@@ -90,11 +91,19 @@ class Advisories:
         return (subject, subject, b"", b"", encode(msgspec.structs.replace(event, **known)))
 
 
-class Asker:
-    """Who sent a request: what audits say about them. ``nobody`` for requests of our own."""
+class Asker(Protocol):
+    """Who sent a request: what audits say about them."""
 
     def client_info(self) -> ClientInfo | None:
         """Describe the client as events do."""
+        ...
+
+
+class Nobody:
+    """Who sends requests of the server's own."""
+
+    def client_info(self) -> ClientInfo | None:
+        """There is no client."""
         return None
 
 
@@ -125,5 +134,5 @@ class Audit:
         return msgspec.structs.replace(self._event, response=answer.decode(errors="replace"))
 
 
-NOBODY = Asker()
+NOBODY = Nobody()
 AUDIT_SUBJECT = ApiAudit().published_on().encode()

@@ -15,9 +15,7 @@ from jetspark.api.account import AccountLimits
 from jetspark.api.base import encode
 from jetspark.api.enums import Storage
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
-from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
-from jetspark.engine.batch.groups import drop_with_stream
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.consumer.delivery_loop import DeliveryLoop
@@ -168,7 +166,7 @@ class Engine:
             self._store.discard(log)
             return False
         config = decode_config(bytes(log.identity.config))
-        stream = Stream(config, log.identity.created_ns, log, self._batch_limits)
+        stream = self._stream(config, log.identity.created_ns, log)
         stream.begin_time(now, self.wall.lead)
         if config.max_age > 0 and not config.allow_msg_ttl:
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
@@ -177,7 +175,7 @@ class Engine:
         try:
             self._add(stream)
             if log.access.full:
-                stream.tend_at = tending.SOON
+                stream.tending.soon()
                 self._deadlines.note(stream)
             self.consumers.adopt_all(stream, now)
         except Exception:
@@ -250,9 +248,13 @@ class Engine:
     def hidden(self, new: "NewStream", now: int) -> Stream:
         """A stream that was made, and that nobody sees."""
         assert new.log is not None, "it was made"
-        stream = Stream(new.config, new.identity.created_ns, new.log, self._batch_limits)
+        stream = self._stream(new.config, new.identity.created_ns, new.log)
         stream.begin_time(now, self.wall.lead)
         return stream
+
+    def _stream(self, config: StreamConfig, created_ns: int, log: StreamLog) -> Stream:
+        advise = self.advisories.of_batches(config.name)
+        return Stream(config, created_ns, log, self._batch_limits, advise)
 
     def _identity(self, config: StreamConfig, now: int) -> Identity:
         return Identity(
@@ -268,7 +270,7 @@ class Engine:
 
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
-        shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
+        shown = self._stream(config, stream.created_ns, stream.log)
         shown.begin_time(now, self.wall.lead)
         self._add(shown)
         self.consumers.adopt_all(shown, now)
@@ -339,7 +341,7 @@ class Engine:
             if error is None:
                 self._drop(stream, now, outbox)
             elif stream.log.access.failed:
-                tending.failed(stream, self._store, no_space=False)
+                stream.tending.failed(self._store.reserve, no_space=False)
                 self._deadlines.note(stream)
             finish(error, now, outbox)
 
@@ -369,7 +371,7 @@ class Engine:
         target.route = None
         stream.dropped = True
         self._deadlines.forget()
-        drop_with_stream(stream)
+        stream.batches.drop_with_stream()
         self.consumers.drop_all(stream)
         self.copies.dropped(stream)
         self.generation += 1
@@ -408,7 +410,6 @@ class Engine:
         self._subjects.add(stream, stream.config.subjects)
         self.generation += 1
         self._deadlines.note(stream)
-        stream.advise = self.advisories.of_batches(stream.config.name)
         self.copies.added(stream)
 
     # Messages ----------------------------------------------------------------------------------
@@ -457,13 +458,11 @@ class Engine:
             if stream.dropped:
                 # What was staged when it was removed has been refused; its files are closed.
                 continue
-            stream.taken_ns = now
-            if stream.deadline_moved:
-                stream.deadline_moved = False
+            if stream.batches.timer.take_moved():
                 self._deadlines.note(stream)
             try:
                 self.consumers.save(stream)
-                group = stream.take_group()
+                group = stream.take_group(now)
             except Exception as error:  # noqa: BLE001 - one stream, not all
                 # What this stream staged cannot be written: it is refused, as if the disk had.
                 self.failures.note(f"writing stream {stream.config.name!r}", error)
@@ -471,14 +470,14 @@ class Engine:
                 continue
             if group is not None:
                 groups.append((stream, group))
-            elif outbox is not None and stream.filling.acks:
-                stream.answer_acks(outbox)
+            elif outbox is not None:
+                stream.replies.answer_acks(outbox)
         self.dirty = waiting
         return groups
 
     def again(self, stream: Stream, error: OSError) -> Group | None:
         """The group on its way if it may be written once more, now that there is space for it."""
-        if not tending.find_room(stream, self._store, error):
+        if stream.dropped or not stream.tending.find_room(self._store.reserve, error):
             return None
         self._deadlines.note(stream)
         return stream.log.staged.in_flight
@@ -491,18 +490,15 @@ class Engine:
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
-        stream.committed_ns = now
-        stream.committed(outbox)
+        stream.committed(outbox, now)
         now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
         if self.transfers.committed(stream, outbox):
             return
         self.ledger.note(stream)
-        if stream.tend_at == 0 and stream.log.durability.unsynced:
-            stream.tend_at = tending.SOON
+        stream.tending.committed()
         self._deadlines.note(stream)
         if stream.published:
-            entries, stream.published = stream.published, []
-            self.publish_own(entries, now, outbox)
+            self.publish_own(stream.take_published(), now, outbox)
         self.direct.answer_held(stream, outbox)
         self.purges.go_on(stream)
         if stream.log.index.order_wanted:
@@ -538,7 +534,7 @@ class Engine:
             return
         self.ledger.note(stream)
         self.purges.end(stream)
-        tending.failed(stream, self._store, no_space=no_space)
+        stream.tending.failed(self._store.reserve, no_space=no_space)
         self._deadlines.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
@@ -552,7 +548,7 @@ class Engine:
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""
-        stream.tend_at = 0
+        stream.tending.reopened()
         self._deadlines.note(stream)
 
     # Time --------------------------------------------------------------------------------------
@@ -587,8 +583,8 @@ class Engine:
         return due
 
     def _expire(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        if 0 < stream.tend_at <= now:
-            tending.tend(stream, self._store, now)
+        if 0 < stream.tending.due <= now:
+            stream.tending.tend(self._store.reserve, now)
         if stream.expire(now, outbox):
             # What is on its way is still there to be seen: asked again when it is durable.
             self.mark_dirty(stream)

@@ -54,7 +54,7 @@ def failure_answer(
     elif target is None or target.kind in {DIRECT_GET, NEXT}:
         outbox.reply_status(reply, _STATUS)
     elif target.kind == PUBLISH and target.stream is not None:
-        outbox.reply(reply, target.stream.failure(BODY))
+        outbox.reply(reply, target.stream.replies.failure(BODY))
     else:
         outbox.reply(reply, b'{"error":' + BODY + b"}")
 

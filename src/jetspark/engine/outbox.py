@@ -1,5 +1,7 @@
 """What the engine wants sent: single messages in an outbox, runs of messages through an outlet."""
 
+from typing import Protocol
+
 from mypy_extensions import i64, mypyc_attr
 
 # (route, subject, reply, headers, payload): ``route`` finds the receivers, ``subject`` is what
@@ -7,17 +9,29 @@ from mypy_extensions import i64, mypyc_attr
 Entry = tuple[bytes, bytes, bytes, bytes, bytes]
 
 
-class Outbox:
-    """Messages that may go out now. What waits for the disk is held by its stream."""
+class AckWriter(Protocol):
+    """Writes runs of acknowledgements straight to their receivers."""
 
-    def __init__(self) -> None:
+    def write_acks(self, head: bytes, replies: list[bytes], sequences: list[int], /) -> None:
+        """Send what the outbox has, then ``head``, the sequence and a brace to each."""
+        ...
+
+
+class Outbox:
+    """Messages that may go out now. What waits for the disk is held by its stream.
+
+    Acknowledgements are the most frequent ones: a server has a writer for them.
+    """
+
+    def __init__(self, writer: AckWriter | None = None) -> None:
         self.now: list[Entry] = []
+        self._writer: AckWriter | None = writer
 
     def acknowledge(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
-        """Answer publishers: ``head``, the sequence and a brace, behind all that is here already.
-
-        The server's own outbox writes such a run straight to its receivers.
-        """
+        """Answer publishers: ``head``, the sequence and a brace, after all that is here."""
+        if self._writer is not None:
+            self._writer.write_acks(head, replies, sequences)
+            return
         i: i64 = 0
         while i < len(replies):
             to = replies[i]
@@ -63,6 +77,10 @@ class Budget:
         """Account for one record read."""
         self.records -= 1
         self.size -= size
+
+    def exhaust(self) -> None:
+        """Something else took as long as a whole turn of reads."""
+        self.records = 0
 
     def left(self) -> bool:
         """Say whether another record may be read in this turn."""

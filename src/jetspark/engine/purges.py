@@ -43,7 +43,7 @@ class LongPurge:
         bound = self._at = min(max(self._at, int(log.index.first_seq)) + self._step, self._end)
         try:
             self._purged += int(log.staged.purge(bound, self._pattern, 0))
-            self.stream.filling.purges.append(self._pattern)  # consumers hear of it
+            self.stream.replies.hold_purge(self._pattern)  # consumers hear of it
         except StoreReadOnly:
             self._failed()
             return True

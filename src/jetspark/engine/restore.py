@@ -88,7 +88,7 @@ class Restore:
             outbox.now.extend(answers)
             return False
         for answer in answers:
-            self.stream.hold_newest(answer, outbox)
+            self.stream.replies.hold_newest(answer, outbox)
         return True
 
     def is_busy(self) -> bool:

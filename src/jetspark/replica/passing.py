@@ -20,6 +20,7 @@ from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import without_min_last_seq
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.stored import own_lines
+from jetspark.engine.advisories import NOBODY
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import stale_refusal
 from jetspark.engine.stream.stream import Stream
@@ -121,8 +122,8 @@ class PassedReads:
 
     def answer_here(self, read: Read) -> None:
         """Have the copy answer, when it gets there in time."""
-        self._router.asking = read.client.receiver
-        self._router.engine.request(read.target, read.reply, read.headers, read.body)
+        asker = read.client.session or NOBODY  # the client may have left meanwhile
+        self._router.engine.request(read.target, read.reply, read.headers, read.body, asker)
 
     def deliver(self, read: Read, headers: bytes, payload: bytes) -> None:
         """Give a message of the answer to the client."""

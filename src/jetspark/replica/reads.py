@@ -156,9 +156,8 @@ class Reads:
     ) -> None:
         """Have the engine answer, now or when the copy is new enough."""
         self.answered += 1
-        self._router.asking = client.receiver
         self._router.turn.spend(REQUEST_UNITS)
-        self._router.engine.request(target, reply, headers, body)
+        self._router.engine.request(target, reply, headers, body, client.session)
 
     def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes) -> None:
         if client.no_responders:

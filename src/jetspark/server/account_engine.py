@@ -2,6 +2,7 @@
 
 from typing import Final, Protocol
 
+from jetspark.engine.advisories import Asker
 from jetspark.engine.engine import API_PREFIX, DIRECT_PREFIX, NEXT_PREFIX
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import not_enabled
@@ -16,8 +17,10 @@ class AccountEngine(Protocol):
         """What happens to messages of a subject; None when nothing does."""
         ...
 
-    def request(self, target: Target, reply: bytes, headers: bytes, body: bytes, /) -> None:
-        """Take a request."""
+    def request(
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker, /
+    ) -> None:
+        """Take a request of a client."""
         ...
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes, /) -> bool:
@@ -48,7 +51,9 @@ class NoEngine:
         """Nothing happens."""
         return None
 
-    def request(self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, /) -> None:
+    def request(
+        self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+    ) -> None:
         """Nobody asks: there is no target."""
 
     def pull(self, _key: bytes, _headers: bytes, _body: bytes, _reply: bytes, /) -> bool:
@@ -81,7 +86,9 @@ class NoJetStream(NoEngine):
             return None
         return Target(REQUEST, None, subject[len(API_PREFIX) :])
 
-    def request(self, target: Target, reply: bytes, _headers: bytes, _body: bytes, /) -> None:
+    def request(
+        self, target: Target, reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+    ) -> None:
         """Say that the account has no JetStream."""
         answer = not_enabled(target.subject)
         if answer is not None:

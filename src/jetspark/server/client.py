@@ -275,9 +275,8 @@ class ClientHandler(ServerOps):
                 )
             ):
                 return
-            router.asking = self.receiver
             router.turn.spend(REQUEST_UNITS)
-            router.engine.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+            router.engine.request(target, data[rs:re], data[hs:ps], data[ps:pe], self.session)
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
         """Ask a consumer for messages; False when there is no such consumer."""
@@ -290,7 +289,7 @@ class ClientHandler(ServerOps):
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
         desk = router.desk
-        if not desk.deliveries:
+        if not desk.acks:
             return False
         subject = router.last_subject  # that is the one at hand
         if subject.startswith(ACK_PREFIX):

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.agenda import ACK_NONE
-from jetspark.engine.consumer.delivery import Delivery
+from jetspark.engine.consumer.acks import Acks
+from jetspark.engine.consumer.state import ACK_NONE
 from jetspark.server.account_engine import AccountEngine
 
 ACK_PREFIX: Final = b"$JS.ACK."
@@ -27,13 +27,13 @@ class ConsumerDesk:
     def __init__(
         self,
         engine: AccountEngine,
-        deliveries: dict[bytes, Delivery],
+        acks: dict[bytes, Acks],
         watched: dict[bytes, Any],
         listeners: i64,
     ) -> None:
         self.engine: AccountEngine = engine
         # By `<stream>.<consumer>`.
-        self.deliveries: dict[bytes, Delivery] = deliveries
+        self.acks: dict[bytes, Acks] = acks
         # Deliver subjects that the engine wants to know of.
         self.watched: dict[bytes, Any] = watched
         # Subscriptions that may match the subjects of acknowledgements.
@@ -48,8 +48,8 @@ class ConsumerDesk:
         """
         at = token_end(data, ss + 8, se) + 1
         end = token_end(data, at, se)
-        delivery = self.deliveries.get(data[ss + 8 : end])
-        if delivery is None or delivery.policy == ACK_NONE:
+        acks = self.acks.get(data[ss + 8 : end])
+        if acks is None or acks.state.policy == ACK_NONE:
             return False
         at = token_end(data, end + 1, se) + 1
         seq: i64 = 0
@@ -75,7 +75,7 @@ class ConsumerDesk:
         at = token_end(data, at + 1, se)
         if at >= se or token_end(data, at + 1, se) != se:
             return False
-        delivery.on_ack(seq, number, data, ps, pe, data[rs:re], now)
+        acks.on_ack(seq, number, data, ps, pe, data[rs:re], now)
         return True
 
     def on_flow(self, subject: bytes) -> bool:
@@ -83,7 +83,7 @@ class ConsumerDesk:
         end = subject.rfind(b".")
         # Compiled, a slice that ends before it begins is an error.
         key = subject[len(FLOW_PREFIX) : end] if end >= len(FLOW_PREFIX) else b""
-        if key not in self.deliveries:
+        if key not in self.acks:
             return False
         self.engine.confirmed(key, subject)
         return True

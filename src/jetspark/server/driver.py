@@ -14,7 +14,7 @@ from typing import Final
 
 from jetspark.api.advisory import StreamDamaged
 from jetspark.clock import Clock
-from jetspark.engine.advisories import NOBODY, Asker
+from jetspark.engine.advisories import Asker
 from jetspark.engine.engine import Engine
 from jetspark.engine.operations import Finish
 from jetspark.engine.outbox import Outbox, Outlet
@@ -78,7 +78,7 @@ class EngineDriver:
         self._in_flight = 0
         self._idle = asyncio.Event()
         self.engine = make_engine(self)
-        router.serve(self, self.engine.consumers.deliveries, self.engine.hub.watched)
+        router.serve(self, self.engine.consumers.acks, self.engine.hub.watched)
         self._follow_clock()
         self.follow_streams()
 
@@ -104,27 +104,24 @@ class EngineDriver:
         """What the engine does with a subject."""
         return self.engine.resolve(subject)
 
-    def request(self, target: Target, reply: bytes, headers: bytes, body: bytes, /) -> None:
+    def request(
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker, /
+    ) -> None:
         """Take a request, and count what it cost as work of who asked."""
         began = self._clock.monotonic_ns()
         try:
-            self._take_request(target, reply, headers, body)
+            self._take_request(target, reply, headers, body, asker)
         finally:
             self._router.turn.spend((self._clock.monotonic_ns() - began) // UNIT_NS)
 
-    def _take_request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
+    def _take_request(
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker
+    ) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
             self.engine.direct.get(
-                target.stream,
-                target.subject,
-                body,
-                reply,
-                now,
-                self._outbox,
-                headers,
-                self._asker(),
+                target.stream, target.subject, body, reply, now, self._outbox, headers, asker
             )
         elif target.kind == TRANSFER:
             self.engine.transfers.handle(target.subject, body, reply, now, self._outbox)
@@ -132,19 +129,10 @@ class EngineDriver:
             self.wake()
         else:
             outbox = self._outbox
-            handle(self.engine, target.subject, body, reply, now, outbox, headers, self._asker())
+            handle(self.engine, target.subject, body, reply, now, outbox, headers, asker)
             self._follow_if_needed()
         if self.engine.has_work() or self.engine.next_deadline() != self._timer_at:
             self.wake()
-
-    def _asker(self) -> Asker:
-        """Who sent the request that is being handled."""
-        receiver = self._router.asking
-        if receiver is None:
-            return NOBODY
-        asker = receiver.connection.session
-        assert isinstance(asker, Asker)
-        return asker
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes, /) -> bool:
         """Take a pull request; False when there is no such consumer."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from librt.random import Random
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.delivery import Delivery
+from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.target import PUBLISH, Target
@@ -40,7 +40,7 @@ class Router:
 
     def __init__(self, turn: Turn | None = None) -> None:
         self.sublist: Sublist = Sublist()
-        self.outbox: Outbox = RouterOutbox(self)
+        self.outbox: Outbox = Outbox(self)
         self.turn: Turn = turn or Turn()
         # Messages of the server's own for very many receivers, in order, each partly given.
         self.fan_outs: list[FanOut] = []
@@ -55,8 +55,6 @@ class Router:
         self.generation: i64 = 0
         self.now: i64 = 0
         self.random: Random = Random()
-        # Whose request is being handed to the engine.
-        self.asking: Receiver | None = None
         self.engine: AccountEngine = NO_ENGINE
         self.desk: ConsumerDesk = ConsumerDesk(NO_ENGINE, {}, {}, 0)
         # Who carries what clients do to another server instead of this one, if somebody does.
@@ -66,14 +64,14 @@ class Router:
         self.stores_inboxes: bool = False
 
     def serve(
-        self, engine: AccountEngine, deliveries: dict[bytes, Delivery], watched: dict[bytes, Any]
+        self, engine: AccountEngine, acks: dict[bytes, Acks], watched: dict[bytes, Any]
     ) -> None:
         """Have an engine serve the account from now on.
 
-        ``deliveries`` are its consumers, ``watched`` the deliver subjects it wants to know of.
+        ``acks`` are those of its consumers, ``watched`` the deliver subjects it wants to know of.
         """
         self.engine = engine
-        self.desk = ConsumerDesk(engine, deliveries, watched, self.desk.listeners)
+        self.desk = ConsumerDesk(engine, acks, watched, self.desk.listeners)
 
     def follow_streams(self, generation: int, *, stores_inboxes: bool) -> None:
         """Streams came or went: the engine's part of routes made before is no longer good."""
@@ -390,8 +388,9 @@ class Router:
         route = self.route(subject)
         return not route.is_empty() or route.target is not None
 
-    def send_acks(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
-        """Deliver acknowledgements: the most frequent messages of the server's own."""
+    def write_acks(self, head: bytes, replies: list[bytes], sequences: list[int], /) -> None:
+        """Deliver acknowledgements, after all that the outbox has."""
+        self.send_outbox()
         i: i64 = 0
         while i < len(replies):
             to = replies[i]
@@ -419,16 +418,3 @@ class Router:
             write_number(out, seq)
             out.write(b"}\r\n")
             self._count(subscription, receiver, size)
-
-
-class RouterOutbox(Outbox):
-    """The engine's outbox of one account: runs of acknowledgements take no detour."""
-
-    def __init__(self, router: Router) -> None:
-        super().__init__()
-        self._router: Router = router
-
-    def acknowledge(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
-        """Answer publishers, behind all that is here already."""
-        self._router.send_outbox()
-        self._router.send_acks(head, replies, sequences)

@@ -8,7 +8,6 @@ import msgspec
 
 from jetspark.api.advisory import ClientInfo
 from jetspark.api.base import Timestamp
-from jetspark.engine.advisories import Asker
 from jetspark.engine.failures import failure_answer
 from jetspark.engine.target import Target
 from jetspark.headers.status import NO_RESPONDERS, status_block
@@ -40,7 +39,7 @@ PROTOCOL_MAX = 1
 SUBJECT_LOGGED = 128
 
 
-class Session(Asker):
+class Session:
     """Who is at the other end, and what was agreed with them."""
 
     def __init__(self, server: "Server", connection: "Connection", client: ClientHandler) -> None:

@@ -182,12 +182,12 @@ class BatchLife:
         self._publish(subject, body, b"ack." + name.encode() if commit else b"", _block(lines))
 
     def _send_fast(self) -> None:
-        if not self.stream.fast or self._random.random() < 0.3:
+        if not self.stream.batches.fast.open or self._random.random() < 0.3:
             self._last_id += 1
             name = f"f{self._last_id}"
             self.sent.fast[name] = 0
         else:
-            name = self._random.choice(list(self.stream.fast)).decode()
+            name = self._random.choice(list(self.stream.batches.fast.open)).decode()
             if name not in self.sent.fast:
                 return
         gap = "ok" if int(name[1:]) % 2 else "fail"
@@ -262,7 +262,7 @@ class BatchLife:
             if name not in self.sent.acked:
                 del self.sent.atomic[name]
         for name in list(self.sent.fast):
-            if name.encode() not in self.stream.fast:
+            if name.encode() not in self.stream.batches.fast.open:
                 del self.sent.fast[name]
         self._outbox = Outbox()
 
@@ -308,7 +308,7 @@ class BatchLife:
                 raise Violation(f"batch {name} was acknowledged and is not there")
             self._done.whole += bool(there)
             self._done.absent += not there
-        if stream.atomic:
+        if stream.batches.atomic.open:
             raise Violation("an atomic batch is open after a start")
 
     def _judge_fast(self, found: dict[str, set[int]], stream: Stream) -> None:
@@ -316,7 +316,7 @@ class BatchLife:
             missing = set(range(1, acked + 1)) - found.get(name, set())
             if missing and int(name[1:]) % 2 == 0:
                 raise Violation(f"fast batch {name}: {missing} acknowledged and not there")
-        for batch_id, batch in stream.fast.items():
+        for batch_id, batch in stream.batches.fast.open.items():
             name = batch_id.decode()
             if batch.last > max(found.get(name, {0})):
                 raise Violation(f"fast batch {name}: the log says more than it holds")

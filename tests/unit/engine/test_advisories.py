@@ -11,7 +11,6 @@ from tests.unit.engine.conftest import Bench
 
 from jetspark.api.advisory import ClientInfo, MaxDeliveries
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.advisories import Asker
 from jetspark.engine.outbox import Entry
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.config import prepared
@@ -19,7 +18,7 @@ from jetspark.engine.stream.config import prepared
 CREATE = b'{"name":"S","subjects":["s.>"]}'
 
 
-class Somebody(Asker):
+class Somebody:
     def client_info(self) -> ClientInfo:
         return ClientInfo(name="me", acc="$G", kind="Client")
 

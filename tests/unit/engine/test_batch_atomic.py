@@ -399,7 +399,7 @@ def test_switching_it_off_drops_what_is_open(bench: Bench) -> None:
     member(bench, stream, 2, batch_commit="1")
 
     assert codes(bench) == [10176]
-    assert stream.batch_limits.atomic_open == 0
+    assert stream.batches.limits.atomic_open == 0
 
 
 # Checks at the commit ----------------------------------------------------------------------------

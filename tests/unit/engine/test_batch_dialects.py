@@ -136,7 +136,7 @@ def test_an_invalid_word_abandons_an_open_batch(bench: Bench, gap: str, commit: 
     by_headers(bench, stream, 3)
 
     assert codes(bench)[0] in {10202, 10200}
-    assert stream.fast == {}
+    assert stream.batches.fast.open == {}
 
 
 def test_only_the_first_message_may_expect_a_last_sequence(bench: Bench) -> None:
@@ -249,7 +249,7 @@ def test_a_ping_keeps_a_batch_alive(bench: Bench) -> None:
         by_reply(bench, stream, 1, 4)
         bench.engine.expire(bench.now, bench.outbox)
 
-    assert list(stream.fast) == [b"f"]
+    assert list(stream.batches.fast.open) == [b"f"]
 
 
 def test_duplicates_are_skipped_and_counted(bench: Bench) -> None:

@@ -287,7 +287,7 @@ def test_a_first_message_that_fails_its_checks_opens_no_batch(bench: Bench, send
     send(bench, stream, 1, expected_last_sequence="7")
 
     assert codes(bench)[-1] == 10071
-    assert stream.fast == {}
+    assert stream.batches.fast.open == {}
 
 
 @both
@@ -389,7 +389,7 @@ def test_switching_it_off_drops_what_is_open(bench: Bench, send: Send) -> None:
     send(bench, stream, 2)
 
     assert codes(bench) == [10208 if send is send_reply else 10176]
-    assert stream.batch_limits.fast_open == [0, 0]
+    assert stream.batches.limits.fast_open == [0, 0]
     assert stream.log.ledger.fast_batches == {}
 
 
@@ -495,11 +495,11 @@ def test_an_open_batch_takes_the_same_memory_however_long_it_is(bench: Bench, se
         send(bench, stream, number)
         if number % 100 == 0:
             flush(bench)
-    batch = stream.fast[b"f"]
+    batch = stream.batches.fast.open[b"f"]
 
     assert batch.last == batch.durable == 2000
-    assert stream.advanced == []
-    assert stream.filling.is_empty()
+    assert stream.batches.fast.advanced == []
+    assert stream.replies.filling.is_empty()
 
 
 def test_a_batch_that_stored_nothing_is_abandoned_in_time_too(bench: Bench) -> None:
@@ -510,7 +510,7 @@ def test_a_batch_that_stored_nothing_is_abandoned_in_time_too(bench: Bench) -> N
     pass_time(bench, 11)
 
     assert abandoned(bench) == [("f", "timeout")]
-    assert stream.fast == {}
+    assert stream.batches.fast.open == {}
 
 
 @both

@@ -128,7 +128,7 @@ def test_time_without_the_server_counts(bench: Bench) -> None:
     pass_time(bench, 0)
 
     assert abandoned(bench) == [("f", "timeout")]
-    assert stream.fast == {}
+    assert stream.batches.fast.open == {}
     assert stream.log.ledger.fast_batches == {}
 
 
@@ -141,7 +141,7 @@ def test_a_batch_that_ended_is_not_there_after_a_restart(bench: Bench) -> None:
 
     bench.restart()
 
-    assert bench.engine.streams["S"].fast == {}
+    assert bench.engine.streams["S"].batches.fast.open == {}
 
 
 def test_a_batch_within_one_group_leaves_no_record(bench: Bench) -> None:
@@ -155,11 +155,11 @@ def test_a_batch_within_one_group_leaves_no_record(bench: Bench) -> None:
 
 def test_batches_after_a_restart_count_against_the_limits(bench: Bench) -> None:
     stream = interrupted(bench, "fail")
-    assert stream.batch_limits.fast_open == [0, 1]
+    assert stream.batches.limits.fast_open == [0, 1]
 
     by_reply(bench, stream, 7, flow=2)
 
-    assert stream.batch_limits.fast_open == [0, 0]
+    assert stream.batches.limits.fast_open == [0, 0]
 
 
 @pytest.mark.parametrize("jump", [-3600 * SECOND, 0])
@@ -174,7 +174,7 @@ def test_a_batch_is_idle_by_the_time_that_passed_when_the_clock_was_set_back(
     bench.restart()
     stream = bench.engine.streams["S"]
     pass_time(bench, 9)
-    before = list(stream.fast)
+    before = list(stream.batches.fast.open)
     pass_time(bench, 2)
 
-    assert (before, list(stream.fast)) == ([b"f"], [])
+    assert (before, list(stream.batches.fast.open)) == ([b"f"], [])

@@ -144,7 +144,7 @@ def test_many_ttls_are_found_again_in_pieces(bench: Bench) -> None:
     stream = bench.engine.streams["S"]
 
     turns = 0
-    while stream.expiry.scanning(stream.rules):
+    while stream.expiry.lifetimes.scanning(stream.rules):
         bench.engine.expire(bench.now, bench.outbox)
         turns += 1
 

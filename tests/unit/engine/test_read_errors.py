@@ -10,7 +10,6 @@ import pytest
 from tests.unit.engine.conftest import Bench
 
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.stream.checks import Checks
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.testing.disk import SimulatedDisk
@@ -77,7 +76,7 @@ def test_a_stream_whose_last_message_cannot_be_read_opens() -> None:
     bench.answer(b"s.a", b"x", b"Nats-Msg-Id: one")
     bench.reopen()
     stream = bench.stream
-    stream.checks = Checks(stream.rules, stream.log, 100)  # as opening makes them
+    bench.engine.reveal(stream.config, stream, bench.now)  # made again, as opening makes it
 
     refused = bench.answer(b"s.a", b"x", b"Nats-Expected-Last-Msg-Id: one")
     bench.disk.allow_reads()

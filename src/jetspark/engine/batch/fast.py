@@ -1,36 +1,34 @@
 """Fast ingest (ADR-50): one state machine for both dialects.
 
-Messages are staged as they come. Acknowledgements cover only what is durable: they are made when
-a group is (``groups.py``). What is told at once stands on nothing but what was received: gaps,
-and the flow at the beginning.
+Messages are staged as they come. Acknowledgements cover only what is durable: they are sent when
+a group is. What is sent at once stands on nothing but what was received: gaps, and the flow at
+the beginning.
 """
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Final
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from mypy_extensions import i64
 
 from jetspark.api.enums import AbandonReason
 from jetspark.engine.batch import words
-from jetspark.engine.batch.dialect import (
-    COMMIT,
-    END,
-    PING,
-    Part,
-    parse_headers,
-    parse_reply,
-)
+from jetspark.engine.batch.dialect import COMMIT, END, PING, Part, parse_headers, parse_reply
+from jetspark.engine.batch.fast_state import recorded, resumed
 from jetspark.engine.batch.flow import FlowControl
-from jetspark.engine.batch.groups import check_flow, close, drop_all, move, resume, watch
-from jetspark.engine.batch.limits import ID_MAX
+from jetspark.engine.batch.idle_timer import IdleTimer
+from jetspark.engine.batch.limits import ID_MAX, BatchLimits
 from jetspark.engine.batch.members import BY_HEADERS, BY_REPLY, FastBatch
 from jetspark.engine.batch.written import wrote_last
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
+from jetspark.engine.stream.checks import Checks, Judgement
+from jetspark.engine.stream.ingest import Ingest
+from jetspark.engine.stream.replies import Replies, Standing
+from jetspark.engine.stream.rules import Rules
 from jetspark.errors.bodies import error_body, fast_header_body
 from jetspark.errors.codes import FAST_HEADER_TEXTS, ErrCode
 from jetspark.errors.storage import ReadFailed
-from jetspark.headers.block import find_value, remove_header
+from jetspark.headers.block import find_value, remove_header, strip_status
 from jetspark.headers.names import (
     EXPECTED_LAST_MSG_ID,
     EXPECTED_LAST_SEQUENCE,
@@ -38,157 +36,404 @@ from jetspark.headers.names import (
     EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
     REQUIRED_API_LEVEL,
 )
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import StreamLog
 
-if TYPE_CHECKING:
-    from jetspark.engine.batch.intake import BatchIntake
-
-__all__ = ["FlowControl", "drop_all", "resume", "take_by_headers", "take_by_reply"]
-
-
-def take_by_reply(
-    stream: BatchIntake,
-    subject: bytes,
-    reply: bytes,
-    block: bytes,
-    body: bytes,
-    now: int,
-    outbox: Outbox,
-) -> bool:
-    """Take a message whose reply subject ends with ``.$FI``; say whether there is work to do."""
-    rules = stream.rules
-    checks = stream.checks
-    answer_to = b"" if rules.no_ack else reply
-    checks.block, checks.body = block, body
-    part: Part | None = None
-    if rules.sealed:
-        error = error_body(ErrCode.STREAM_SEALED)
-    elif not (error := checks.judge_sizes(subject)):
-        part = parse_reply(reply)
-        if not rules.allow_batched:
-            error = error_body(ErrCode.FAST_DISABLED)
-        elif part is None:
-            error = error_body(ErrCode.FAST_PATTERN_INVALID)
-        elif len(part.batch_id) > ID_MAX:
-            error = error_body(ErrCode.FAST_ID_INVALID)
-    if error or part is None:
-        outbox.reply(answer_to, stream.failure(error))
-        return False
-    turn = Turn(stream, part, subject, answer_to, block, body, now, outbox)
-    return turn.take() or stream.deadline_moved
+# How the reply subject of a message in the middle of a fast batch ends, and where its number is.
+APPEND_END: Final = b".1.$FI"
+_APPEND_SIZE: Final[i64] = 6
+_DOT: Final[i64] = 0x2E
+_ZERO: Final[i64] = 0x30
+_NINE: Final[i64] = 0x39
 
 
-def take_by_headers(
-    stream: BatchIntake,
-    subject: bytes,
-    reply: bytes,
-    block: bytes,
-    body: bytes,
-    now: int,
-    outbox: Outbox,
-) -> bool:
-    """Take a message with ``Nats-Fast-Batch-Id``, whose headers the checks have read."""
-    headers = stream.checks.headers
-    batch_id = headers.fast_batch_id
-    error = b""
-    part: Part | bytes = b""
-    if not stream.rules.allow_batched:
-        error = fast_header_body(ErrCode.ATOMIC_DISABLED)
-    elif len(batch_id) > ID_MAX:
-        error = fast_header_body(ErrCode.ATOMIC_ID_INVALID)
-    else:
-        part = parse_headers(headers, reply)
-        if isinstance(part, bytes):
-            error = part
-    if error or isinstance(part, bytes):
-        batch = stream.fast.get(batch_id)
-        if batch is None or batch.dialect != BY_HEADERS:
-            outbox.reply(reply, stream.failure(error))
+class FastBatches:
+    """The open fast batches of one stream."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        log: StreamLog,
+        checks: Checks,
+        ingest: Ingest,
+        replies: Replies,
+        limits: BatchLimits,
+        timer: IdleTimer,
+        advise: Callable[[bytes, str, int, Outbox], None],
+    ) -> None:
+        self.rules: Rules = rules
+        self.log: StreamLog = log
+        self.checks: Checks = checks
+        self.ingest: Ingest = ingest
+        self.replies: Replies = replies
+        self.limits: BatchLimits = limits
+        self.timer: IdleTimer = timer
+        self.advise: Callable[[bytes, str, int, Outbox], None] = advise
+        self.flow_control: FlowControl = FlowControl()
+        self.open: dict[bytes, FastBatch] = {}
+        # By what their reply subjects begin with; `appending` while there are such.
+        self.heads: dict[bytes, FastBatch] = {}
+        self.appending: bool = False
+        # Those that go on in the group that fills.
+        self.advanced: list[FastBatch] = []
+        # Those that ended when the disk could not take it: recorded with the next group.
+        self.ended: list[bytes] = []
+        if rules.allow_batched:
+            self.resume()
+
+    def configure(self, rules: Rules) -> None:
+        """Go by another configuration; switching fast ingest off drops what is open."""
+        self.rules = rules
+        if self.open and not rules.allow_batched:
+            for batch in list(self.open.values()):
+                self.close(batch)
+
+    # Messages ----------------------------------------------------------------------------------
+
+    def append(
+        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
+    ) -> bool:
+        """Take the message that is next in a fast batch, if nothing is unusual about it."""
+        i = re - _APPEND_SIZE
+        if (
+            i <= rs
+            or data[i:re] != APPEND_END
+            or not self.rules.open
+            or self.log.access.read_only
+            or self.log.access.full
+            or len(subject) > SUBJECT_MAX
+        ):
             return False
-        return _abandon(stream, batch, reply, error, AbandonReason.INCOMPLETE, now, outbox)
-    turn = Turn(stream, part, subject, reply, block, body, now, outbox)
-    return turn.take() or stream.deadline_moved
+        number: i64 = 0
+        scale: i64 = 1
+        i -= 1
+        stop = max(rs, i - 17)
+        while i >= stop:
+            digit: i64 = data[i]
+            if digit == _DOT:
+                break
+            if digit < _ZERO or digit > _NINE:
+                return False
+            number += (digit - _ZERO) * scale
+            scale *= 10
+            i -= 1
+        batch = self.heads.get(data[rs : i + 1])
+        if batch is None or number != batch.last + 1 or batch.resumed:
+            return False
+        if ps == hs:
+            self.log.staged.add_message(subject, 0, data[ps : pe + 2], now)
+            self.checks.stored_without_id()
+        elif not self.append_checked(subject, data[hs:ps], data[ps : pe + 2], now):
+            return False
+        batch.appended(number, self.log.staged.seq, now)
+        self.advance(batch)
+        return True
 
+    def append_checked(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bool:
+        """Stage a message of a fast batch that has headers; False: it needs a closer look."""
+        judged = self.checks.judge(subject, strip_status(block), body, now, True)
+        if (
+            len(judged.error) > 0
+            or judged.duplicate_of > 0
+            or len(judged.headers.expected_last_id) > 0
+            or len(judged.headers.api_level) > 0
+        ):
+            return False
+        self.ingest.store(judged, subject, b"", now)
+        return True
 
-def _abandon(
-    stream: BatchIntake,
-    batch: FastBatch,
-    reply: bytes,
-    error: bytes,
-    reason: AbandonReason,
-    now: int,
-    outbox: Outbox,
-) -> bool:
-    """End a batch with an error that also says what of it is stored."""
-    staged = close(stream, batch)
-    if reply:
-        if batch.dialect == BY_HEADERS:
-            body = words.ended(stream, batch, error)
-            stream.hold_newest((reply, reply, b"", b"", body), outbox)
+    def take_by_reply(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message whose reply subject ends with ``.$FI``; say whether there is work."""
+        rules = self.rules
+        answer_to = b"" if rules.no_ack else reply
+        part: Part | None = None
+        if rules.sealed:
+            error = error_body(ErrCode.STREAM_SEALED)
         else:
-            outbox.now.append((reply, reply, b"", b"", stream.failure(error)))
-    stream.advise(batch.batch_id, reason, now, outbox)
-    return staged
+            error = self.checks.size_problem(subject, block, body)
+        if not error:
+            part = parse_reply(reply)
+            if not rules.allow_batched:
+                error = error_body(ErrCode.FAST_DISABLED)
+            elif part is None:
+                error = error_body(ErrCode.FAST_PATTERN_INVALID)
+            elif len(part.batch_id) > ID_MAX:
+                error = error_body(ErrCode.FAST_ID_INVALID)
+        if error or part is None:
+            self.replies.refuse(answer_to, error, False, outbox)
+            return False
+        message = FastMessage(self, part, subject, answer_to, block, body, int(now), outbox)
+        return message.take() or self.timer.moved
+
+    def take_by_headers(
+        self, judged: Judgement, subject: bytes, reply: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message with ``Nats-Fast-Batch-Id``; say whether there is work."""
+        headers = judged.headers
+        batch_id = headers.fast_batch_id
+        error = b""
+        part: Part | bytes = b""
+        if not self.rules.allow_batched:
+            error = fast_header_body(ErrCode.ATOMIC_DISABLED)
+        elif len(batch_id) > ID_MAX:
+            error = fast_header_body(ErrCode.ATOMIC_ID_INVALID)
+        else:
+            part = parse_headers(headers, reply)
+            if isinstance(part, bytes):
+                error = part
+        if error or isinstance(part, bytes):
+            batch = self.open.get(batch_id)
+            if batch is None or batch.dialect != BY_HEADERS:
+                self.replies.refuse(reply, error, False, outbox)
+                return False
+            return self.abandon(batch, reply, error, AbandonReason.INCOMPLETE, int(now), outbox)
+        message = FastMessage(
+            self, part, subject, reply, judged.block, judged.body, int(now), outbox
+        )
+        return message.take() or self.timer.moved
+
+    def abandon(
+        self,
+        batch: FastBatch,
+        reply: bytes,
+        error: bytes,
+        reason: AbandonReason,
+        now: int,
+        outbox: Outbox,
+    ) -> bool:
+        """End a batch with an error that also says what of it is stored."""
+        staged = self.close(batch)
+        if batch.dialect == BY_REPLY:
+            self.replies.refuse(reply, error, False, outbox)
+        elif reply:
+            body = words.ended(self.replies.json_name, batch, error)
+            self.replies.hold_newest((reply, reply, b"", b"", body), outbox)
+        self.advise(batch.batch_id, reason, now, outbox)
+        return staged
+
+    # The life of a batch -----------------------------------------------------------------------
+
+    def begin(self, part: Part, now: int) -> FastBatch:
+        """Open the batch that a message describes."""
+        batch = FastBatch(part.batch_id, part.dialect, part.gap_ok, now)
+        batch.head = part.head
+        batch.asked = part.flow
+        batch.asked_bytes = part.flow_bytes
+        self.watch(batch)
+        return batch
+
+    def watch(self, batch: FastBatch) -> None:
+        """A fast batch is open from now on."""
+        self.open[batch.batch_id] = batch
+        self.limits.fast_opened(int(batch.dialect))
+        if batch.dialect == BY_REPLY:
+            self.heads[batch.head] = batch
+            self.appending = True
+        self.timer.opened(batch.touched)
+        self.flow_control.begin(batch, len(self.open))
+
+    def move(self, batch: FastBatch, head: bytes) -> None:
+        """The publisher of a batch listens somewhere else from now on."""
+        if self.heads.pop(batch.head, None) is not None:
+            self.heads[head] = batch
+        batch.head = head
+
+    def advance(self, batch: FastBatch) -> None:
+        """Some of a batch is in the group that fills."""
+        if not batch.listed:
+            batch.listed = True
+            self.advanced.append(batch)
+
+    def release(self, batch: FastBatch) -> None:
+        """A fast batch is no longer open."""
+        if self.open.pop(batch.batch_id, None) is None:
+            return
+        batch.closed = True
+        self.limits.fast_closed(int(batch.dialect))
+        self.heads.pop(batch.head, None)
+        self.appending = len(self.heads) > 0
+
+    def release_all(self) -> None:
+        """The log is gone, and all batches with it."""
+        for batch in list(self.open.values()):
+            self.release(batch)
+
+    def close(self, batch: FastBatch) -> bool:
+        """End a batch, in the log too if it is there; say whether that was staged."""
+        self.release(batch)
+        if not batch.recorded or self.log.access.read_only:
+            return False
+        self.log.staged.set_fast_batch(batch.batch_id, b"")
+        batch.recorded = False
+        return True
+
+    def resume(self) -> None:
+        """Take up the batches that were open when the log was last written."""
+        for batch_id, document in self.log.ledger.fast_batches.items():
+            batch = resumed(batch_id, document, self.log)
+            self.watch(batch)
+            self.timer.resumed(batch.touched)
+
+    def begin_time(self, now: i64) -> None:
+        """Engine time is known: when the batches that were open at the start were used last."""
+        for batch in self.open.values():
+            # Some time before now, whatever the clock says.
+            touched = self.log.timeline.engine_time(batch.touched)
+            batch.touched = max(min(touched, now), i64(0))
+            self.timer.resumed(batch.touched)
+
+    # Groups ------------------------------------------------------------------------------------
+
+    def note_group(self) -> None:
+        """The group that fills is about to be taken: say in it how far its batches are."""
+        for batch_id in self.ended:
+            self.log.staged.set_fast_batch(batch_id, b"")
+        self.ended.clear()
+        for batch in self.advanced:
+            batch.listed = False
+            batch.flying = True
+            self.replies.hold_standing(
+                (batch, int(batch.last), int(batch.last_bytes), int(batch.stored_seq))
+            )
+            if not batch.closed:
+                self.log.staged.set_fast_batch(batch.batch_id, recorded(batch, self.log))
+                batch.recorded = True
+        self.advanced.clear()
+
+    def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
+        """A group is durable: its batches are acknowledged as far as their flow asks for."""
+        if latency_ns >= 0:
+            self.flow_control.measured(int(latency_ns), len(self.log.staged.writer))
+        for batch, last, size, seq in standings:
+            batch.landed(last, size, seq)
+            if not batch.closed:
+                self.check_flow(batch, batch.reply_subject(), outbox)
+
+    def check_flow(self, batch: FastBatch, reply: bytes, outbox: Outbox) -> bool:
+        """Acknowledge what is durable if the flow says so; say whether that was done."""
+        if self.rules.no_ack:
+            return False
+        if batch.acknowledge():
+            self.flow_control.adapt(batch, len(self.open))
+            outbox.reply(reply, words.flow_ack(batch, int(batch.acked)))
+            return True
+        if batch.greet():
+            outbox.reply(reply, words.flow_ack(batch, 1))
+            return True
+        return False
+
+    def failed(self, error: bytes, outbox: Outbox) -> None:
+        """Nothing that was staged is there: batches fall back to what is durable, and hear it."""
+        self.advanced.clear()
+        for batch in list(self.open.values()):
+            if not batch.listed and not batch.flying:
+                continue
+            reply = b"" if self.rules.no_ack else batch.reply_subject()
+            lost = int(batch.last)
+            batch.fall_back()
+            by_reply = batch.dialect == BY_REPLY
+            if by_reply:
+                outbox.reply(reply, words.refused(lost, error))
+            if by_reply and batch.gap_ok:
+                continue
+            self.release(batch)
+            if by_reply:
+                outbox.reply(reply, self.final_ack(batch))
+            else:
+                outbox.reply(reply, words.ended(self.replies.json_name, batch, error))
+        # Ends that the log does not know: the disk cannot take them now, the next group has them.
+        self.ended = [name for name in self.log.ledger.fast_batches if name not in self.open]
+
+    def final_ack(self, batch: FastBatch) -> bytes:
+        """The acknowledgement of a whole batch, as far as it is stored."""
+        head = self.replies.ack_head
+        seq = int(batch.stored_seq)
+        return words.pub_ack(head, seq, batch.batch_id, int(batch.last), duplicate=False)
+
+    # Time --------------------------------------------------------------------------------------
+
+    def take_idle(self, now: i64) -> list[FastBatch]:
+        """The batches that were idle for too long."""
+        return [b for b in self.open.values() if self.timer.is_over(b.touched, now)]
+
+    def used(self) -> list[int]:
+        """When each open batch was used last."""
+        return [int(batch.touched) for batch in self.open.values()]
 
 
-@dataclass(slots=True)
-class Turn:
+class FastMessage:
     """One message on its way through the state machine."""
 
-    stream: BatchIntake
-    part: Part
-    subject: bytes
-    reply: bytes
-    block: bytes
-    body: bytes
-    now: int
-    outbox: Outbox
+    def __init__(
+        self,
+        batches: FastBatches,
+        part: Part,
+        subject: bytes,
+        reply: bytes,
+        block: bytes,
+        body: bytes,
+        now: int,
+        outbox: Outbox,
+    ) -> None:
+        self.batches: FastBatches = batches
+        self.part: Part = part
+        self.subject: bytes = subject
+        self.reply: bytes = reply
+        self.block: bytes = block
+        self.body: bytes = body
+        self.now: int = now
+        self.outbox: Outbox = outbox
 
     def take(self) -> bool:
         """Do what the message asks; say whether something was staged."""
         part = self.part
-        batch = self.stream.fast.get(part.batch_id)
+        batches = self.batches
+        batch = batches.open.get(part.batch_id)
         if batch is not None and batch.dialect != part.dialect:
-            return self._refuse(self._error(ErrCode.FAST_ID_UNKNOWN))
+            return self.refuse(self.error(ErrCode.FAST_ID_UNKNOWN), False)
         if batch is None:
-            error = self._opening_problem()
+            error = self.opening_problem()
             if error:
-                return self._refuse(error)
-            batch = self._open()
+                return self.refuse(error, False)
+            batch = batches.begin(part, self.now)
         if find_value(self.block, REQUIRED_API_LEVEL):
             if needs_newer(self.block):
-                error = error_body(ErrCode.REQUIRED_API_LEVEL)
-                reason = AbandonReason.UNSUPPORTED
-                return _abandon(
-                    self.stream, batch, self.reply, error, reason, self.now, self.outbox
+                return self.abandon(
+                    batch, error_body(ErrCode.REQUIRED_API_LEVEL), AbandonReason.UNSUPPORTED
                 )
             self.block = remove_header(self.block, REQUIRED_API_LEVEL)
         batch.touched = self.now
         if part.head != batch.head:
             # Answers go where the newest message wants them.
-            move(self.stream, batch, part.head)
+            batches.move(batch, part.head)
         if batch.resumed:
             batch.resumed = False
             if not batch.gap_ok:
                 # ADR-50, leader change: what is stored stays, the rest is the client's affair.
-                return self._finish(batch)
+                return self.finish(batch)
             if part.op != PING and part.seq == batch.last + 1:
-                self._send(words.flow_ack(batch, int(batch.acked)))
+                self.send(words.flow_ack(batch, int(batch.acked)))
         if part.op == PING:
-            return self._ping(batch)
-        if part.seq != batch.last + 1 and not self._bridge(batch):
-            return self._finish(batch)
+            return self.ping(batch)
+        if part.seq != batch.last + 1 and not self.bridge(batch):
+            return self.finish(batch)
         if part.op == END:
-            return self._finish(batch)
-        return self._store(batch)
+            return self.finish(batch)
+        return self.store(batch)
 
     # Beginning ---------------------------------------------------------------------------------
 
-    def _opening_problem(self) -> bytes:
+    def opening_problem(self) -> bytes:
+        """Why a message cannot begin a batch."""
         dialect = self.part.dialect
-        limits = self.stream.batch_limits
+        limits = self.batches.limits
         if self.part.seq != 1 or self.part.op in {END, PING}:
-            return self._error(ErrCode.FAST_ID_UNKNOWN)
-        of_dialect = sum(b.dialect == dialect for b in self.stream.fast.values())
+            return self.error(ErrCode.FAST_ID_UNKNOWN)
+        of_dialect = 0
+        for batch in self.batches.open.values():
+            of_dialect += int(batch.dialect == dialect)
         if (
             of_dialect >= limits.fast_per_stream[dialect]
             or limits.fast_open[dialect] >= limits.fast_per_server[dialect]
@@ -196,174 +441,145 @@ class Turn:
             return error_body(ErrCode.FAST_TOO_MANY)
         return b""
 
-    def _open(self) -> FastBatch:
-        part = self.part
-        stream = self.stream
-        batch = FastBatch(part.batch_id, part.dialect, part.gap_ok, self.now)
-        batch.head = part.head
-        batch.asked = part.flow
-        batch.asked_bytes = part.flow_bytes
-        watch(stream, batch)
-        stream.flow_control.begin(batch, len(stream.fast))
-        return batch
-
     # The middle --------------------------------------------------------------------------------
 
-    def _ping(self, batch: FastBatch) -> bool:
+    def ping(self, batch: FastBatch) -> bool:
         """Answer with the last acknowledgement, after a report of what did not arrive."""
         seq = self.part.seq
         if seq > batch.last:
-            self._send(words.gap(batch, seq + 1))
+            self.send(words.gap(batch, seq + 1))
             if not batch.gap_ok:
-                return self._finish(batch)
-            batch.last = seq
-            self._settle(batch)
-            if check_flow(self.stream, batch, self.reply, self.outbox):
+                return self.finish(batch)
+            batch.passed(seq)
+            if self.batches.check_flow(batch, self.reply, self.outbox):
                 return False
-        self._send(words.flow_ack(batch, int(batch.acked)))
+        self.send(words.flow_ack(batch, int(batch.acked)))
         return False
 
-    def _bridge(self, batch: FastBatch) -> bool:
+    def bridge(self, batch: FastBatch) -> bool:
         """Messages are missing, or came twice: report it; say whether the batch goes on."""
         seq = self.part.seq
         if batch.dialect == BY_REPLY or (batch.gap_ok and seq > batch.last):
-            self._send(words.gap(batch, seq))
+            self.send(words.gap(batch, seq))
         if batch.gap_ok and seq > batch.last:
-            batch.last = seq - 1
+            batch.bridge(seq - 1)
             return True
-        self.stream.advise(batch.batch_id, AbandonReason.INCOMPLETE, self.now, self.outbox)
+        reason = AbandonReason.INCOMPLETE
+        self.batches.advise(batch.batch_id, reason, self.now, self.outbox)
         return False
 
-    def _store(self, batch: FastBatch) -> bool:
+    def store(self, batch: FastBatch) -> bool:
         """Judge a message and stage it."""
         part = self.part
-        stream = self.stream
-        checks = stream.checks
+        batches = self.batches
         if part.seq == 1 and part.op != COMMIT and batch.dialect == BY_REPLY:
-            self._send(words.flow_ack(batch, 0))
-        checks.on_state = False
-        checks.duplicate_of = 0
+            self.send(words.flow_ack(batch, 0))
         try:
-            error = self._batch_rule(batch)
+            error = self.batch_rule(batch)
         except ReadFailed as problem:
             error = error_body(ErrCode.STORE_FAILED, err=problem.public)
-        if not error:
-            checks.in_batch = True
-            error = checks.judge_or_refuse(self.subject, self.block, self.body, self.now)
-            checks.in_batch = False
-        if not error and checks.duplicate_of > 0:
-            if batch.dialect == BY_REPLY:
-                return self._skip(batch, int(checks.duplicate_of))
-            checks.on_state = True
-            error = fast_header_body(ErrCode.ATOMIC_DUPLICATE)
         if error:
-            return self._refuse_one(batch, error)
-        stream.store(self.subject, b"", self.now)
-        batch.last = part.seq
-        batch.last_bytes += len(self.block) + len(self.body) - 2
-        batch.stored_seq = stream.log.staged.seq
-        if batch.first_seq == 0:
-            batch.first_seq = batch.stored_seq
-        if not batch.listed:
-            batch.listed = True
-            stream.advanced.append(batch)
+            return self.refuse_one(batch, error, False)
+        judged = batches.checks.judge(self.subject, self.block, self.body, self.now, True)
+        if judged.error:
+            return self.refuse_one(batch, judged.error, judged.on_state)
+        if judged.duplicate_of > 0:
+            if batch.dialect == BY_REPLY:
+                return self.skip(batch, int(judged.duplicate_of))
+            return self.refuse_one(batch, fast_header_body(ErrCode.ATOMIC_DUPLICATE), True)
+        batches.ingest.store(judged, self.subject, b"", self.now)
+        batch.stored(part.seq, batches.log.staged.seq, len(self.block) + len(self.body) - 2)
+        batches.advance(batch)
         if part.op == COMMIT:
-            self._finish(batch)
+            self.finish(batch)
         return True
 
-    def _batch_rule(self, batch: FastBatch) -> bytes:
+    def batch_rule(self, batch: FastBatch) -> bytes:
         """What a message may not ask for because it is in a batch."""
         block = self.block
         if not block:
             return b""
         if find_value(block, EXPECTED_LAST_MSG_ID):
-            return self._error(ErrCode.ATOMIC_UNSUPPORTED_HEADER)
+            return self.error(ErrCode.ATOMIC_UNSUPPORTED_HEADER)
         if batch.dialect == BY_REPLY or batch.last == 0:
             return b""
         if find_value(block, EXPECTED_LAST_SEQUENCE):
             return error_body(ErrCode.WRONG_LAST_SEQUENCE_CONSTANT)
         if find_value(block, EXPECTED_LAST_SUBJECT_SEQUENCE):
             of = find_value(block, EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT) or self.subject
-            if wrote_last(self.stream.log, batch, of):
+            if wrote_last(self.batches.log, batch, of):
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE_CONSTANT)
         return b""
 
-    def _skip(self, batch: FastBatch, first_copy: int) -> bool:
+    def skip(self, batch: FastBatch, first_copy: int) -> bool:
         """Released dialect: a duplicate is not stored again, but it counts."""
         part = self.part
-        batch.last = part.seq
+        batch.passed(part.seq)
         if part.op == COMMIT:
             if part.seq == 1 and not batch.gap_ok:
-                close(self.stream, batch)
-                body = words.pub_ack(self.stream, first_copy, batch.batch_id, 1, duplicate=True)
-                self._hold(body)
+                self.batches.close(batch)
+                head = self.batches.replies.ack_head
+                self.hold(words.pub_ack(head, first_copy, batch.batch_id, 1, duplicate=True))
                 return False
-            return self._finish(batch)
-        self._settle(batch)
-        check_flow(self.stream, batch, self.reply, self.outbox)
+            return self.finish(batch)
+        self.batches.check_flow(batch, self.reply, self.outbox)
         return False
 
-    def _refuse_one(self, batch: FastBatch, error: bytes) -> bool:
+    def refuse_one(self, batch: FastBatch, error: bytes, on_state: bool) -> bool:
         """A message failed its checks: the batch goes on only where gaps are allowed."""
         part = self.part
-        on_state = self.stream.checks.on_state
         if part.seq == 1 and (not batch.gap_ok or batch.dialect == BY_HEADERS):
-            close(self.stream, batch)
-            return self._refuse(error, waits=on_state)
+            self.batches.close(batch)
+            return self.refuse(error, on_state)
         if batch.dialect == BY_HEADERS:
             # ADR-50: any message that fails its checks rejects the batch.
-            reason = AbandonReason.INCOMPLETE
-            return _abandon(self.stream, batch, self.reply, error, reason, self.now, self.outbox)
+            return self.abandon(batch, error, AbandonReason.INCOMPLETE)
         body = words.refused(part.seq, error)
         if on_state:
-            self._hold(body)
+            self.hold(body)
         else:
-            self._send(body)
+            self.send(body)
         if batch.gap_ok and part.op != COMMIT:
-            batch.last = part.seq
-            self._settle(batch)
+            batch.passed(part.seq)
             return False
-        return self._finish(batch)
+        return self.finish(batch)
 
     # The end -----------------------------------------------------------------------------------
 
-    def _finish(self, batch: FastBatch) -> bool:
+    def finish(self, batch: FastBatch) -> bool:
         """End a batch: its final ack says what is stored, once it is durable."""
-        staged = close(self.stream, batch)
-        self._hold(
-            words.pub_ack(self.stream, int(batch.stored_seq), batch.batch_id, int(batch.last))
-        )
+        staged = self.batches.close(batch)
+        self.hold(self.batches.final_ack(batch))
         return staged
+
+    def abandon(self, batch: FastBatch, error: bytes, reason: AbandonReason) -> bool:
+        """End a batch with an error."""
+        return self.batches.abandon(batch, self.reply, error, reason, self.now, self.outbox)
 
     # Answers -----------------------------------------------------------------------------------
 
-    def _settle(self, batch: FastBatch) -> None:
-        """A sequence was passed without a message; when nothing is on its way, it is settled."""
-        if not batch.listed and not batch.flying:
-            batch.durable = batch.last
-
-    def _error(self, code: int) -> bytes:
+    def error(self, code: int) -> bytes:
         """The body of an error in the words of the dialect."""
         if self.part.dialect == BY_HEADERS and code == ErrCode.FAST_ID_UNKNOWN:
             code = ErrCode.ATOMIC_INCOMPLETE
-        fields = {}
+        fields: dict[str, object] = {}
         if code == ErrCode.ATOMIC_UNSUPPORTED_HEADER:
             fields["header"] = EXPECTED_LAST_MSG_ID.decode()
         if self.part.dialect == BY_HEADERS and code in FAST_HEADER_TEXTS:
             return fast_header_body(code, **fields)
         return error_body(code, **fields)
 
-    def _refuse(self, error: bytes, *, waits: bool = False) -> bool:
-        body = self.stream.failure(error)
-        if waits:
-            self._hold(body)
-        else:
-            self._send(body)
+    def refuse(self, error: bytes, on_state: bool) -> bool:
+        """Answer with an error; nothing was staged."""
+        self.batches.replies.refuse(self.reply, error, on_state, self.outbox)
         return False
 
-    def _send(self, body: bytes) -> None:
+    def send(self, body: bytes) -> None:
+        """Answer at once."""
         self.outbox.reply(self.reply, body)
 
-    def _hold(self, body: bytes) -> None:
+    def hold(self, body: bytes) -> None:
+        """Answer when all that is staged is durable."""
         if self.reply:
-            self.stream.hold_newest((self.reply, self.reply, b"", b"", body), self.outbox)
+            entry = (self.reply, self.reply, b"", b"", body)
+            self.batches.replies.hold_newest(entry, self.outbox)

@@ -52,3 +52,29 @@ class BatchLimits:
         self.atomic_open: int = 0
         self.fast_open: list[int] = [0, 0]
         self.staged: int = 0
+
+    def atomic_opened(self) -> None:
+        """An atomic batch was opened."""
+        self.atomic_open += 1
+
+    def atomic_closed(self, granted: int) -> None:
+        """An atomic batch is over: what it was granted is free."""
+        self.atomic_open -= 1
+        self.staged -= granted
+
+    def grant(self, missing: int, piece: int) -> int:
+        """Memory for an atomic batch that misses some: a piece at a time; 0 when none is left."""
+        left = self.staged_bytes - self.staged
+        if missing > left:
+            return 0
+        granted = min(max(missing, piece), left)
+        self.staged += granted
+        return granted
+
+    def fast_opened(self, dialect: int) -> None:
+        """A fast batch was opened."""
+        self.fast_open[dialect] += 1
+
+    def fast_closed(self, dialect: int) -> None:
+        """A fast batch is over."""
+        self.fast_open[dialect] -= 1

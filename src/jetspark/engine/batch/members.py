@@ -1,10 +1,12 @@
-"""Open batches as plain state: atomic ones with their messages, fast ones with counts."""
+"""Open batches: atomic ones with their messages, fast ones with counts."""
 
 from typing import Final
 
 from mypy_extensions import i64
 
-# The dialects of fast ingest (decisions.md): by headers (ADR-50), by reply subject (released).
+from jetspark.engine.stream.headers import PublishHeaders
+
+# The dialects of fast ingest: by headers (ADR-50), by reply subject (released servers).
 BY_HEADERS: Final = 0
 BY_REPLY: Final = 1
 
@@ -33,6 +35,31 @@ class AtomicBatch:
         # No message has a header that the commit has to look at.
         self.plain: bool = True
         self.touched: i64 = now
+
+    def add(
+        self, headers: PublishHeaders, subject: bytes, block: bytes, body: bytes, now: i64
+    ) -> None:
+        """Take the next message; ``headers`` are what its block says."""
+        if self.plain and (
+            len(headers.msg_id) > 0
+            or len(headers.rollup) > 0
+            or len(headers.ttl) > 0
+            or len(headers.incr) > 0
+            or headers.scheduling
+            or len(headers.stream_source) > 0
+            or headers.expects_anything()
+        ):
+            self.plain = False
+        self.subjects.append(subject)
+        self.blocks.append(block)
+        self.bodies.append(body)
+        self.last += 1
+        self.touched = now
+        self.size += member_size(subject, block, body)
+
+    def grant(self, size: i64) -> None:
+        """Let it hold more."""
+        self.granted += size
 
 
 class FastBatch:
@@ -71,3 +98,73 @@ class FastBatch:
         # Its first acknowledgement, which the header dialect owes to the first message.
         self.greeted: bool = False
         self.closed: bool = False
+
+    def appended(self, number: i64, stored_seq: i64, now: i64) -> None:
+        """The message of a batch sequence was staged."""
+        self.stored_seq = stored_seq
+        self.last = number
+        self.touched = now
+
+    def stored(self, number: i64, stored_seq: i64, size: i64) -> None:
+        """The message of a batch sequence was staged, after a closer look at it."""
+        self.last = number
+        self.last_bytes += size
+        self.stored_seq = stored_seq
+        if self.first_seq == 0:
+            self.first_seq = stored_seq
+
+    def bridge(self, number: i64) -> None:
+        """Messages up to a batch sequence are missing, and the one after it came."""
+        self.last = number
+
+    def passed(self, number: i64) -> None:
+        """A batch sequence has no message; when nothing is on its way, it is settled."""
+        self.last = number
+        if not self.listed and not self.flying:
+            self.durable = number
+
+    def landed(self, last: i64, size: i64, seq: i64) -> None:
+        """The group that carried it up to here is durable."""
+        self.flying = False
+        # Sequences without a message need no disk: they are settled with those before them.
+        self.durable = last if self.listed else self.last
+        self.durable_bytes = size
+        self.durable_seq = seq
+
+    def fall_back(self) -> None:
+        """What is not durable is gone."""
+        self.listed = False
+        self.flying = False
+        self.last = self.durable
+        self.last_bytes = self.durable_bytes
+        self.stored_seq = self.durable_seq
+
+    def acknowledge(self) -> bool:
+        """Acknowledge what is durable if the flow says so; say whether it does."""
+        if self.flow_bytes > 0:
+            if self.durable_bytes - self.acked_bytes < self.flow_bytes:
+                return False
+            self.acked_bytes = self.durable_bytes
+            self.acked = self.durable
+        else:
+            steps = (self.durable - self.acked) // self.flow
+            if steps < 1:
+                return False
+            # One ack for all of them: it covers those before it (ADR-50, lost acks).
+            self.acked += steps * self.flow
+        self.greeted = True
+        return True
+
+    def greet(self) -> bool:
+        """Header dialect: the first message is acknowledged whatever the flow is."""
+        if self.greeted or self.dialect == BY_REPLY or self.durable < 1:
+            return False
+        self.greeted = True
+        return True
+
+    def reply_subject(self) -> bytes:
+        """Where an acknowledgement goes: the reply subject of the last durable message."""
+        if self.dialect != BY_REPLY:
+            return self.head
+        op = b"0" if self.durable == 1 else b"1"
+        return self.head + b"%d.%b.$FI" % (int(self.durable), op)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from jetspark.engine.batch.members import BY_REPLY, FastBatch
 
-if TYPE_CHECKING:
-    from jetspark.engine.batch.intake import BatchIntake
-
 _quote = msgspec.json.encode
 
 
-def pub_ack(
-    stream: BatchIntake, seq: int, batch_id: bytes, count: int, *, duplicate: bool = False
-) -> bytes:
-    """The acknowledgement of a whole batch."""
+def pub_ack(head: bytes, seq: int, batch_id: bytes, count: int, *, duplicate: bool) -> bytes:
+    """The acknowledgement of a whole batch; ``head`` is how those of the stream begin."""
     mark = b',"duplicate": true' if duplicate else b""
-    return stream.ack_head + b'%d%b,"batch":%b,"count":%d}' % (
+    return head + b'%d%b,"batch":%b,"count":%d}' % (
         seq, mark, _quote(batch_id.decode(errors="replace")), count,
     )  # fmt: skip
 
@@ -53,11 +46,11 @@ def refused(seq: int, error: bytes) -> bytes:
     return b'{"type":"err","seq":%d,"error":%b}' % (seq, error)
 
 
-def ended(stream: BatchIntake, batch: FastBatch, error: bytes) -> bytes:
+def ended(json_name: bytes, batch: FastBatch, error: bytes) -> bytes:
     """Header dialect: a message was refused, and with it the rest; what is stored stays so."""
     return b'{"error":%b,"stream":%b,"seq":%d,"batch":%b,"count":%d}' % (
         error,
-        stream.json_name,
+        json_name,
         int(batch.stored_seq),
         _quote(batch.batch_id.decode(errors="replace")),
         int(batch.last),

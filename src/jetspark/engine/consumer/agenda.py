@@ -1,49 +1,19 @@
-"""The state of consumers, and what each of them has to do when: the compiled foundation.
+"""What the consumers of one engine have to do, and when."""
 
-``Reader`` is what one consumer knows; ``acks.py`` and ``delivery.py`` act on it. The sequences of
-the wire are called as on the wire: stream sequence (``seq``), consumer sequence (``number``).
-"""
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.cursor import Cursor
-from jetspark.engine.consumer.pending import Pending
-from jetspark.engine.outbox import Budget, Outbox, Outlet
-from jetspark.engine.stream.stream import Stream
-from jetspark.store.log.columns import NOWHERE
-from jetspark.store.log.index import StreamIndex
-
-ACK_NONE: Final[i64] = 0
-ACK_ALL: Final[i64] = 1
-ACK_EXPLICIT: Final[i64] = 2
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.delivery import Delivery
+    from jetspark.engine.consumer.state import ConsumerState
 
 # A journal record is written so long after a change, if nothing else is written before.
 JOURNAL_NS: Final[i64] = 50_000_000
-
-
-class Waiting:
-    """A pull request that waits for messages."""
-
-    def __init__(self, reply: bytes, outlet: Outlet, batch: i64, max_bytes: i64) -> None:
-        self.reply: bytes = reply
-        self.outlet: Outlet = outlet
-        self.left: i64 = batch
-        self.bytes_left: i64 = max_bytes
-        self.delivered: i64 = 0
-        self.expires: i64 = 0
-        self.heartbeat: i64 = 0
-        self.heartbeat_at: i64 = 0
-        self.no_wait: bool = False
-        self.over: bool = False
-        # Priority groups.
-        self.pin_id: bytes = b""
-        self.priority: i64 = 0
-        self.min_pending: i64 = 0
-        self.min_ack_pending: i64 = 0
 
 
 class Agenda:
@@ -52,220 +22,50 @@ class Agenda:
     def __init__(self, wake: Callable[[], None]) -> None:
         # Asks for a turn of the loop.
         self.wake: Callable[[], None] = wake
-        self.ready: list[Reader] = []
-        self.unsaved: list[Reader] = []
-        self.noted: list[Reader] = []
+        self.ready: list[ConsumerState] = []
+        self.unsaved: list[ConsumerState] = []
+        self.noted: list[Delivery] = []
         self.save_at: i64 = 0
         self.scratch: BytesWriter = BytesWriter()
 
-    def add(self, reader: "Reader") -> None:
+    def add(self, state: ConsumerState) -> None:
         """A consumer may have something to send."""
-        if not reader.listed:
-            reader.listed = True
-            self.ready.append(reader)
+        if not state.listed:
+            state.listed = True
+            self.ready.append(state)
             self.wake()
 
-    def note(self, reader: "Reader") -> None:
+    def note(self, delivery: Delivery) -> None:
         """A consumer may have an earlier deadline."""
-        self.noted.append(reader)
+        self.noted.append(delivery)
         self.wake()
 
-    def save(self, reader: "Reader", now: i64) -> None:
+    def save(self, state: ConsumerState, now: i64) -> None:
         """The state of a consumer changed."""
-        if not reader.unsaved and reader.journalled:
-            reader.unsaved = True
-            self.unsaved.append(reader)
+        if not state.unsaved and state.journalled:
+            state.unsaved = True
+            self.unsaved.append(state)
             if self.save_at == 0:
                 self.save_at = now + JOURNAL_NS
                 self.wake()
 
+    def take_unsaved(self, stream: object) -> list[ConsumerState]:
+        """The consumers of a stream whose state the journal does not know yet."""
+        taken: list[ConsumerState] = []
+        left: list[ConsumerState] = []
+        for state in self.unsaved:
+            if state.stream is not stream:
+                left.append(state)
+            elif state.unsaved:  # or else somebody asked, and it was saved for the answer
+                state.unsaved = False
+                taken.append(state)
+        self.unsaved = left
+        if not left:
+            self.save_at = 0
+        return taken
 
-class Readers:
-    """The consumers of one stream, as the stream's changes are told to them."""
-
-    def __init__(self, agenda: Agenda) -> None:
-        self.agenda: Agenda = agenda
-        self.all: list[Reader] = []
-        # Those that have somebody to send to, or had until lately.
-        self.receiving: list[Reader] = []
-        # A consumer could not be taken over: what it needs is not known.
-        self.missing: bool = False
-
-    def receive(self, reader: "Reader") -> None:
-        """A consumer has somebody to send to."""
-        if not reader.receiving:
-            reader.receiving = True
-            self.receiving.append(reader)
-        self.agenda.add(reader)
-
-    def wants(self, subject: bytes) -> bool:
-        """Say whether a consumer of the stream gets messages of a subject."""
-        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
-            if reader.cursor.matches(subject):
-                return True
-        return False
-
-    def unneeded(self, index: StreamIndex, sequences: list[int]) -> list[int]:
-        """Those of some messages that no consumer has to acknowledge any more."""
-        found: list[int] = []
-        for seq in sequences:
-            columns = index.segment_of(seq)
-            if columns is None or columns.offsets[seq - columns.base] == NOWHERE:
-                continue
-            if not self.needs(seq, i64(columns.subjects[seq - columns.base])):
-                found.append(seq)
-        return found
-
-    def unneeded_between(
-        self, index: StreamIndex, first: i64, last: i64, queue: bool
-    ) -> list[int]:
-        """The messages of a range that no consumer needs; of a queue: that one had already."""
-        found: list[int] = []
-        seq = index.next_seq(first, b"")
-        while 0 < seq <= last:
-            columns = index.segment_of(seq)
-            if columns is not None:
-                number = i64(columns.subjects[seq - columns.base])
-                if not self.needs(seq, number) and (
-                    not queue or self.wants(index.entries[number].subject)
-                ):
-                    found.append(int(seq))
-            seq = index.next_seq(seq + 1, b"")
-        return found
-
-    def needs(self, seq: i64, number: i64) -> bool:
-        """Say whether a consumer still has to acknowledge a message."""
-        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
-            if reader.needs(seq, number):
-                return True
-        return False
-
-    def wake(self) -> None:
-        """The stream has more than before: told once per group."""
-        idle = False
-        for reader in self.receiving:
-            if reader.outlet is not None or len(reader.waiting) > 0:
-                self.agenda.add(reader)
-            else:
-                reader.receiving = False
-                idle = True
-        if idle:
-            self.receiving = [reader for reader in self.receiving if reader.receiving]
-
-    def note_removals(self, index: StreamIndex) -> "list[tuple[Reader, int]]":
-        """Tell everybody which messages are gone; who waits for an acknowledgement of which."""
-        pending: list[tuple[Reader, int]] = []
-        seqs = index.removed_seqs
-        numbers = index.removed_subjects
-        count: i64 = len(seqs)
-        highest: i64 = 0
-        i: i64 = 0
-        while i < count:
-            highest = max(highest, seqs[i])
-            i += 1
-        for reader in self.all:
-            if reader.floor_seq >= highest and len(reader.spent) == 0:
-                continue
-            i = 0
-            while i < count:
-                if reader.removed(seqs[i], numbers[i]):
-                    pending.append((reader, int(seqs[i])))
-                i += 1
-        return pending
-
-
-class Reader:
-    """Where one consumer is, who waits, and what is not acknowledged yet: the bare state."""
-
-    def __init__(self, stream: Stream, agenda: Agenda, owner: Any, cursor: Cursor) -> None:
-        self.stream: Stream = stream
-        self.agenda: Agenda = agenda
-        self.owner: Any = owner
-        self.cursor: Cursor = cursor
-        self.pending: Pending = Pending()
-        self.scratch: BytesWriter = agenda.scratch
-        self.ack_prefix: bytes = b""
-        # Configuration.
-        self.policy: i64 = ACK_NONE
-        self.ack_wait: i64 = 0
-        self.backoff: list[int] = []
-        self.max_ack_pending: i64 = 0
-        self.max_deliver: i64 = 0
-        self.headers_only: bool = False
-        self.keeps_interest: bool = False  # the stream removes what everybody acknowledged
-        self.samples: bool = False
-        # Sequences: the last ones delivered, and the ack floor.
-        self.number: i64 = 0
-        self.seq: i64 = 0
-        self.floor_number: i64 = 0
-        self.floor_seq: i64 = 0
-        self.delivered_ns: i64 = 0
-        self.acked_ns: i64 = 0
-        # Messages that were delivered as often as they may be, and stay in the stream.
-        self.spent: dict[int, int] = {}
-        # Who gets messages: requests, or the deliver subject.
-        self.waiting: list[Waiting] = []
-        self.waiting_due: i64 = 0
-        self.outlet: Outlet | None = None
-        self.chosen: bool = False  # requests are chosen by the owner: priority groups
-        self.pin_line: bytes = b""
-        self.paced: bool = False
-        self.resume_at: i64 = 0
-        # Flow control: how much may be unconfirmed (0: no flow control), how much is, and what
-        # the receiver was asked to confirm.
-        self.window: i64 = 0
-        self.unconfirmed: i64 = 0
-        self.asked: bytes = b""
-        self.asked_size: i64 = 0
-        # Not now: paused, gated by min_last_seq, not durable yet.
-        self.closed: bool = True
-        self.gated: bool = False
-        self.receiving: bool = False
-        self.dropped: bool = False
-        self.listed: bool = False
-        self.stalled: bool = False  # the receivers have enough waiting
-        self.unsaved: bool = False
-        self.journalled: bool = True  # or else it ends with the process
-        self.limited: bool = False
-        self.looking_at: i64 = 0
-        # Why the message at `looking_at` cannot be read: nothing goes past it. Empty: it can.
-        self.read_error: str = ""
-        # The deadline that the engine knows of, and the owner's next one; 0: none.
-        self.deadline: i64 = 0
-        self.alarm: i64 = 0
-        # Acknowledged, and not yet looked at by the stream.
-        self.released: list[int] = []
-
-    def step(self, budget: Budget, now: i64) -> i64:
-        """Send what may go now; why it ended."""
-        raise NotImplementedError
-
-    def next_deadline(self) -> i64:
-        """When ``expire`` has something to do; 0 when there is nothing."""
-        deadline = self.alarm
-        if self.pending.count > 0:
-            late = self.pending.next_deadline(self.ack_wait)
-            if late > 0 and (deadline == 0 or late < deadline):
-                deadline = late
-        if self.waiting_due > 0 and (deadline == 0 or self.waiting_due < deadline):
-            deadline = self.waiting_due
-        if self.resume_at > 0 and (deadline == 0 or self.resume_at < deadline):
-            deadline = self.resume_at
-        return deadline
-
-    def expire(self, now: i64, outbox: Outbox) -> None:
-        """Do what is due."""
-        pending = self.pending
-        if pending.count > 0:
-            pending.expire(now, self.ack_wait)
-        self.owner.on_time(int(now), outbox)
-        if pending.queued > 0:
-            self.agenda.add(self)
-
-    def removed(self, seq: i64, number: i64) -> bool:
-        """A message was removed from the stream; True when it was pending here."""
-        raise NotImplementedError
-
-    def needs(self, seq: i64, number: i64) -> bool:
-        """Say whether a message of the stream is still to be acknowledged here."""
-        raise NotImplementedError
+    def forget_unsaved(self, state: ConsumerState) -> None:
+        """A consumer is gone: nobody takes it out of the list any more."""
+        if state.unsaved:
+            state.unsaved = False
+            self.unsaved = [other for other in self.unsaved if other is not state]

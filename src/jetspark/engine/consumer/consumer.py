@@ -8,16 +8,18 @@ from jetspark.api.advisory import ConsumerPaused
 from jetspark.api.base import ZERO_TIME, Timestamp
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, PriorityPolicy, ReplayPolicy
-from jetspark.engine.consumer.agenda import ACK_ALL, ACK_EXPLICIT, ACK_NONE, Readers, Waiting
+from jetspark.engine.consumer.ack_words import AckWords
+from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.cursor import Cursor, Listing
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.groups import Groups
 from jetspark.engine.consumer.journal import Journal
 from jetspark.engine.consumer.pull import Requests
 from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Pace, Push
-from jetspark.engine.consumer.start import begin, place
+from jetspark.engine.consumer.read_errors import ReadErrors
+from jetspark.engine.consumer.start import begin
+from jetspark.engine.consumer.state import ACK_ALL, ACK_EXPLICIT, ACK_NONE, ConsumerState
 from jetspark.engine.consumer.statuses import heartbeat_block
-from jetspark.engine.consumer.verdicts import Verdicts, sampling
 from jetspark.errors.storage import ReadFailed
 from jetspark.units import Nanoseconds, bounded
 
@@ -33,8 +35,13 @@ _POLICIES: Final = {
 }
 
 
-class Consumer(Verdicts):
-    """A consumer of one stream. ``delivery`` is its hot half."""
+class Consumer:
+    """A consumer of one stream.
+
+    ``state`` says where it is, ``journal`` records that; ``delivery`` sends messages and ``acks``
+    takes acknowledgements, with ``ack_words`` and ``read_errors`` for what is rare about them;
+    ``requests``, ``push`` and ``groups`` are about who gets messages.
+    """
 
     def __init__(
         self,
@@ -44,7 +51,6 @@ class Consumer(Verdicts):
         created_ns: int,
         number: int,
         hub: Hub,
-        readers: Readers,
     ) -> None:
         self.stream = stream
         self.config = config
@@ -52,14 +58,17 @@ class Consumer(Verdicts):
         self.created_ns = created_ns
         self.number = number
         self.hub = hub
-        self.readers = readers
         # Whether the log knows it; until then nothing is delivered.
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))
-        self.delivery = Delivery(stream, hub.agenda, self, cursor)
-        self.delivery.journalled = not config.mem_storage
-        self.delivery.ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
-        self.journal = Journal(self.delivery, hub.wall)
+        self.state = ConsumerState(stream, hub.agenda, self, cursor)
+        self.state.journalled = not config.mem_storage
+        ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
+        self.delivery = Delivery(self.state, ack_prefix)
+        self.acks = Acks(self.state)
+        self.journal = Journal(self.state, hub.wall)
+        self.ack_words = AckWords(self)
+        self.read_errors = ReadErrors(self)
         self.requests = Requests(self)
         self.push = Push(self)
         self.groups = Groups(self)
@@ -74,39 +83,42 @@ class Consumer(Verdicts):
         """Whether the log is told nothing: the consumer ends with the process."""
         return self.config.mem_storage
 
+    def label(self) -> str:
+        """The consumer, for a line in the log."""
+        return f"{self.stream.config.name} > {self.name}"
+
     def begin(self, listing: Listing | None = None) -> None:
         """Start where the deliver policy says; what it lists may have been looked for before."""
-        self.delivery.gated = self.config.min_last_seq > self.stream.log.index.last_seq
-        begin(self.delivery, self.config, listing)
+        self.state.gated = self.config.min_last_seq > self.stream.log.index.last_seq
+        begin(self.state, self.config, listing)
 
     def configure(self, config: ConsumerConfig, now: int) -> None:
         """Go by this configuration from now on."""
-        delivery = self.delivery
         self.config = config
         filters = filters_of(config)
-        if filters != delivery.cursor.filters:
-            delivery.cursor.set_filters(filters)
-            delivery.cursor.recount()
-        delivery.policy = _POLICIES[config.ack_policy]
-        delivery.ack_wait = bounded(config.ack_wait)
-        delivery.backoff = [bounded(wait) for wait in config.backoff]
-        delivery.max_ack_pending = max(config.max_ack_pending, 0)
-        if delivery.policy == ACK_NONE:
-            delivery.max_ack_pending = 0
-        delivery.max_deliver = max(config.max_deliver, 0)
-        delivery.headers_only = config.headers_only
-        delivery.keeps_interest = self.stream.config.retention != "limits"
-        self.sample_percent = sampling(config.sample_freq)
-        delivery.samples = self.sample_percent > 0
-        delivery.chosen = config.priority_policy != PriorityPolicy.NONE
-        if not config.flow_control:
-            delivery.window = 0
-        elif delivery.window == 0:
-            delivery.window = FLOW_WINDOW_FIRST
+        if filters != self.state.cursor.filters:
+            self.state.cursor.set_filters(filters)
+            self.state.cursor.recount()
+        self.stream_changed()
+        self.delivery.configure(
+            bounded(config.ack_wait),
+            [bounded(wait) for wait in config.backoff],
+            0 if config.ack_policy == AckPolicy.NONE else max(config.max_ack_pending, 0),
+            max(config.max_deliver, 0),
+            config.headers_only,
+            config.priority_policy != PriorityPolicy.NONE,
+            FLOW_WINDOW_FIRST if config.flow_control else 0,
+        )
+        self.acks.samples = self.ack_words.configure(config.sample_freq)
         self._set_pace(now)
         self.push.configure(config.deliver_subject, now)
         self.open_or_close(now)
-        self.hub.agenda.add(delivery)
+        self.hub.agenda.add(self.state)
+
+    def stream_changed(self) -> None:
+        """The stream may keep messages in another way than before."""
+        keeps_interest = self.stream.config.retention != "limits"
+        self.state.configure(_POLICIES[self.config.ack_policy], keeps_interest)
 
     def _set_pace(self, now: int) -> None:
         config = self.config
@@ -123,7 +135,7 @@ class Consumer(Verdicts):
             self.durable = True
             self.open_or_close(now)
             self.push.look(now)
-            self.hub.agenda.add(self.delivery)
+            self.hub.agenda.add(self.state)
 
     def bound(self) -> bool:
         """Say whether somebody listens on the deliver subject."""
@@ -147,6 +159,16 @@ class Consumer(Verdicts):
         until = self.config.pause_until
         return until is not None and until > self.hub.wall.at(now)
 
+    def recount(self, now: int) -> None:
+        """So much left the stream at once that everything is looked at again."""
+        if self.state.recount():
+            self.hub.agenda.save(self.state, now)
+        self.hub.agenda.add(self.state)
+
+    def on_deleted(self, seq: int, now: int) -> None:
+        """A message that was pending here left the stream."""
+        self.ack_words.on_deleted(seq, now)
+
     def is_open(self, now: int) -> bool:
         """Say whether messages may go out; opens the gate of ``min_last_seq`` when it is time."""
         self.open_or_close(now)
@@ -155,25 +177,24 @@ class Consumer(Verdicts):
     def open_or_close(self, now: int) -> None:
         """Work out whether messages may go out."""
         delivery = self.delivery
-        if delivery.gated and self.stream.log.index.last_seq >= self.config.min_last_seq:
+        if delivery.state.gated and self.stream.log.index.last_seq >= self.config.min_last_seq:
             self._open_gate(now)
-        delivery.closed = not self.durable or delivery.gated or self.is_paused(now)
+        delivery.closed = not self.durable or delivery.state.gated or self.is_paused(now)
         self.rearm()
 
     def _open_gate(self, now: int) -> None:
         """The stream is new enough: what is newest is decided now (ADR-53)."""
         delivery = self.delivery
-        if delivery.number == 0:
-            start = delivery.cursor.next
+        if delivery.state.number == 0:
+            start = delivery.state.cursor.next
             try:
-                begin(delivery, self.config)
+                begin(self.state, self.config)
             except ReadFailed as problem:
-                self.stop_at(problem, now)
+                self.read_errors.stop_at(problem, now)
                 return
             if self.config.deliver_policy == "new":
-                place(delivery, int(start))
-                delivery.cursor.recount()
-        delivery.gated = False
+                self.state.start_at(start)
+        delivery.state.gated = False
 
     def rearm(self) -> None:
         """Find the next time that something is due which no message brings about."""
@@ -189,7 +210,7 @@ class Consumer(Verdicts):
         threshold = bounded(self.config.inactive_threshold)
         if self.config.deliver_subject:
             return self.push.unbound_ns + threshold if self.push.unbound_ns else 0
-        last = max(self.requests.last_ns, int(self.delivery.delivered_ns), self.idle_since)
+        last = max(self.requests.last_ns, int(self.state.delivered_ns), self.idle_since)
         return last + threshold
 
     def on_time(self, now: int, _outbox: Outbox) -> None:
@@ -197,7 +218,7 @@ class Consumer(Verdicts):
         delivery = self.delivery
         if 0 < delivery.resume_at <= now:
             delivery.resume_at = 0
-            self.hub.agenda.add(delivery)
+            self.hub.agenda.add(delivery.state)
         if delivery.waiting_due:
             self.requests.on_time(now)
         self.push.on_time(now)
@@ -213,23 +234,17 @@ class Consumer(Verdicts):
         was_closed = delivery.closed
         self.open_or_close(now)
         if was_closed and not delivery.closed:
-            self.hub.agenda.add(delivery)
+            self.hub.agenda.add(delivery.state)
 
     def reset(self, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from the ack floor; where that is."""
-        delivery = self.delivery
-        start = seq or int(delivery.floor_seq) + 1
-        delivery.pending = type(delivery.pending)()
-        delivery.spent = {}
-        delivery.cursor.listed = delivery.cursor.listed[0:0]
-        delivery.cursor.listed_at = 0
-        delivery.cursor.listed_to = 0
-        place(delivery, max(start, 1))
-        delivery.cursor.recount()
+        state = self.state
+        start = max(seq or int(state.floor_seq) + 1, 1)
+        state.reset(start)
         self.journal.start_again()
-        self.hub.agenda.save(delivery, now)
-        self.hub.agenda.add(delivery)
-        return max(start, 1)
+        self.hub.agenda.save(state, now)
+        self.hub.agenda.add(state)
+        return start
 
     def close(self) -> None:
         """The consumer is deleted: whoever waits is told."""
@@ -240,38 +255,14 @@ class Consumer(Verdicts):
 
     def release(self) -> None:
         """Let go of the parts that refer back to it; nobody uses it any more."""
-        self.delivery.owner = None
-        del self.requests, self.push, self.groups
+        self.state.owner = None
+        del self.requests, self.push, self.groups, self.ack_words, self.read_errors
 
     # Messages ----------------------------------------------------------------------------------
 
     def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
         """Take a pull request."""
         self.requests.pull(body, reply, now, outbox)
-
-    def end_request(self, request: Waiting, _block: bytes, _now: int) -> None:
-        """A request is over because of its time, or because nobody listens."""
-        self.requests.end_expired(request)
-
-    def end_too_small(self, request: Waiting) -> None:
-        """A request has no room for the next message."""
-        self.requests.end_too_small(request)
-
-    def end_served(self, request: Waiting) -> None:
-        """A request has all it asked for."""
-        self.requests.end_served(request)
-
-    def choose(self, size: int, now: int) -> Waiting | None:
-        """The request that gets the next message, by priority."""
-        return self.groups.choose(size, now)
-
-    def all_full(self) -> bool:
-        """Say whether everybody who waits has enough waiting for them."""
-        return all(request.outlet.full() for request in self.delivery.waiting)
-
-    def ask_to_confirm(self) -> None:
-        """Enough is out: flow control."""
-        self.push.ask_to_confirm()
 
     def pace(self, size: int, time: int, now: int) -> bool:
         """Say whether the next message has to wait."""
@@ -283,13 +274,13 @@ class Consumer(Verdicts):
     def heartbeat(self, more: bytes = b"") -> bytes:
         """The status that says where the consumer is."""
         delivery = self.delivery
-        cursor = delivery.cursor
+        cursor = delivery.state.cursor
         seq = int(cursor.next) - 1
         if cursor.listed_at < len(cursor.listed):
-            seq = int(delivery.seq)
+            seq = int(delivery.state.seq)
         elif cursor.count_some() and cursor.catch_up() <= 0:
             seq = max(seq, int(cursor.index.last_seq))
-        return heartbeat_block(int(delivery.number), seq, more)
+        return heartbeat_block(int(delivery.state.number), seq, more)
 
     # What people ask ---------------------------------------------------------------------------
 
@@ -297,10 +288,10 @@ class Consumer(Verdicts):
         """Everything about the consumer, without what the server adds to its answers."""
         delivery = self.delivery
         self.open_or_close(now)
-        self.look_whether_read()
+        self.read_errors.look_whether_read()
         if not self.config.deliver_subject:
             self.requests.drop_gone(now)
-        redelivered = int(delivery.pending.redelivered) + len(delivery.spent)
+        redelivered = int(delivery.state.pending.redelivered) + len(delivery.state.spent)
         paused = self.is_paused(now)
         wall = self.hub.wall
         remaining = (self.config.pause_until or 0) - wall.at(now) if paused else 0
@@ -310,20 +301,20 @@ class Consumer(Verdicts):
             created=Timestamp(self.created_ns),
             config=self.config,
             delivered=SequenceInfo(
-                consumer_seq=int(delivery.number),
-                stream_seq=int(delivery.seq),
-                last_active=self._moment(int(delivery.delivered_ns)),
+                consumer_seq=int(delivery.state.number),
+                stream_seq=int(delivery.state.seq),
+                last_active=self._moment(int(delivery.state.delivered_ns)),
             ),
             ack_floor=SequenceInfo(
-                consumer_seq=int(delivery.floor_number),
-                stream_seq=int(delivery.floor_seq),
-                last_active=self._moment(int(delivery.acked_ns)),
+                consumer_seq=int(delivery.state.floor_number),
+                stream_seq=int(delivery.state.floor_seq),
+                last_active=self._moment(int(delivery.state.acked_ns)),
             ),
-            num_ack_pending=int(delivery.pending.count),
+            num_ack_pending=int(delivery.state.pending.count),
             # Without redeliveries the number would only confuse (released servers).
             num_redelivered=0 if self.config.max_deliver == 1 else redelivered,
             num_waiting=len(delivery.waiting),
-            num_pending=max(int(delivery.cursor.catch_up()), 0),
+            num_pending=max(int(delivery.state.cursor.catch_up()), 0),
             push_bound=delivery.outlet is not None,
             paused=paused,
             pause_remaining=Nanoseconds(remaining),

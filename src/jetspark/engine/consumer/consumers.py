@@ -11,14 +11,13 @@ from jetspark.api.base import decoder, encode
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
 from jetspark.engine.advisories import Advisories
-from jetspark.engine.consumer.agenda import Reader, Readers
+from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.cursor import Listing
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.consumer.purging import on_purge
-from jetspark.engine.consumer.start import place
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
@@ -63,22 +62,15 @@ class Consumers:
         self._advisories = advisories
         self._failures = failures
         # By `<stream>.<consumer>`, as pull requests and acknowledgements name them.
-        self.deliveries: dict[bytes, Delivery] = {}
-        self.timed: Deadlines[Reader] = Deadlines()
+        self.by_key: dict[bytes, Consumer] = {}
+        self.acks: dict[bytes, Acks] = {}
+        self.timed: Deadlines[Delivery] = Deadlines()
         # Consumers that were removed, until nothing leads to them any more.
         self.removed: list[Consumer] = []
         # Consumers that could not be taken over, and why.
         self._unadopted: list[tuple[str, str]] = []
 
     # Life --------------------------------------------------------------------------------------
-
-    def readers_of(self, stream: Stream) -> Readers:
-        """Whoever is to be told what happens in a stream."""
-        if stream.readers is None:
-            stream.readers = Readers(self._hub.agenda)
-        readers = stream.readers
-        assert isinstance(readers, Readers)
-        return readers
 
     def add(
         self,
@@ -96,8 +88,7 @@ class Consumers:
         number = stream.log.staged.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
-        readers = self.readers_of(stream)
-        consumer = Consumer(stream, name, config, created, number, self._hub, readers)
+        consumer = Consumer(stream, name, config, created, number, self._hub)
         consumer.begin(listing)
         self._stage_document(consumer)
         self._attach(consumer, now)
@@ -110,9 +101,11 @@ class Consumers:
     def _attach(self, consumer: Consumer, now: int) -> None:
         stream = consumer.stream
         stream.consumers[consumer.name] = consumer
-        consumer.readers.all.append(consumer.delivery)
+        stream.readers.add(consumer.state)
         stream.log.index.tracking = True
-        self.deliveries[self._key(consumer)] = consumer.delivery
+        key = self._key(consumer)
+        self.by_key[key] = consumer
+        self.acks[key] = consumer.acks
         consumer.durable = consumer.in_memory or consumer.number in stream.log.ledger.consumers
         # Clients had no way to show that they exist while the server was not there.
         consumer.idle_since = now
@@ -157,12 +150,8 @@ class Consumers:
 
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
-        if (
-            consumer.delivery.unsaved
-            and not consumer.in_memory
-            and not stream.log.access.read_only
-        ):
-            consumer.delivery.unsaved = False
+        if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
+            consumer.state.unsaved = False
             self._save(consumer)
             self._hub.mark_dirty(stream)
 
@@ -206,29 +195,24 @@ class Consumers:
             return
         removed, self.removed = self.removed, []
         for consumer in removed:
-            if consumer.delivery.listed:
+            if consumer.state.listed:
                 self.removed.append(consumer)
             else:
                 consumer.release()
 
     def _detach(self, consumer: Consumer) -> None:
         stream = consumer.stream
-        delivery = consumer.delivery
         consumer.close()
         self.removed.append(consumer)
         self._hub.agenda.wake()
-        if delivery.unsaved:
-            # The stream may be gone, and then nobody takes it out of the list any more.
-            delivery.unsaved = False
-            agenda = self._hub.agenda
-            agenda.unsaved = [other for other in agenda.unsaved if other is not delivery]
+        self._hub.agenda.forget_unsaved(consumer.state)
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
-        self.deliveries.pop(self._key(consumer), None)
-        readers = consumer.readers
-        readers.all = [other for other in readers.all if other is not delivery]
-        readers.receiving = [d for d in readers.receiving if d is not delivery]
-        stream.log.index.tracking = bool(readers.all)
+        key = self._key(consumer)
+        self.by_key.pop(key, None)
+        self.acks.pop(key, None)
+        stream.readers.remove(consumer.state)
+        stream.log.index.tracking = bool(stream.readers.all)
 
     def drop_all(self, stream: Stream) -> None:
         """A stream is removed, and with it whoever reads it."""
@@ -261,13 +245,12 @@ class Consumers:
                 except ReadFailed as refused:
                     # From the first message on: delivering again is better than leaving out.
                     log.error("Stream %r: %s", name, refused)  # noqa: TRY400 - no traceback
-                    place(consumer.delivery, max(int(stream.log.index.first_seq), 1))
-                    consumer.delivery.cursor.recount()
+                    consumer.state.start_at(max(int(stream.log.index.first_seq), 1))
             self._attach(consumer, now)
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
             # Its records stay in the log, and everybody else is served. What it had not got yet
             # is not known, so a stream that keeps by interest keeps everything.
-            self.readers_of(stream).missing = True
+            stream.readers.lose_one()
             label = name_in(document) or f"number {number}"
             text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
@@ -298,7 +281,6 @@ class Consumers:
             found.created_ns,
             number,
             self._hub,
-            self.readers_of(stream),
         )
         consumer.journal.restore(state, changes, now)
         return consumer
@@ -312,28 +294,27 @@ class Consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
         self.note_removals(stream, now)
-        if stream.readers is not None:
-            stream.readers.wake()
+        stream.readers.wake()
 
     def note_removals(self, stream: Stream, now: int) -> None:
         """Tell the consumers of a stream which messages are gone."""
         index = stream.log.index
         if not index.tracking:
             return
-        readers = self.readers_of(stream)
+        readers = stream.readers
         if stream.purged:
-            patterns, stream.purged = stream.purged, []
+            patterns = stream.take_purged()
             for consumer in stream.consumers.values():
                 for pattern in patterns:
                     on_purge(consumer, pattern, now)
             index.recount = True
         if index.recount:
             index.forget_removed()
-            for delivery in readers.all:
-                delivery.owner.recount(now)
+            for state in readers.all:
+                state.owner.recount(now)
         elif len(index.removed_seqs):
-            for delivery, seq in readers.note_removals(index):
-                delivery.owner.on_deleted(seq, now)
+            for state, seq in readers.note_removals(index):
+                state.owner.on_deleted(seq, now)
             index.forget_removed()
 
     def failed(self, stream: Stream) -> None:
@@ -346,7 +327,7 @@ class Consumers:
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
-            self._hub.agenda.save(consumer.delivery, self._hub.now + SAVE_AGAIN_NS)
+            self._hub.agenda.save(consumer.state, self._hub.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
                 consumer.configure(durable, self._hub.now)
@@ -360,9 +341,8 @@ class Consumers:
         """A stream got another configuration."""
         if not stream.consumers:
             return
-        keeps = stream.config.retention != "limits"
         for consumer in stream.consumers.values():
-            consumer.delivery.keeps_interest = keeps
+            consumer.stream_changed()
         self._interest.changed(stream)
 
     def save(self, stream: Stream) -> None:
@@ -371,27 +351,17 @@ class Consumers:
         Messages that nobody needs any more go with it: an acknowledgement that is answered when
         the record is durable is then as good as the removal it brings about.
         """
-        if stream.readers is not None and stream.config.retention != "limits":
-            for delivery in stream.readers.all:
-                if delivery.released:
-                    self._interest.acknowledged(delivery)
+        if stream.config.retention != "limits":
+            for state in stream.readers.all:
+                if state.released:
+                    self._interest.acknowledged(state)
         agenda = self._hub.agenda
         if not agenda.unsaved or stream.log.access.read_only:
             return
-        left = []
-        for delivery in agenda.unsaved:
-            if delivery.stream is not stream:
-                left.append(delivery)
-                continue
-            consumer: Consumer = delivery.owner
-            if not delivery.unsaved:
-                continue  # somebody asked, and it was saved for the answer
-            delivery.unsaved = False
-            if not delivery.dropped and not consumer.in_memory:
+        for state in agenda.take_unsaved(stream):
+            consumer: Consumer = state.owner
+            if not consumer.delivery.dropped and not consumer.in_memory:
                 self._save(consumer)
-        agenda.unsaved = left
-        if not left:
-            agenda.save_at = 0
 
     def _save(self, consumer: Consumer) -> None:
         whole, body = consumer.journal.next_record(consumer.requests.last_ns)
@@ -399,25 +369,23 @@ class Consumers:
 
     def end_requests(self) -> None:
         """The server ends: pull requests that wait are told."""
-        for delivery in list(self.deliveries.values()):
-            if delivery.waiting:
-                delivery.owner.requests.end_for_shutdown()
+        for consumer in list(self.by_key.values()):
+            consumer.requests.end_for_shutdown()
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
         self._hub.agenda.save_at = 0
-        for delivery in self._hub.agenda.unsaved:
-            if not delivery.owner.in_memory:
-                self._hub.mark_dirty(delivery.stream)
+        for state in self._hub.agenda.unsaved:
+            if state.journalled:
+                self._hub.mark_dirty(state.stream)
 
     def follow_wall(self, now: int) -> None:
         """The wall clock was set: pauses end sooner or later than they seemed to."""
-        for delivery in self.deliveries.values():
-            consumer: Consumer = delivery.owner
+        for consumer in self.by_key.values():
             if consumer.config.pause_until is not None:
                 consumer.open_or_close(now)
-                self._hub.agenda.add(delivery)
-                self.timed.note(delivery)
+                self._hub.agenda.add(consumer.state)
+                self.timed.note(consumer.delivery)
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
@@ -437,14 +405,9 @@ class Consumers:
                 delivery.expire(now, outbox)
                 self.timed.note(delivery)
             except Exception as error:  # noqa: BLE001 - one consumer, not all
-                self._failures.note(f"deadlines of consumer {named(delivery)}", error)
+                consumer: Consumer = delivery.state.owner
+                self._failures.note(f"deadlines of consumer {consumer.label()}", error)
         for consumer in self._hub.take_inactive():
             if consumer.stream.log.access.read_only and not consumer.in_memory:
                 continue
             self.drop(consumer.stream, consumer, now, outbox)
-
-
-def named(delivery: Reader) -> str:
-    """A consumer, for a line in the log."""
-    consumer: Consumer = delivery.owner
-    return f"{consumer.stream.config.name} > {consumer.name}"

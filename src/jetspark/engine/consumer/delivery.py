@@ -1,4 +1,4 @@
-"""The hot half of a consumer: messages out, without an object for each.
+"""Messages out, without an object for each.
 
 ``step`` sends what may go now, within the turn's budget, to the requests that wait or to the
 deliver subject; what it cannot decide by itself (statuses, priority groups, pacing, flow control)
@@ -7,12 +7,12 @@ it asks its ``owner`` for, which is ``consumer.py``.
 
 from typing import Final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.acks import Acks
-from jetspark.engine.consumer.agenda import ACK_NONE, Waiting
 from jetspark.engine.consumer.cursor import SEARCHING
-from jetspark.engine.outbox import Budget
+from jetspark.engine.consumer.state import ConsumerState
+from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
@@ -25,34 +25,171 @@ LIMITED: Final[i64] = 3  # max_ack_pending
 PACED: Final[i64] = 4  # not before a time
 
 
-class Delivery(Acks):
-    """Where one consumer is, who waits, and what is not acknowledged yet."""
+class Waiting:
+    """A pull request that waits for messages."""
+
+    def __init__(self, reply: bytes, outlet: Outlet, batch: i64, max_bytes: i64) -> None:
+        self.reply: bytes = reply
+        self.outlet: Outlet = outlet
+        self.left: i64 = batch
+        self.bytes_left: i64 = max_bytes
+        self.delivered: i64 = 0
+        self.expires: i64 = 0
+        self.heartbeat: i64 = 0
+        self.heartbeat_at: i64 = 0
+        self.no_wait: bool = False
+        self.over: bool = False
+        # Priority groups.
+        self.pin_id: bytes = b""
+        self.priority: i64 = 0
+        self.min_pending: i64 = 0
+        self.min_ack_pending: i64 = 0
+
+
+class Delivery:
+    """Sends the messages of one consumer to whoever asked for them."""
+
+    def __init__(self, state: ConsumerState, ack_prefix: bytes) -> None:
+        self.state: ConsumerState = state
+        self.scratch: BytesWriter = state.agenda.scratch
+        self.ack_prefix: bytes = ack_prefix
+        # Configuration.
+        self.ack_wait: i64 = 0
+        self.backoff: list[int] = []
+        self.max_ack_pending: i64 = 0
+        self.max_deliver: i64 = 0
+        self.headers_only: bool = False
+        # Who gets messages: requests, or the deliver subject.
+        self.waiting: list[Waiting] = []
+        self.waiting_due: i64 = 0
+        self.outlet: Outlet | None = None
+        self.chosen: bool = False  # requests are chosen by the owner: priority groups
+        self.pin_line: bytes = b""
+        self.paced: bool = False
+        self.resume_at: i64 = 0
+        # Flow control: how much may be unconfirmed (0: no flow control), how much is, and what
+        # the receiver was asked to confirm.
+        self.window: i64 = 0
+        self.unconfirmed: i64 = 0
+        self.asked: bytes = b""
+        self.asked_size: i64 = 0
+        # Not now: paused, gated by min_last_seq, not durable yet.
+        self.closed: bool = True
+        self.dropped: bool = False
+        self.receiving: bool = False  # the stream wakes it
+        self.stalled: bool = False  # the receivers have enough waiting
+        self.looking_at: i64 = 0
+        # Why the message at `looking_at` cannot be read: nothing goes past it. Empty: it can.
+        self.read_error: str = ""
+        # The deadline that the engine knows of, and the owner's next one; 0: none.
+        self.deadline: i64 = 0
+        self.alarm: i64 = 0
+
+    def configure(
+        self,
+        ack_wait: i64,
+        backoff: list[int],
+        max_ack_pending: i64,
+        max_deliver: i64,
+        headers_only: bool,
+        chosen: bool,
+        window: i64,
+    ) -> None:
+        """Go by another configuration; ``window`` is where flow control begins, 0: there is none.
+
+        A window that has grown since stays.
+        """
+        self.ack_wait = ack_wait
+        self.backoff = backoff
+        self.max_ack_pending = max_ack_pending
+        self.max_deliver = max_deliver
+        self.headers_only = headers_only
+        self.chosen = chosen
+        if window == 0 or self.window == 0:
+            self.window = window
+
+    # Time --------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> i64:
+        """When ``expire`` has something to do; 0 when there is nothing."""
+        deadline = self.alarm
+        pending = self.state.pending
+        if pending.count > 0:
+            late = pending.next_deadline(self.ack_wait)
+            if late > 0 and (deadline == 0 or late < deadline):
+                deadline = late
+        if self.waiting_due > 0 and (deadline == 0 or self.waiting_due < deadline):
+            deadline = self.waiting_due
+        if self.resume_at > 0 and (deadline == 0 or self.resume_at < deadline):
+            deadline = self.resume_at
+        return deadline
+
+    def expire(self, now: i64, outbox: Outbox) -> None:
+        """Do what is due."""
+        state = self.state
+        pending = state.pending
+        if pending.count > 0:
+            pending.expire(now, self.ack_wait)
+        state.owner.on_time(int(now), outbox)
+        if pending.queued > 0:
+            state.agenda.add(state)
+
+    # Sending -----------------------------------------------------------------------------------
+
+    def is_full(self) -> bool:
+        """Say whether all who may get messages have enough waiting for them."""
+        if self.outlet is not None:
+            return self.outlet.full()
+        for request in self.waiting:
+            if not request.outlet.full():
+                return False
+        return len(self.waiting) > 0
+
+    def bind(self, outlet: Outlet | None) -> None:
+        """Deliver to the subscribers of the deliver subject, or to nobody."""
+        self.outlet = outlet
+
+    def ask(self, question: bytes) -> None:
+        """Flow control: the receiver was asked to confirm what it got so far."""
+        self.asked = question
+        self.asked_size = self.unconfirmed
+
+    def confirm(self, window_max: i64) -> None:
+        """Flow control: the receiver has got everything up to the question."""
+        self.window = min(self.window * 2, window_max)
+        self.unconfirmed = max(self.unconfirmed - self.asked_size, i64(0))
+        self.asked = b""
+        self.asked_size = 0
+
+    def has_receiver(self) -> bool:
+        """Say whether somebody may get messages."""
+        return self.outlet is not None or len(self.waiting) > 0
 
     def step(self, budget: Budget, now: i64) -> i64:
         """Send what may go now; why it ended."""
-        if not self.cursor.count_some():
-            budget.records = 0  # as much work as a turn of deliveries
+        state = self.state
+        if not state.cursor.count_some():
+            budget.exhaust()  # as much work as a turn of deliveries
             return MORE
-        self.cursor.catch_up()
-        self.limited = False
-        before = self.number
+        state.cursor.catch_up()
+        state.limited = False
+        before = state.number
         try:
             reason = self.run(budget, now)
         finally:  # a record that cannot be read does not undo what was sent before it
-            if self.number != before:
-                self.delivered_ns = now
-                self.pending.end_run(now)
-                self.agenda.save(self, now)
-        self.limited = reason == LIMITED
+            if state.number != before:
+                state.end_run(now)
+        state.limited = reason == LIMITED
         return reason
 
     def run(self, budget: Budget, now: i64) -> i64:
         """Send messages until something stops it."""
-        pending = self.pending
-        cursor = self.cursor
-        log = self.stream.log
+        state = self.state
+        pending = state.pending
+        cursor = state.cursor
+        log = state.stream.log
         while True:
-            if self.closed or (self.outlet is None and len(self.waiting) == 0):
+            if self.closed or not self.has_receiver():
                 return IDLE
             if not budget.left():
                 return MORE
@@ -66,7 +203,7 @@ class Delivery(Acks):
             else:
                 seq = cursor.peek()
                 if seq == SEARCHING:
-                    budget.records = 0
+                    budget.exhaust()
                     return MORE
                 if seq == 0:
                     cursor.next = max(cursor.next, cursor.counted_to + 1)
@@ -74,7 +211,7 @@ class Delivery(Acks):
             self.looking_at = seq
             data, at = log.reader.locate(seq)
             if not data:
-                self.skip(seq, row)
+                state.skip(seq, row)
                 continue
             reason = self.send(data, at, seq, row, budget, now)
             if reason >= 0:
@@ -82,28 +219,29 @@ class Delivery(Acks):
 
     def next_again(self) -> i64:
         """The row that is delivered again next; -1 for none. Those delivered too often go."""
-        pending = self.pending
+        state = self.state
+        pending = state.pending
         while True:
             row = pending.first_queued()
             if row < 0 or self.max_deliver <= 0 or pending.deliveries(row) < self.max_deliver:
                 return row
             seq = pending.seqs[row]
             deliveries = pending.deliveries(row)
-            self.spent[int(seq)] = int(deliveries)
-            pending.release(row)  # nobody acknowledged it: the floor stays
-            self.owner.on_spent(int(seq), int(deliveries))
+            state.give_up(row)
+            state.owner.ack_words.on_spent(int(seq), int(deliveries))
 
     def send(self, data: bytes, at: i64, seq: i64, row: i64, budget: Budget, now: i64) -> i64:
         """Send one message; -1, or why it was not sent."""
-        cursor = self.cursor
-        pending = self.pending
+        state = self.state
+        cursor = state.cursor
+        pending = state.pending
         deliveries: i64 = 1
         left = cursor.left
         if row >= 0:
             deliveries = pending.deliveries(row) + 1
         else:
             left -= 1
-        number = self.number + 1
+        number = state.number + 1
         time = record_time(data, at)
         middle = subject_end(data, at)
         end = headers_end(data, at)
@@ -119,10 +257,12 @@ class Delivery(Acks):
         request: Waiting | None = None
         if outlet is None:
             request = (
-                self.owner.choose(int(size), int(now)) if self.chosen else self.pick(size, now)
+                state.owner.groups.choose(int(size), int(now))
+                if self.chosen
+                else self.pick(size, now)
             )
             if request is None:
-                return FULL if self.waiting and self.owner.all_full() else IDLE
+                return FULL if self.is_full() else IDLE
             outlet = request.outlet
             if self.pin_line:
                 headers = append_lines(headers, self.pin_line)
@@ -130,30 +270,21 @@ class Delivery(Acks):
             return FULL
         elif 0 < self.window < self.unconfirmed:
             return IDLE  # until the receiver confirms
-        if self.paced and self.owner.pace(int(size), int(time), int(now)):
+        if self.paced and state.owner.pace(int(size), int(time), int(now)):
             return PACED
         outlet.write(subject, reply, headers, body)
-        self.number = number
         budget.spend(size)
         if row >= 0:
-            pending.again(row, now + self.wait_after(deliveries))
+            state.redelivered(row, number, now + self.wait_after(deliveries))
         else:
-            cursor.advance(seq)
-            self.seq = max(self.seq, seq)
-            if self.policy == ACK_NONE:
-                self.floor_number = number
-                self.floor_seq = seq
-                if self.keeps_interest:
-                    self.released.append(int(seq))
-            else:
-                pending.add(seq, number, 1)
+            state.delivered(seq, number)
         if request is not None:
             self.served(request, size, now)
         elif self.window > 0:
             self.unconfirmed += size
             if not self.asked:
                 if self.unconfirmed * 2 > self.window:
-                    self.owner.ask_to_confirm()
+                    state.owner.push.ask_to_confirm()
             elif self.unconfirmed - self.asked_size >= self.window:
                 self.asked_size += size
         return -1
@@ -166,14 +297,15 @@ class Delivery(Acks):
 
     def pick(self, size: i64, now: i64) -> Waiting | None:
         """The request that gets the next message; requests that are over go on the way."""
+        state = self.state
         waiting = self.waiting
         tried: i64 = 0
         while waiting and tried < i64(len(waiting)):
             request = waiting[0]
             if request.outlet.gone() or 0 < request.expires <= now:
-                self.owner.end_request(request, b"", int(now))
+                state.owner.requests.end_expired(request)
             elif 0 < request.bytes_left < size:
-                self.owner.end_too_small(request)
+                state.owner.requests.end_too_small(request)
             elif request.outlet.full():
                 waiting.append(waiting.pop(0))
                 tried += 1
@@ -183,6 +315,7 @@ class Delivery(Acks):
 
     def served(self, request: Waiting, size: i64, now: i64) -> None:
         """A request got a message; the next one's turn comes."""
+        state = self.state
         request.delivered += 1
         request.left -= 1
         if request.bytes_left > 0:
@@ -190,7 +323,7 @@ class Delivery(Acks):
             if request.bytes_left == 0:
                 request.left = 0
         if request.left <= 0:
-            self.owner.end_served(request)
+            state.owner.requests.end_served(request)
             return
         if request.heartbeat > 0:
             request.heartbeat_at = now + request.heartbeat
@@ -212,10 +345,3 @@ class Delivery(Acks):
         out.write(b".")
         write_number(out, max(left, i64(0)))
         return out.getvalue()
-
-    def skip(self, seq: i64, row: i64) -> None:
-        """A message that was to be sent cannot be: it is gone, or cannot be read."""
-        if row >= 0:
-            self.let_go(row)
-        else:
-            self.cursor.advance(seq)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from jetspark.engine.consumer.agenda import ACK_NONE, Reader
-from jetspark.engine.consumer.consumers import named
-from jetspark.engine.consumer.delivery import FULL, IDLE, MORE, PACED
+from jetspark.engine.consumer.delivery import FULL, IDLE, MORE, PACED, Delivery
+from jetspark.engine.consumer.state import ACK_NONE, ConsumerState
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer
 from jetspark.engine.failures import failure_answer
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.errors.storage import CorruptRecord, ReadFailed
+from jetspark.headers.status import CONFLICT, CONSUMER_DELETED_TEXT, status_block
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
@@ -35,7 +35,7 @@ class DeliveryLoop:
         self._interest = interest
         self._failures = failures
         # Those whose receivers have enough waiting.
-        self.stalled: list[Reader] = []
+        self.stalled: list[Delivery] = []
         # By deliver subject: those of very many consumers that are still to look who listens.
         self._looks: dict[bytes, list[Consumer]] = {}
 
@@ -45,30 +45,30 @@ class DeliveryLoop:
         self, key: bytes, headers: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox
     ) -> bool:
         """Take a pull request for ``<stream>.<consumer>``; False when there is no such one."""
-        delivery = self._consumers.deliveries.get(key)
-        if delivery is None:
+        consumer = self._consumers.by_key.get(key)
+        if consumer is None:
             return False
         if headers and needs_newer(headers):
             outbox.reply_status(reply, LEVEL_TOO_LOW)
             return True
-        delivery.owner.pull(body, reply, now, outbox)
-        self._consumers.timed.note(delivery)
+        consumer.pull(body, reply, now, outbox)
+        self._consumers.timed.note(consumer.delivery)
         return True
 
     def on_ack(self, key: bytes, subject: bytes, body: bytes, reply: bytes, now: int) -> bool:
         """Take an acknowledgement by its whole subject; for drivers that are in no hurry."""
-        delivery = self._consumers.deliveries.get(key)
-        if delivery is None or delivery.policy == ACK_NONE:
+        acks = self._consumers.acks.get(key)
+        if acks is None or acks.state.policy == ACK_NONE:
             return False
         numbers = subject.split(b".")[4:]
-        delivery.on_ack(int(numbers[1]), int(numbers[2]), body, 0, len(body), reply, now)
+        acks.on_ack(int(numbers[1]), int(numbers[2]), body, 0, len(body), reply, now)
         return True
 
     def confirmed(self, key: bytes, subject: bytes) -> None:
         """A receiver confirms what flow control asked it."""
-        delivery = self._consumers.deliveries.get(key)
-        if delivery is not None:
-            delivery.owner.push.on_confirmed(subject)
+        consumer = self._consumers.by_key.get(key)
+        if consumer is not None:
+            consumer.push.on_confirmed(subject)
 
     def interest_changed(self, subject: bytes, now: int) -> None:
         """Subscriptions to a deliver subject came or went."""
@@ -99,11 +99,14 @@ class DeliveryLoop:
 
     def advance(self, budget: Budget, now: int, outbox: Outbox) -> None:
         """Go on with deliveries, within one turn's budget."""
-        for delivery, body, reply, asked in self._hub.take_pulled():
+        for consumer, body, reply, asked in self._hub.take_pulled():
+            if consumer.delivery.dropped:
+                outbox.reply_status(reply, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
+                continue
             try:
-                delivery.owner.pull(body, reply, asked, outbox)
+                consumer.pull(body, reply, asked, outbox)
             except Exception as error:  # noqa: BLE001 - one request
-                self._failures.note(f"a request of consumer {named(delivery)}", error)
+                self._failures.note(f"a request of consumer {consumer.label()}", error)
                 failure_answer(reply, None, error, outbox)
         self._look_some(now)
         self._deliver(budget, now)
@@ -124,49 +127,50 @@ class DeliveryLoop:
     def _deliver(self, budget: Budget, now: int) -> None:
         agenda = self._hub.agenda
         turn, agenda.ready = agenda.ready, []
-        for done, delivery in enumerate(turn):
+        for done, state in enumerate(turn):
             if not budget.left():
                 agenda.ready = turn[done:] + agenda.ready
                 break
-            delivery.listed = False
-            if delivery.dropped:
+            state.listed = False
+            consumer: Consumer = state.owner
+            if consumer.delivery.dropped:
                 continue
             try:
-                self._step(delivery, budget, now)
+                self._step(state, consumer, budget, now)
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 # Tried again when there is something new for it; the others go on.
-                self._failures.note(f"deliveries of consumer {named(delivery)}", error)
+                self._failures.note(f"deliveries of consumer {consumer.label()}", error)
         for delivery in agenda.noted:
             self._consumers.timed.note(delivery)
         agenda.noted = []
 
-    def _step(self, delivery: Reader, budget: Budget, now: int) -> None:
-        consumer: Consumer = delivery.owner
+    def _step(self, state: ConsumerState, consumer: Consumer, budget: Budget, now: int) -> None:
+        delivery = consumer.delivery
         if delivery.read_error and now < delivery.resume_at:
-            consumer.refuse_waiting()
+            consumer.requests.end_unread()
             return
-        if delivery.gated:
+        if state.gated:
             consumer.open_or_close(now)
         try:
             reason = delivery.step(budget, now)
             if delivery.read_error:
-                consumer.look_whether_read()
+                consumer.read_errors.look_whether_read()
         except ReadFailed as problem:
-            consumer.stop_at(problem, now)
+            consumer.read_errors.stop_at(problem, now)
             reason = PACED
         except CorruptRecord:
-            consumer.skip_unreadable()
+            consumer.read_errors.skip_unreadable()
             reason = MORE
         if reason == MORE:
-            delivery.listed = True
-            self._hub.agenda.ready.append(delivery)
+            state.listed = True
+            self._hub.agenda.ready.append(state)
         elif reason == FULL and not delivery.stalled:
             delivery.stalled = True
             self.stalled.append(delivery)
         elif reason == IDLE and delivery.waiting:
             consumer.requests.end_of_messages()
-        if delivery.released:
-            self._interest.acknowledged(delivery)
+        if state.released:
+            self._interest.acknowledged(state)
         self._consumers.timed.note(delivery)
 
     def unstall(self) -> bool:
@@ -176,18 +180,11 @@ class DeliveryLoop:
         for delivery in self.stalled:
             if delivery.dropped:
                 continue
-            if is_full(delivery):
+            if not delivery.has_receiver() or delivery.is_full():
                 left.append(delivery)
             else:
                 delivery.stalled = False
-                self._hub.agenda.add(delivery)
+                self._hub.agenda.add(delivery.state)
                 found = True
         self.stalled = left
         return found
-
-
-def is_full(delivery: Reader) -> bool:
-    """Say whether all receivers of a consumer have enough waiting."""
-    if delivery.outlet is not None:
-        return delivery.outlet.full()
-    return all(request.outlet.full() for request in delivery.waiting)

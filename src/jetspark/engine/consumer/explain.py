@@ -146,14 +146,14 @@ _OPENED: Final = (DeliverPolicy.NEW, DeliverPolicy.LAST, DeliverPolicy.LAST_PER_
 def facts_of(consumer: Consumer, seq: int, now: int) -> Facts:
     """Gather what ``explain`` needs."""
     delivery = consumer.delivery
-    cursor = delivery.cursor
+    cursor = delivery.state.cursor
     index = cursor.index
     config = consumer.config
     subject = _subject(consumer, seq)
-    row = int(delivery.pending.find(seq))
-    spent = seq in delivery.spent
+    row = int(delivery.state.pending.find(seq))
+    spent = seq in delivery.state.spent
     listed = _is_listed(consumer, seq)
-    deliveries = int(delivery.pending.deliveries(row)) if row >= 0 else 0
+    deliveries = int(delivery.state.pending.deliveries(row)) if row >= 0 else 0
     return Facts(
         seq=seq,
         first_seq=int(index.first_seq),
@@ -164,7 +164,7 @@ def facts_of(consumer: Consumer, seq: int, now: int) -> Facts:
         passed=seq < cursor.next and not listed,
         acks=config.ack_policy != AckPolicy.NONE,
         pending=row >= 0,
-        deliveries=delivery.spent[seq] if spent else deliveries,
+        deliveries=delivery.state.spent[seq] if spent else deliveries,
         due_ns=_date(consumer, _due(consumer, row, seq)),
         spent=spent,
         max_deliver=config.max_deliver,
@@ -172,8 +172,8 @@ def facts_of(consumer: Consumer, seq: int, now: int) -> Facts:
         paused_until=int(config.pause_until or 0) if consumer.is_paused(now) else 0,
         push=bool(config.deliver_subject),
         receivers=int(delivery.outlet is not None) or len(delivery.waiting),
-        limited=0 < delivery.max_ack_pending <= delivery.pending.count,
-        ack_pending=int(delivery.pending.count),
+        limited=0 < delivery.max_ack_pending <= delivery.state.pending.count,
+        ack_pending=int(delivery.state.pending.count),
         max_ack_pending=int(delivery.max_ack_pending),
         stalled=bool(delivery.asked) and delivery.unconfirmed >= delivery.window > 0,
         paced_until=_date(consumer, int(delivery.resume_at)) if delivery.resume_at > now else 0,
@@ -199,7 +199,7 @@ def answer(consumer: Consumer, stream_name: str, seq: int, now: int) -> ExplainR
 
 
 def _subject(consumer: Consumer, seq: int) -> bytes:
-    index = consumer.delivery.cursor.index
+    index = consumer.state.cursor.index
     columns = index.segment_of(seq) if 0 < seq <= index.last_seq else None
     if columns is None or columns.offsets[seq - columns.base] == NOWHERE:
         return b""
@@ -216,17 +216,17 @@ def _due(consumer: Consumer, row: int, seq: int) -> int:
     delivery = consumer.delivery
     if row < 0:
         return 0
-    state = delivery.pending.words[row] & STATE
+    state = delivery.state.pending.words[row] & STATE
     if state == QUEUED:
         return 0
     if state == MOVED:
-        return delivery.pending.moved.get(seq, 0)
-    return int(delivery.pending.time_of(row)) + int(delivery.ack_wait)
+        return delivery.state.pending.moved.get(seq, 0)
+    return int(delivery.state.pending.time_of(row)) + int(delivery.ack_wait)
 
 
 def _is_listed(consumer: Consumer, seq: int) -> bool:
     """Say whether a message is among the newest of each subject that are still to come."""
-    cursor = consumer.delivery.cursor
+    cursor = consumer.state.cursor
     return any(cursor.listed[i] == seq for i in range(int(cursor.listed_at), len(cursor.listed)))
 
 
@@ -247,7 +247,7 @@ def _is_before_start(consumer: Consumer, seq: int) -> bool:
         return False
     if policy == DeliverPolicy.NEW:
         return True
-    cursor = consumer.delivery.cursor
+    cursor = consumer.state.cursor
     if policy == DeliverPolicy.LAST:
         later = int(cursor.find(seq + 1))
     else:
@@ -257,7 +257,7 @@ def _is_before_start(consumer: Consumer, seq: int) -> bool:
 
 def _ahead(consumer: Consumer, seq: int) -> int:
     """How many messages the consumer delivers before this one."""
-    cursor = consumer.delivery.cursor
+    cursor = consumer.state.cursor
     listed = [int(cursor.listed[i]) for i in range(int(cursor.listed_at), len(cursor.listed))]
     if seq in listed:
         return sum(other < seq for other in listed)

@@ -25,8 +25,8 @@ from jetspark.headers.status import (
 from jetspark.units import bounded
 
 if TYPE_CHECKING:
-    from jetspark.engine.consumer.agenda import Waiting
     from jetspark.engine.consumer.consumer import Consumer
+    from jetspark.engine.consumer.delivery import Waiting
 
 PRIORITY_MAX = 9
 
@@ -128,8 +128,8 @@ class Groups:
         if request.min_pending <= 0 and request.min_ack_pending <= 0:
             return True
         delivery = self._consumer.delivery
-        return (0 < request.min_pending <= delivery.cursor.left) or (
-            0 < request.min_ack_pending <= delivery.pending.count
+        return (0 < request.min_pending <= delivery.state.cursor.left) or (
+            0 < request.min_ack_pending <= delivery.state.pending.count
         )
 
     # The pinned client -------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Groups:
                 reason=reason,
             )
         )
-        consumer.hub.agenda.add(consumer.delivery)
+        consumer.hub.agenda.add(consumer.state)
 
     def on_time(self, now: int) -> None:
         """The pinned client has its time, too."""

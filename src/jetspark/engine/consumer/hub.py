@@ -10,7 +10,6 @@ from jetspark.engine.wall import Wall
 
 if TYPE_CHECKING:
     from jetspark.api.advisory import Event
-    from jetspark.engine.consumer.agenda import Reader
     from jetspark.engine.consumer.consumer import Consumer
     from jetspark.engine.ports import EnginePorts
     from jetspark.engine.stream.stream import Stream
@@ -43,7 +42,7 @@ class Hub:
         self.watched: dict[bytes, list[Consumer]] = {}
         self.max_payload = 1024 * 1024
         # Acknowledgements that ask for more (`+NXT`): requests that the next turn takes.
-        self.pulled: list[tuple[Reader, bytes, bytes, int]] = []
+        self.pulled: list[tuple[Consumer, bytes, bytes, int]] = []
 
     def reached(self, now: int) -> None:
         """The engine has come to a time; time does not go back."""
@@ -69,12 +68,12 @@ class Hub:
         taken, self.inactive = self.inactive, []
         return taken
 
-    def pull_later(self, delivery: Reader, body: bytes, reply: bytes, now: int) -> None:
+    def pull_later(self, consumer: Consumer, body: bytes, reply: bytes, now: int) -> None:
         """Take a pull request with the next turn: an acknowledgement asked for more."""
-        self.pulled.append((delivery, body, reply, now))
+        self.pulled.append((consumer, body, reply, now))
         self.agenda.wake()
 
-    def take_pulled(self) -> list[tuple[Reader, bytes, bytes, int]]:
+    def take_pulled(self) -> list[tuple[Consumer, bytes, bytes, int]]:
         """The requests that came with acknowledgements."""
         taken, self.pulled = self.pulled, []
         return taken

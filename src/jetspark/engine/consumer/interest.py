@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from jetspark.api.enums import Retention
-from jetspark.engine.consumer.agenda import Agenda, Reader, Readers
+from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.stream.stream import Stream
 
 # What one turn looks through.
@@ -28,12 +29,11 @@ class Interest:
         # Streams whose interest changed, and from where on they are looked through.
         self._sweeps: dict[Stream, int] = {}
 
-    def acknowledged(self, delivery: Reader) -> None:
+    def acknowledged(self, state: ConsumerState) -> None:
         """Messages were acknowledged in a stream that keeps only what somebody needs."""
-        released, delivery.released = delivery.released, []
-        stream = delivery.stream
+        released = state.take_released()
+        stream = state.stream
         readers = stream.readers
-        assert isinstance(readers, Readers)
         if stream.config.retention == Retention.INTEREST and readers.missing:
             return
         if stream.config.retention != Retention.LIMITS and not stream.dropped:
@@ -43,11 +43,10 @@ class Interest:
         """Interest in messages changed: the stream may keep too many."""
         if stream.config.retention == Retention.LIMITS or stream.dropped:
             return
-        missing = stream.readers is not None and stream.readers.missing
-        if stream.config.retention == Retention.INTEREST and missing:
+        by_interest = stream.config.retention == Retention.INTEREST
+        if by_interest and stream.readers.missing:
             return
-        nobody = stream.readers is None or not stream.readers.all
-        if stream.config.retention == Retention.INTEREST and nobody:
+        if by_interest and not stream.readers.all:
             self._sweeps.pop(stream, None)
             if stream.log.staged.messages > 0 and not stream.log.access.read_only:
                 stream.log.staged.purge(0, b"", 0)
@@ -78,7 +77,7 @@ class Interest:
         """Look through the next part of a stream; False when there is none."""
         readers = stream.readers
         first = self._sweeps[stream]
-        if stream.dropped or readers is None or first > stream.log.index.last_seq:
+        if stream.dropped or first > stream.log.index.last_seq:
             del self._sweeps[stream]
             return False
         last = first + ROWS_PER_TURN - 1

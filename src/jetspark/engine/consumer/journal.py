@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from librt.vecs import vec
-from mypy_extensions import i64
 
 from jetspark.engine.consumer.pending import GONE
 
 if TYPE_CHECKING:
-    from jetspark.engine.consumer.delivery import Delivery
+    from jetspark.engine.consumer.state import ConsumerState
     from jetspark.engine.wall import Wall
 
 # Changes are folded into a whole state when they are longer than this and than the whole was.
@@ -62,8 +60,8 @@ _decode = msgspec.msgpack.Decoder(Record).decode
 class Journal:
     """What the log knows about one consumer."""
 
-    def __init__(self, delivery: Delivery, wall: Wall) -> None:
-        self._delivery = delivery
+    def __init__(self, state: ConsumerState, wall: Wall) -> None:
+        self._state = state
         self._wall = wall
         self._whole_due = True
         self._changes_size = 0
@@ -91,17 +89,17 @@ class Journal:
         self._whole_due = True
 
     def _head(self, active_ns: int) -> Record:
-        delivery = self._delivery
-        cursor = delivery.cursor
+        state = self._state
+        cursor = state.cursor
         return Record(
-            number=int(delivery.number),
-            seq=int(delivery.seq),
-            floor_number=int(delivery.floor_number),
-            floor_seq=int(delivery.floor_seq),
+            number=int(state.number),
+            seq=int(state.seq),
+            floor_number=int(state.floor_number),
+            floor_seq=int(state.floor_seq),
             next=int(cursor.next),
-            delivered_ns=self._date(int(delivery.delivered_ns)),
-            acked_ns=self._date(int(delivery.acked_ns)),
-            gated=delivery.gated,
+            delivered_ns=self._date(int(state.delivered_ns)),
+            acked_ns=self._date(int(state.acked_ns)),
+            gated=state.gated,
             listed_left=len(cursor.listed) - int(cursor.listed_at),
             active_ns=self._date(active_ns),
         )
@@ -114,8 +112,8 @@ class Journal:
         return min(self._wall.engine_time(date_ns), now) if date_ns else 0
 
     def _rows(self, record: Record, *, whole: bool) -> None:
-        delivery = self._delivery
-        pending = delivery.pending
+        state = self._state
+        pending = state.pending
         first = 0 if whole else max(int(pending.saved_to - pending.trimmed), 0)
         for row in range(max(first, int(pending.head)), len(pending.seqs)):
             if pending.words[row] != GONE:
@@ -125,16 +123,14 @@ class Journal:
                 if whole and deliveries > 1:
                     record.counts[record.seqs[-1]] = deliveries
         if whole:
-            cursor = delivery.cursor
+            cursor = state.cursor
             record.listed = cursor.listed_left()
         else:
-            floor = delivery.floor_seq
+            floor = state.floor_seq
             record.acked = [int(seq) for seq in pending.acked if seq > floor]
             record.counts = pending.recounted
-        record.spent = dict(delivery.spent)
-        pending.saved_to = pending.trimmed + len(pending.seqs)
-        pending.acked = vec[i64]()
-        pending.recounted = {}
+        record.spent = dict(state.spent)
+        pending.saved()
 
     # Reading -----------------------------------------------------------------------------------
 
@@ -167,27 +163,17 @@ class Journal:
         listed: list[int],
         now: int,
     ) -> None:
-        delivery = self._delivery
-        cursor = delivery.cursor
-        pending = delivery.pending
-        delivery.number = record.number
-        delivery.seq = record.seq
-        delivery.floor_number = record.floor_number
-        delivery.floor_seq = record.floor_seq
-        delivery.delivered_ns = self._engine_time(record.delivered_ns, now)
-        delivery.acked_ns = self._engine_time(record.acked_ns, now)
-        delivery.gated = record.gated
-        delivery.spent = {seq: n for seq, n in record.spent.items() if cursor.is_there(seq)}
-        cursor.next = record.next
-        if record.listed_left:
-            cursor.listed = vec[i64](listed[-record.listed_left :])
-        kept = [seq for seq in sorted(rows) if seq > record.floor_seq and cursor.is_there(seq)]
-        for seq in kept:
-            pending.add(seq, rows[seq], counts.get(seq, 1))
-        if not kept and not delivery.spent:
-            delivery.floor_number = delivery.number
-            delivery.floor_seq = max(delivery.floor_seq, delivery.seq)
-        pending.saved_to = len(pending.seqs)
-        # As long as the server was away counts as time to acknowledge.
-        pending.end_run(delivery.delivered_ns)
-        cursor.recount()
+        state = self._state
+        state.restore(
+            record.next,
+            (record.number, record.seq),
+            (record.floor_number, record.floor_seq),
+            self._engine_time(record.delivered_ns, now),
+            self._engine_time(record.acked_ns, now),
+        )
+        state.gated = record.gated
+        state.restore_messages(
+            [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
+            record.spent,
+            listed[-record.listed_left :] if record.listed_left else [],
+        )

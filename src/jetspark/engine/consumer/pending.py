@@ -89,6 +89,16 @@ class Pending:
         """How often the message of a row was delivered."""
         return self.words[row] >> 2
 
+    def saved(self) -> None:
+        """The journal knows everything that is here."""
+        self.saved_to = self.trimmed + len(self.seqs)
+        self.acked = vec[i64]()
+        self.recounted = {}
+
+    def is_queued(self, row: i64) -> bool:
+        """Say whether the message of a row is to be delivered again."""
+        return self.words[row] & STATE == QUEUED
+
     def time_of(self, row: i64) -> i64:
         """When the run of a row was delivered; 0 when its time is its own or is over."""
         place = self.trimmed + row

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jetspark.api.consumer import PullRequest, decode_pull_request
-from jetspark.engine.consumer.agenda import Waiting
 from jetspark.engine.consumer.cursor import ROWS_PER_TURN
+from jetspark.engine.consumer.delivery import Waiting
 from jetspark.engine.consumer.groups import group_problem
 from jetspark.engine.consumer.statuses import UNREADABLE_TEXT, rest, rest_lines
 from jetspark.headers.status import (
@@ -66,10 +66,10 @@ class Requests:
             text = str(error).encode()
             outbox.reply_status(reply, status_block(BAD_REQUEST, BAD_REQUEST_PREFIX + text))
             return
-        if request.no_wait and self._delivery.cursor.uncounted() > ROWS_PER_TURN:
+        if request.no_wait and consumer.state.cursor.uncounted() > ROWS_PER_TURN:
             # Whether there is something for it is known in some turns.
-            consumer.hub.agenda.add(self._delivery)
-            consumer.hub.pull_later(self._delivery, body, reply, now)
+            consumer.hub.agenda.add(consumer.state)
+            consumer.hub.pull_later(consumer, body, reply, now)
             return
         problem = self._problem(request, now)
         if problem:
@@ -127,14 +127,14 @@ class Requests:
         due = waiting.heartbeat_at or waiting.expires
         if due and (delivery.waiting_due == 0 or due < delivery.waiting_due):
             delivery.waiting_due = due
-        self._consumer.readers.receive(delivery)
+        self._consumer.stream.readers.receive(delivery)
 
     def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
         """What a request that does not wait is told when it would have to."""
         delivery = self._delivery
         ready = 0
         if self._consumer.is_open(now):
-            ready = int(delivery.cursor.catch_up() + delivery.pending.queued)
+            ready = int(delivery.state.cursor.catch_up() + delivery.state.pending.queued)
         if ready == 0:
             return b"" if request.expires else status_block(NOT_FOUND, NO_MESSAGES_TEXT)
         self.drop_gone(now)

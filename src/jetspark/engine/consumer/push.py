@@ -39,12 +39,12 @@ class Push:
         if moved:
             hub.unwatch(self.subject, self._consumer)
         self.subject = wanted
-        self._consumer.delivery.outlet = None
+        self._consumer.delivery.bind(None)
         self.unbound_ns = now
         if wanted:
             hub.watch(wanted, self._consumer)
         # Whoever listens there now gets what is still to be acknowledged.
-        pending = self._consumer.delivery.pending
+        pending = self._consumer.state.pending
         for row in range(int(pending.head), len(pending.seqs)):
             if moved and pending.words[row]:
                 pending.requeue(row)
@@ -55,13 +55,13 @@ class Push:
         consumer = self._consumer
         delivery = consumer.delivery
         if not self.subject:
-            delivery.outlet = None
+            delivery.bind(None)
             return
         outlet = consumer.hub.ports.push_outlet(
             self.subject, consumer.config.deliver_group.encode()
         )
         was_bound = delivery.outlet is not None
-        delivery.outlet = outlet
+        delivery.bind(outlet)
         if outlet is None:
             if was_bound:
                 self.unbound_ns = now
@@ -71,7 +71,7 @@ class Push:
         self.unbound_ns = 0
         if not was_bound:
             self._begin(now)
-        consumer.readers.receive(delivery)
+        consumer.stream.readers.receive(delivery)
 
     def _begin(self, now: int) -> None:
         consumer = self._consumer
@@ -83,7 +83,7 @@ class Push:
         """The consumer is deleted."""
         if self.subject:
             self._consumer.hub.unwatch(self.subject, self._consumer)
-        self._consumer.delivery.outlet = None
+        self._consumer.delivery.bind(None)
 
     def on_time(self, now: int) -> None:
         """Send the heartbeat that is due."""
@@ -91,7 +91,7 @@ class Push:
         if not 0 < self.heartbeat_at <= now or delivery.outlet is None:
             return
         interval = bounded(self._consumer.config.idle_heartbeat)
-        last = int(delivery.delivered_ns)
+        last = int(delivery.state.delivered_ns)
         if last + interval > now:
             self.heartbeat_at = last + interval
             return
@@ -107,25 +107,22 @@ class Push:
         delivery = consumer.delivery
         if delivery.outlet is None:
             return
-        delivery.asked = b"$JS.FC.%b.%b.%b" % (
+        question = b"$JS.FC.%b.%b.%b" % (
             consumer.stream.name,
             consumer.name.encode(),
             consumer.hub.next_id()[-4:].encode(),
         )
-        delivery.asked_size = delivery.unconfirmed
+        delivery.ask(question)
         block = status_block(CONTROL, FLOW_CONTROL_TEXT)
-        delivery.outlet.write(self.subject, delivery.asked, block, b"")
+        delivery.outlet.write(self.subject, question, block, b"")
 
     def on_confirmed(self, subject: bytes) -> None:
         """The receiver has got everything up to the question."""
         delivery = self._consumer.delivery
         if not delivery.asked or subject != delivery.asked:
             return
-        delivery.window = min(delivery.window * 2, FLOW_WINDOW_MAX)
-        delivery.unconfirmed = max(delivery.unconfirmed - delivery.asked_size, 0)
-        delivery.asked = b""
-        delivery.asked_size = 0
-        self._consumer.hub.agenda.add(delivery)
+        delivery.confirm(FLOW_WINDOW_MAX)
+        self._consumer.hub.agenda.add(delivery.state)
 
 
 class Pace:

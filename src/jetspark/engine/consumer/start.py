@@ -15,16 +15,16 @@ from jetspark.engine.consumer.cursor import SUBJECTS_COUNTED, Cursor, Listing
 
 if TYPE_CHECKING:
     from jetspark.api.consumer import ConsumerConfig
-    from jetspark.engine.consumer.delivery import Delivery
+    from jetspark.engine.consumer.state import ConsumerState
     from jetspark.engine.stream.stream import Stream
 
 
-def begin(delivery: Delivery, config: ConsumerConfig, listing: Listing | None = None) -> None:
+def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None = None) -> None:
     """Put a consumer that delivered nothing yet at its first message.
 
     ``listing`` has the last messages of its subjects, if they were looked for in steps.
     """
-    cursor = delivery.cursor
+    cursor = state.cursor
     index = cursor.index
     cursor.listed = vec[i64]()
     cursor.listed_at = 0
@@ -32,14 +32,14 @@ def begin(delivery: Delivery, config: ConsumerConfig, listing: Listing | None = 
     first = int(index.first_seq)
     last = int(index.last_seq)
     policy = config.deliver_policy
-    lists = lists_subjects(delivery.stream, config)
+    lists = lists_subjects(state.stream, config)
     listed = vec[i64]()
     listed_last = last
     start = first
     if config.opt_start_seq:
         start = config.opt_start_seq
     elif policy == DeliverPolicy.LAST:
-        start = newest(delivery)
+        start = newest(state)
     elif lists:
         if listing is None:
             listed = vec[i64](newest_of_each(cursor))
@@ -47,7 +47,7 @@ def begin(delivery: Delivery, config: ConsumerConfig, listing: Listing | None = 
             listed, listed_last = listing.found, int(listing.last)
         start = int(listed[0]) if len(listed) > 0 else last
     elif config.opt_start_time is not None:
-        start = closer(delivery, int(delivery.stream.log.reader.first_at(config.opt_start_time)))
+        start = closer(state, int(state.stream.log.reader.first_at(config.opt_start_time)))
     elif policy == DeliverPolicy.NEW:
         start = last + 1
     if first == 0 and not config.opt_start_seq:
@@ -56,40 +56,28 @@ def begin(delivery: Delivery, config: ConsumerConfig, listing: Listing | None = 
         start = last + 1
     else:
         start = max(start, first, 1)
-    place(delivery, start)
+    state.place(start)
     if lists:
         cursor.listed = listed
         cursor.next = listed_last + 1
     cursor.recount()
 
 
-def place(delivery: Delivery, start: int) -> None:
-    """Begin, or begin again, at a sequence."""
-    delivery.cursor.next = start
-    delivery.cursor.hint = 0
-    delivery.number = 0
-    delivery.seq = start - 1
-    delivery.floor_number = 0
-    delivery.floor_seq = start - 1
-    delivery.delivered_ns = 0
-    delivery.acked_ns = 0
-
-
-def closer(delivery: Delivery, start: int) -> int:
+def closer(state: ConsumerState, start: int) -> int:
     """The first message for this consumer, where released servers show it as the start."""
-    index = delivery.cursor.index
+    index = state.cursor.index
     last = int(index.last_seq)
-    firsts = [int(index.next_match(1, pattern)) for pattern in delivery.cursor.filters]
+    firsts = [int(index.next_match(1, pattern)) for pattern in state.cursor.filters]
     nearest = min((first for first in firsts if start <= first < last), default=0)
     return nearest or start
 
 
-def newest(delivery: Delivery) -> int:
+def newest(state: ConsumerState) -> int:
     """The last message for this consumer; the last of all when there is no filter."""
-    index = delivery.cursor.index
-    if not delivery.cursor.filters:
+    index = state.cursor.index
+    if not state.cursor.filters:
         return int(index.last_seq)
-    return max(int(index.last_match(pattern)) for pattern in delivery.cursor.filters)
+    return max(int(index.last_match(pattern)) for pattern in state.cursor.filters)
 
 
 def lists_subjects(stream: Stream, config: ConsumerConfig) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jetspark.engine.consumer.agenda import Waiting
+from jetspark.engine.consumer.delivery import Waiting
 from jetspark.headers.names import LAST_CONSUMER, LAST_STREAM, PENDING_BYTES, PENDING_MESSAGES
 from jetspark.headers.status import CONTROL, IDLE_HEARTBEAT_TEXT, status_block
 

@@ -18,9 +18,9 @@ from jetspark.engine.limits import MESSAGE_HEADERS_MAX
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.counting import counted
 from jetspark.engine.replicate.origin import Origin, Row
+from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.counters import CounterBroken
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.stream.ttl import INVALID, NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
@@ -115,9 +115,8 @@ class Copy:
         log = self.stream.log
         if log.access.read_only or log.access.full or self.stream.rules.sealed:
             return DONE if self.stream.rules.sealed else STALLED
-        if self._staged > (
-            log.staged.in_flight.last_position if log.staged.in_flight else log.index.position
-        ):
+        in_flight = log.staged.in_flight
+        if self._staged > (in_flight.last_position if in_flight else log.index.position):
             return STALLED  # until the group with the step before is on its way
         try:
             found = (self.position >= 0 and origin.ident == self.ident) or self._find(
@@ -208,7 +207,7 @@ class Copy:
         self.prepare(seq)
         tail = block + body if block else body
         self.stream.log.staged.add_message(subject, len(block), tail, self.time_for(time_ns, now))
-        self.stream.checks.last_id = b""
+        self.stream.checks.stored_without_id()
         return True
 
     def _copy_one(self, row: Row, now: int) -> bool:
@@ -226,32 +225,15 @@ class Copy:
             if sum_up is None:
                 return True
             value, block, body = sum_up
-        if not self._admit(renamed, block, body):
+        # Only limits can refuse it.
+        judged = self.stream.checks.judge_copy(renamed, block, body, value)
+        self.error = judged.error
+        if self.error:
             return False
-        self.stream.checks.count = value
         self.prepare(seq)
-        if not self.is_duplicate(now):
-            self.stream.store(renamed, b"", self.time_for(time_ns, now))
+        if not self.is_duplicate(judged, now):
+            self.stream.ingest.store(judged, renamed, b"", self.time_for(time_ns, now))
         return True
-
-    def _admit(self, subject: bytes, block: bytes, body: bytes) -> bool:
-        """Have the stream's checks look at a message; only limits can refuse it."""
-        checks = self.stream.checks
-        rules = self.stream.rules
-        headers = checks.headers
-        checks.block, checks.body = block, body
-        checks.count = None
-        checks.duplicate_of = 0
-        checks.ttl = NO_TTL
-        headers.read(block)
-        # What these asked for was for the origin, or is not allowed here (wire-facts.md 12).
-        headers.scheduling = False
-        if not rules.allow_rollup or headers.rollup.lower() not in {b"sub", b"all"}:
-            headers.rollup = b""
-        if not rules.allow_ttl or parse_ttl(headers.ttl) == INVALID:
-            headers.ttl = b""
-        self.error = checks.judge_sizes(subject) or checks.judge_end(subject)
-        return not self.error
 
     def renamed(self, subject: bytes) -> bytes:
         """The subject in the stream: by the copy's transforms, then by the stream's own."""
@@ -345,9 +327,9 @@ class Copy:
     def at_end(self) -> None:
         """Everything that the origin has was looked at."""
 
-    def is_duplicate(self, _now: int) -> bool:
-        """Say whether the stream has the message that was just admitted, by its id."""
-        self.stream.checks.headers.msg_id = b""
+    def is_duplicate(self, judged: Judgement, _now: int) -> bool:
+        """Say whether the stream has a message that was just judged, by its id."""
+        judged.forget_id()
         return False
 
     def conclude(self) -> None:

@@ -7,9 +7,9 @@ else needs it. Nothing has to be written down for that: how far a copy is stands
 
 from __future__ import annotations
 
-from jetspark.engine.consumer.agenda import ACK_ALL, Agenda, Readers
+from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.cursor import Cursor
-from jetspark.engine.consumer.delivery import Delivery
+from jetspark.engine.consumer.state import ACK_ALL, ConsumerState
 from jetspark.engine.stream.stream import Stream
 
 
@@ -19,29 +19,27 @@ class Keeper:
     def __init__(self, stream: Stream, filters: list[bytes], agenda: Agenda) -> None:
         self._stream = stream
         self._cursor = Cursor(stream.log.index, filters)
-        self._reader = Delivery(stream, agenda, self, self._cursor)
-        self._reader.policy = ACK_ALL
-        self._reader.journalled = False
-        if stream.readers is None:
-            stream.readers = Readers(agenda)
-        stream.readers.all.append(self._reader)
+        self._state = ConsumerState(stream, agenda, self, self._cursor)
+        self._state.policy = ACK_ALL
+        self._state.journalled = False
+        stream.readers.add(self._state)
         stream.log.index.tracking = True
 
     def stored(self, position: int) -> bool:
         """A copy has everything up to a sequence; True when something may go now."""
-        reader = self._reader
-        seq = int(self._cursor.find(reader.floor_seq + 1))
+        state = self._state
+        seq = int(self._cursor.find(state.floor_seq + 1))
         while 0 < seq <= position:
-            reader.released.append(seq)
+            state.released.append(seq)
             seq = int(self._cursor.find(seq + 1))
-        reader.floor_seq = max(reader.floor_seq, position)
-        self._cursor.next = reader.floor_seq + 1
-        return bool(reader.released)
+        state.floor_seq = max(state.floor_seq, position)
+        self._cursor.next = state.floor_seq + 1
+        return bool(state.released)
 
     def end(self) -> None:
         """The copy is no more."""
         readers = self._stream.readers
-        readers.all = [other for other in readers.all if other is not self._reader]
+        readers.remove(self._state)
         self._stream.log.index.tracking = bool(readers.all)
 
     # What readers of a stream are told ---------------------------------------------------------

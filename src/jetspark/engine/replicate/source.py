@@ -11,6 +11,7 @@ from jetspark.api.stream import StreamSource
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import Copy
 from jetspark.engine.replicate.origin import Origin
+from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
@@ -103,18 +104,15 @@ class Source(Copy):
         """Something of this sequence of the origin is about to be staged."""
         self._stored = seq
 
-    def is_duplicate(self, now: int) -> bool:
+    def is_duplicate(self, judged: Judgement, now: int) -> bool:
         """Say whether the stream has a message with this id, of whatever origin or its own.
 
         As in nats-server where a stream with sources has a window; by default it has none.
         """
-        checks = self.stream.checks
-        window = self.stream.rules.window
-        if not checks.headers.msg_id or window <= 0:
-            return super().is_duplicate(now)
-        if not checks.window_loaded:
-            checks.load_window(now)
-        return checks.window.find(checks.headers.msg_id, now) > 0
+        msg_id = judged.headers.msg_id
+        if not msg_id or self.stream.rules.window <= 0:
+            return super().is_duplicate(judged, now)
+        return self.stream.checks.find_duplicate(msg_id, now) > 0
 
     def stored_position(self) -> int:
         """The last message of the origin that was stored."""

@@ -127,7 +127,7 @@ def _when_counted(
     answer: Callable[[], None],
 ) -> None:
     """Answer when it is counted what is left for these consumers, at once if that is quick."""
-    waiting = [consumer.delivery.cursor for consumer in consumers]
+    waiting = [consumer.state.cursor for consumer in consumers]
 
     def step() -> bool:
         while waiting and waiting[-1].count_some():

@@ -87,7 +87,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         return None
     try:
         purged = stream.log.staged.purge(wanted.seq, wanted.filter.encode(), wanted.keep)
-        stream.filling.purges.append(wanted.filter.encode())
+        stream.replies.hold_purge(wanted.filter.encode())
     except StoreReadOnly:
         raise Refusal(ErrCode.PURGE_FAILED, err=READ_ONLY) from None
     engine.mark_dirty(stream)

@@ -114,7 +114,7 @@ class Request:
         """Answer when what is staged in a stream is durable (contracts.md 1)."""
         audit = self.audit
         if audit is None:
-            stream.hold_answer((self.reply, answer, kind.error), self.outbox)
+            stream.replies.hold_answer((self.reply, answer, kind.error), self.outbox)
             return
 
         def refused(error: bytes) -> bytes:
@@ -122,7 +122,7 @@ class Request:
             audit.answered(body, self.outbox)
             return body
 
-        stream.hold_answer((self.reply, answer, refused), self.outbox)
+        stream.replies.hold_answer((self.reply, answer, refused), self.outbox)
         audit.hold(answer, stream, self.outbox)
 
     def stream(self, engine: Engine) -> Stream:

@@ -44,8 +44,49 @@ DASH: Final[i64] = 0x2D
 BLANK: Final[i64] = 0x20
 CR: Final[i64] = 0x0D
 LF: Final[i64] = 0x0A
-# Not an error: the message belongs to a batch, and the batch decides (engine/batch).
-BATCHED: Final = b"batched"
+
+
+class Judgement:
+    """What the checks say about one message, and what it is to be stored as.
+
+    One object serves all messages of a stream: it is good until the next message is judged.
+    """
+
+    def __init__(self) -> None:
+        self.headers: PublishHeaders = PublishHeaders()
+        # Why it is refused: the body of an error; empty when it may be stored.
+        self.error: bytes = ALLOWED
+        # The refusal stands on state that may not be durable yet, so its answer waits for that.
+        self.on_state: bool = False
+        # Its headers name a batch, and the batch decides about it.
+        self.batched: bool = False
+        # The sequence of a message with the same id; 0: there is none.
+        self.duplicate_of: i64 = 0
+        self.block: bytes = b""
+        self.body: bytes = b""  # ends with CRLF
+        self.count: Value | None = None
+        self.ttl: i64 = NO_TTL
+
+    def begin(self, block: bytes, body: bytes) -> None:
+        """Forget the message before."""
+        self.error = ALLOWED
+        self.on_state = False
+        self.batched = False
+        self.duplicate_of = 0
+        self.block = block
+        self.body = body
+        self.count = None
+        self.ttl = NO_TTL
+
+    def forget_id(self) -> None:
+        """The id of the message means nothing to the stream that stores it."""
+        self.headers.msg_id = b""
+
+    def replace_subject(self) -> None:
+        """A schedule replaces the one before it on its subject: the message is a rollup."""
+        if len(self.headers.schedule) > 0 and len(self.headers.rollup) == 0:
+            self.headers.rollup = b"sub"
+            self.block = append_lines(self.block, ROLLUP + b": sub\r\n")
 
 
 class Checks:
@@ -54,81 +95,134 @@ class Checks:
     def __init__(self, rules: Rules, log: StreamLog, max_ids: i64) -> None:
         self.rules: Rules = rules
         self.log: StreamLog = log
-        self.headers: PublishHeaders = PublishHeaders()
+        self.judged: Judgement = Judgement()
         self.window: DuplicateWindow = DuplicateWindow(rules.window, max_ids)
         self.window_loaded: bool = False
         self.room: Room = Room(rules, log)
         # Asked for each message while a limit of the account or the server may refuse it.
         self.quota: Quota | None = None
-        self.read_time: i64 = 0
-        # Id of the last message: as decisions see it, of the group on its way, as on disk.
         # The last message when the disk refused to read its id, 0 otherwise: see `know_last_id`.
         self.id_unread: i64 = 0
+        # Id of the last message: as decisions see it, of the group on its way, as on disk.
         self.durable_id: bytes = self.first_id()
         self.flying_id: bytes = self.durable_id
         self.last_id: bytes = self.durable_id
         self.counters: Counters = Counters(log)
-        # About the message judged last: what it is to be stored as, and why it is not.
-        self.block: bytes = b""
-        self.body: bytes = b""
-        self.count: Value | None = None
-        self.ttl: i64 = NO_TTL
-        self.duplicate_of: i64 = 0
-        self.on_state: bool = False
-        # The message is one of a batch already: its batch headers say nothing more.
-        self.in_batch: bool = False
 
-    def configure(self, rules: Rules) -> None:
+    def configure(self, rules: Rules, quota: Quota | None) -> None:
         """Go by another configuration from now on."""
         self.rules = rules
-        self.room.rules = rules
+        self.quota = quota
+        self.room.configure(rules)
         self.window.configure(rules.window)
 
-    def judge(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bytes:
-        """Return ALLOWED, BATCHED, or the body of the error; a duplicate sets ``duplicate_of``.
+    # Judging -----------------------------------------------------------------------------------
 
-        ``body`` ends with CRLF. What is to be stored stands in ``self.block`` and ``self.body``.
-        ``on_state`` says whether a refusal stands on state that may not be durable yet.
+    def judge(
+        self, subject: bytes, block: bytes, body: bytes, now: i64, in_batch: bool
+    ) -> Judgement:
+        """Judge a message; ``in_batch``: its batch headers say nothing more.
+
+        What cannot be judged because the disk refuses to read is refused with that.
         """
+        judged = self.judged
+        judged.begin(block, body)
+        try:
+            judged.error = self.problem(judged, subject, now, in_batch)
+        except ReadFailed as problem:
+            judged.error = error_body(ErrCode.STORE_FAILED, err=problem.public)
+        return judged
+
+    def problem(self, judged: Judgement, subject: bytes, now: i64, in_batch: bool) -> bytes:
+        """Why a message is refused; empty when it is not, or when somebody else decides."""
         rules = self.rules
-        self.block = block
-        self.body = body
-        self.count = None
-        self.duplicate_of = 0
-        self.on_state = False
-        self.ttl = NO_TTL
         if rules.sealed:
             return error_body(ErrCode.STREAM_SEALED)
         # Before all headers, in 2.15.1 (observed; wire-facts.md 6 has it from older source).
-        error = self.judge_sizes(subject)
+        error = self.size_problem(subject, judged.block, judged.body)
         if len(error) > 0:
             return error
-        headers = self.headers
-        if len(block) > 0 and headers.read(block):
-            error = self.judge_headers(subject, len(body) - 2, now)
-            if len(error) > 0 or self.duplicate_of > 0:
+        headers = judged.headers
+        if len(judged.block) > 0 and headers.read(judged.block):
+            error = self.header_problem(judged, subject, now, in_batch)
+            if len(error) > 0 or judged.batched or judged.duplicate_of > 0:
                 return error
         else:
             headers.clear()
         if rules.allow_counter:
-            error = self.add_up(subject)
+            error = self.add_up(judged, subject)
             if len(error) == 0:
-                error = self.judge_sizes(subject)
+                error = self.size_problem(subject, judged.block, judged.body)
             if len(error) > 0:
                 return error
-        return self.judge_end(subject)
+        return self.last_problem(judged, subject)
 
-    def judge_or_refuse(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bytes:
-        """Judge; what cannot be judged because the disk refuses to read is refused with that."""
-        try:
-            return self.judge(subject, block, body, now)
-        except ReadFailed as problem:
-            return error_body(ErrCode.STORE_FAILED, err=problem.public)
+    def judge_fired(self, subject: bytes, block: bytes, body: bytes) -> Judgement:
+        """Judge a message that a schedule sends; only limits can refuse it."""
+        judged = self.read(block, body)
+        # These headers are the scheduler's own here; it acts on them itself.
+        judged.headers.scheduling = False
+        return self.judge_limits(judged, subject)
+
+    def judge_copy(
+        self, subject: bytes, block: bytes, body: bytes, count: Value | None
+    ) -> Judgement:
+        """Judge a message of another stream; only limits can refuse it."""
+        rules = self.rules
+        judged = self.read(block, body)
+        judged.count = count
+        headers = judged.headers
+        # What these asked for was for the origin, or is not allowed here.
+        headers.scheduling = False
+        if not rules.allow_rollup or headers.rollup.lower() not in (b"sub", b"all"):
+            headers.rollup = b""
+        if not rules.allow_ttl or parse_ttl(headers.ttl) == INVALID:
+            headers.ttl = b""
+        return self.judge_limits(judged, subject)
+
+    def judge_member(self, subject: bytes, block: bytes, body: bytes) -> Judgement:
+        """Make a message of a batch that was judged as a whole ready to be stored."""
+        judged = self.read(block, body)
+        judged.replace_subject()
+        if self.rules.allow_counter:
+            self.add_up(judged, subject)
+        if len(judged.headers.ttl) > 0:
+            self.set_ttl(judged, parse_ttl(judged.headers.ttl))
+        return judged
+
+    def read(self, block: bytes, body: bytes) -> Judgement:
+        """Read the headers of a message, without a check."""
+        judged = self.judged
+        judged.begin(block, body)
+        judged.headers.read(block)
+        return judged
+
+    def judge_limits(self, judged: Judgement, subject: bytes) -> Judgement:
+        """Look at nothing but the limits that a message may break."""
+        judged.error = self.size_problem(subject, judged.block, judged.body)
+        if len(judged.error) == 0:
+            judged.error = self.last_problem(judged, subject)
+        return judged
+
+    def stored_without_id(self) -> None:
+        """A message without an id was staged."""
+        self.last_id = b""
+
+    def find_duplicate(self, msg_id: bytes, now: i64) -> i64:
+        """The sequence of a message inside the window that has an id; 0: there is none.
+
+        Raises ReadFailed when the ids cannot be read.
+        """
+        if self.rules.window <= 0:
+            return 0
+        if not self.window_loaded:
+            self.load_window(now)
+        return self.window.find(msg_id, now)
 
     def first_id(self) -> bytes:
         """The id of the last message when the stream was opened, as far as it can be read."""
         try:
-            return self.read_id(self.log.index.last_seq)
+            return self.read_id(self.log.index.last_seq)[0]
         except ReadFailed:
             self.id_unread = self.log.index.last_seq
             return b""
@@ -136,7 +230,7 @@ class Checks:
     def know_last_id(self) -> None:
         """Read the id of the last message when that failed before; raises ReadFailed again."""
         if self.id_unread == self.log.staged.seq:
-            self.last_id = self.flying_id = self.durable_id = self.read_id(self.id_unread)
+            self.last_id = self.flying_id = self.durable_id = self.read_id(self.id_unread)[0]
         self.id_unread = 0
 
     def take_headers(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
@@ -177,87 +271,77 @@ class Checks:
         self.last_id = msg_id
         return True
 
-    def judge_sizes(self, subject: bytes) -> bytes:
+    def size_problem(self, subject: bytes, block: bytes, body: bytes) -> bytes:
         """What is about to be stored is not larger than stream, account and server allow."""
-        headers_length: i64 = len(self.block)
+        headers_length: i64 = len(block)
         if len(subject) > SUBJECT_MAX:
             return error_body(ErrCode.STORE_FAILED, err=SUBJECT_TOO_LONG)
-        if 0 <= self.rules.max_msg_size < headers_length + len(self.body) - 2:
+        if 0 <= self.rules.max_msg_size < headers_length + len(body) - 2:
             return error_body(ErrCode.MESSAGE_TOO_LARGE)
         if headers_length > MESSAGE_HEADERS_MAX:
             return error_body(ErrCode.HEADERS_TOO_LARGE)
         quota = self.quota
         if quota is not None:
-            return quota.problem(subject, int(headers_length), len(self.body) - 2)
+            return quota.problem(subject, int(headers_length), len(body) - 2)
         return ALLOWED
 
-    def judge_end(self, subject: bytes) -> bytes:
+    def last_problem(self, judged: Judgement, subject: bytes) -> bytes:
         """The last checks: TTL and room."""
-        headers = self.headers
+        headers = judged.headers
         if len(headers.ttl) > 0:
-            self.ttl = parse_ttl(headers.ttl)
-            if self.ttl == INVALID:
+            ttl = parse_ttl(headers.ttl)
+            if ttl == INVALID:
                 return error_body(ErrCode.TTL_INVALID)
-            self.lengthen()
+            self.set_ttl(judged, ttl)
         if len(headers.msg_id) > 0 and self.window.is_full():
             return error_body(ErrCode.INSUFFICIENT_RESOURCES)
         if self.rules.discard_new:
             problem = self.room.problem(
-                subject, len(self.block), len(self.body) - 2, len(headers.rollup) > 0
+                subject, len(judged.block), len(judged.body) - 2, len(headers.rollup) > 0
             )
             if len(problem) > 0:
-                self.on_state = True
+                judged.on_state = True
                 return error_body(ErrCode.STORE_FAILED, err=problem)
         return ALLOWED
 
-    def judge_fired(self, subject: bytes, block: bytes, body: bytes) -> bool:
-        """Say whether a message that a schedule sends may be stored; only limits can refuse it."""
-        self.block = block
-        self.body = body
-        self.count = None
-        self.duplicate_of = 0
-        self.ttl = NO_TTL
-        headers = self.headers
-        headers.read(block)
-        # These headers are the scheduler's own here; it acts on them itself.
-        headers.scheduling = False
-        return len(self.judge_sizes(subject)) == 0 and len(self.judge_end(subject)) == 0
-
-    def lengthen(self) -> None:
+    def set_ttl(self, judged: Judgement, ttl: i64) -> None:
         """A message lives at least as long as the marker that its end would leave."""
         least = self.rules.marker_ttl // SECOND
-        if 0 < self.ttl < least and self.rules.max_per_subject != 1:
-            self.ttl = least
-            block = remove_header(self.block, TTL)
-            self.block = append_lines(block, b"%b: %d\r\n" % (TTL, int(least)))
+        if 0 < ttl < least and self.rules.max_per_subject != 1:
+            ttl = least
+            block = remove_header(judged.block, TTL)
+            judged.block = append_lines(block, b"%b: %d\r\n" % (TTL, int(least)))
+        judged.ttl = ttl
 
-    def add_up(self, subject: bytes) -> bytes:
+    def add_up(self, judged: Judgement, subject: bytes) -> bytes:
         """Counters: the message becomes the new value of its subject."""
-        if len(self.headers.incr) == 0:
+        if len(judged.headers.incr) == 0:
             return error_body(ErrCode.COUNTER_INCREMENT_MISSING)
         try:
             before = self.counters.current(subject)
         except CounterBroken:
             return error_body(ErrCode.COUNTER_BROKEN)
-        self.count = Value(0, before.number + parse_integer(self.headers.incr), before.sources)
-        self.body = b'{"val":"%b"}\r\n' % format_integer(self.count.number)
+        count = Value(0, before.number + parse_integer(judged.headers.incr), before.sources)
+        judged.count = count
+        judged.body = b'{"val":"%b"}\r\n' % format_integer(count.number)
         if before.sources:
-            block = remove_header(self.block, COUNTER_SOURCES)
-            self.block = append_lines(block, b"%b: %b\r\n" % (COUNTER_SOURCES, before.sources))
+            block = remove_header(judged.block, COUNTER_SOURCES)
+            judged.block = append_lines(block, b"%b: %b\r\n" % (COUNTER_SOURCES, before.sources))
         return ALLOWED
 
-    def judge_headers(self, subject: bytes, body_length: i64, now: i64) -> bytes:
+    def header_problem(self, judged: Judgement, subject: bytes, now: i64, in_batch: bool) -> bytes:
         """The checks that only a message with ``Nats-`` headers can fail, up to the rollup."""
-        headers = self.headers
+        headers = judged.headers
         rules = self.rules
         if (
             headers.batching
-            and not self.in_batch
+            and not in_batch
             and (len(headers.batch_id) > 0 or len(headers.fast_batch_id) > 0)
         ):
-            return BATCHED
+            judged.batched = True
+            return ALLOWED
         if len(headers.incr) > 0:
-            error = increment_problem(headers, rules, int(body_length))
+            error = increment_problem(headers, rules, len(judged.body) - 2)
             if len(error) > 0:
                 return error
         if len(headers.expected_stream) > 0 and headers.expected_stream != rules.name:
@@ -266,69 +350,71 @@ class Checks:
             ttl = parse_ttl(headers.ttl)
             if ttl > 0 or ttl == NEVER:
                 return error_body(ErrCode.TTL_DISABLED)
-        error = self.judge_sequences(subject)
+        error = self.sequence_problem(judged, subject)
         if len(error) > 0:
             return error
         if headers.scheduling:
             problem = schedule_problem(headers, rules, self.log, subject, now)
             if problem != 0:
                 return error_body(problem)
-            if len(headers.schedule) > 0 and len(headers.rollup) == 0:
-                # A schedule replaces the one before it on its subject.
-                headers.rollup = b"sub"
-                self.block = append_lines(self.block, ROLLUP + b": sub\r\n")
+            judged.replace_subject()
         if len(headers.stream_source) > 0:
             return error_body(ErrCode.SOURCE_HEADER_NOT_ALLOWED)
-        if len(headers.msg_id) > 0 and rules.window > 0:
-            if not self.window_loaded:
-                self.load_window(now)
-            self.duplicate_of = self.window.find(headers.msg_id, now)
-            if self.duplicate_of > 0:
+        if len(headers.msg_id) > 0:
+            judged.duplicate_of = self.find_duplicate(headers.msg_id, now)
+            if judged.duplicate_of > 0:
                 return ALLOWED
         if len(headers.expected_last_id) > 0 and self.id_unread > 0:
             self.know_last_id()
         if len(headers.expected_last_id) > 0 and headers.expected_last_id != self.last_id:
-            self.on_state = True
+            judged.on_state = True
             last = self.last_id.decode(errors="replace")
             return error_body(ErrCode.WRONG_LAST_MSG_ID, id=last)
         if len(headers.rollup) > 0:
             return rollup_problem(headers, rules)
         return ALLOWED
 
-    def judge_sequences(self, subject: bytes) -> bytes:
+    def sequence_problem(self, judged: Judgement, subject: bytes) -> bytes:
         """Expected last sequences, of a subject and of the stream."""
-        headers = self.headers
+        headers = judged.headers
         actual: i64
         if len(headers.expected_subject_seq) > 0:
             if len(headers.expected_subject) > 0:
                 subject = headers.expected_subject
             actual = staged_last_of(self.log, subject)
             if expected_sequence(headers.expected_subject_seq) != actual:
-                self.on_state = True
+                judged.on_state = True
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
         elif len(headers.expected_subject) > 0:
             return error_body(ErrCode.LAST_SUBJECT_SEQUENCE_MISSING)
         if len(headers.expected_last_seq) > 0:
             actual = staged_last(self.log)
             if expected_sequence(headers.expected_last_seq) != actual:
-                self.on_state = True
+                judged.on_state = True
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
         return ALLOWED
 
     # What is remembered ------------------------------------------------------------------------
 
-    def accepted(self, subject: bytes, seq: int, time_ns: i64) -> None:
-        """The message judged last was staged."""
-        msg_id = self.headers.msg_id
+    def accepted(self, judged: Judgement, subject: bytes, seq: int, time_ns: i64) -> None:
+        """A message was staged as it was judged."""
+        msg_id = judged.headers.msg_id
         self.last_id = msg_id
         if len(msg_id) > 0 and self.rules.window > 0:
             self.window.add(msg_id, seq, time_ns)
         if self.rules.discard_new:
-            self.room.take(subject, len(self.headers.rollup) > 0)
-        count = self.count
+            self.room.take(subject, len(judged.headers.rollup) > 0)
+        count = judged.count
         if count is not None:
             count.seq = seq
             self.counters.stage(subject, count)
+
+    def accepted_unkept(self, judged: Judgement, seq: int, time_ns: i64) -> None:
+        """A message got its sequence and is not kept."""
+        msg_id = judged.headers.msg_id
+        self.last_id = msg_id
+        if len(msg_id) > 0:
+            self.window.add(msg_id, seq, time_ns)
 
     def group_taken(self) -> None:
         """What was staged goes to the disk."""
@@ -363,29 +449,26 @@ class Checks:
         known: list[tuple[bytes, int, int]] = []
         seq = self.log.reader.first_at(timeline.stored_time(now - self.rules.window) + 1)
         while 0 < seq <= index.last_seq:
-            found = self.read_id(seq)
+            found, stored = self.read_id(seq)
             if len(found) > 0:
-                known.append((found, int(seq), int(timeline.engine_time(self.read_time))))
+                known.append((found, int(seq), int(timeline.engine_time(stored))))
             seq = index.next_seq(seq + 1, b"")
         for found, number, time in known:
             self.window.add(found, number, time)
         self.window_loaded = True
 
-    def read_id(self, seq: i64) -> bytes:
-        """The id of a durable message; empty when it has none or is damaged.
-
-        ``read_time`` is when it was stored.
-        """
+    def read_id(self, seq: i64) -> tuple[bytes, i64]:
+        """The id of a durable message, empty when it has none or is damaged, and its time."""
         try:
             data, at = self.log.reader.locate(seq)
         except CorruptRecord:
-            return b""
+            return b"", 0
         if len(data) == 0:
-            return b""
-        self.read_time = record_time(data, at)
+            return b"", 0
+        stored = record_time(data, at)
         start = subject_end(data, at)
         end = headers_end(data, at)
         if start == end:
-            return b""
+            return b"", stored
         found = find_value(data[start:end], MSG_ID)
-        return b"" if found is None else found
+        return (b"" if found is None else found), stored

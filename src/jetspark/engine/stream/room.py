@@ -36,29 +36,33 @@ class Room:
         self.log: StreamLog = log
         self.filling: Load = Load()
         self.flying: Load = Load()
-        # The message asked about last takes the place of the oldest one of its subject.
-        self.replaces: bool = False
+
+    def configure(self, rules: Rules) -> None:
+        """Go by another configuration from now on."""
+        self.rules = rules
 
     def problem(self, subject: bytes, headers_length: i64, body_length: i64, rollup: bool) -> str:
         """Why a message is refused; empty when there is room. The order is nats-server's."""
         rules = self.rules
-        self.replaces = False
-        if 0 < rules.max_per_subject <= self.count_of(subject):
-            # A rollup makes room for itself.
-            if rules.discard_new_per_subject and not rollup:
-                return PER_SUBJECT
-            self.replaces = True
+        replaces = self.replaces(subject)
+        # A rollup makes room for itself.
+        if replaces and rules.discard_new_per_subject and not rollup:
+            return PER_SUBJECT
         messages = self.log.staged.messages - self.filling.replaced - self.flying.replaced
-        if 0 < rules.max_msgs <= messages and not self.replaces:
+        if 0 < rules.max_msgs <= messages and not replaces:
             return MESSAGES
         if rules.max_bytes > 0:
             total = OVERHEAD + len(subject) + headers_length + body_length
             size = self.log.codec.size_of(total, headers_length)
             if self.log.staged.size + size > rules.max_bytes and (
-                not self.replaces or self.oldest_size(subject) < size
+                not replaces or self.oldest_size(subject) < size
             ):
                 return BYTES
         return ""
+
+    def replaces(self, subject: bytes) -> bool:
+        """Say whether another message takes the place of the oldest one of its subject."""
+        return 0 < self.rules.max_per_subject <= self.count_of(subject)
 
     def count_of(self, subject: bytes) -> i64:
         """How many messages a subject has, with those on their way."""
@@ -84,7 +88,7 @@ class Room:
         return self.log.codec.message_size(data, at)
 
     def take(self, subject: bytes, rollup: bool) -> None:
-        """The message asked about last was staged; a rollup leaves it alone on its subject."""
+        """A message was staged; a rollup leaves it alone on its subject."""
         load = self.filling
         if self.rules.max_per_subject <= 0:
             return
@@ -92,7 +96,7 @@ class Room:
             load.subjects[subject] = (
                 load.subjects.get(subject, 0) + 1 - int(self.count_of(subject))
             )
-        elif self.replaces:
+        elif self.replaces(subject):
             load.replaced += 1
         else:
             load.subjects[subject] = load.subjects.get(subject, 0) + 1

@@ -1,66 +1,223 @@
-"""One stream: what becomes of its messages when the disk has answered, and as time passes."""
+"""One stream: where its messages come in, what the disk answers, and what time brings."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
+import msgspec
 from mypy_extensions import i64
 
-from jetspark.engine.batch import groups
-from jetspark.engine.batch.intake import BatchIntake
-from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.expiry import PER_TURN, marker_block
-from jetspark.engine.stream.held import Held
-from jetspark.engine.stream.schedules import fired
-from jetspark.engine.stream.ttl import SECOND
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.batch.batches import Batches
+from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.consumer.readers import Readers
+from jetspark.engine.limits import DUPLICATE_IDS_MAX
+from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.expiry import Expiry
+from jetspark.engine.stream.ingest import Ingest
+from jetspark.engine.stream.lifetimes import Lifetimes
+from jetspark.engine.stream.quota import Quota
+from jetspark.engine.stream.replies import Replies
+from jetspark.engine.stream.rules import Rules
+from jetspark.engine.stream.tending import Tending
 from jetspark.errors.bodies import error_body
-from jetspark.errors.storage import ReadFailed
-from jetspark.headers.status import NO_RESPONDERS, status_block
-from jetspark.store.log.stream_log import Group
+from jetspark.errors.codes import ErrCode
+from jetspark.headers.block import strip_status
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import Group, StreamLog
 
-ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
+# The reply subject of a fast batch ends so (ADR-50).
+FAST_BATCH_END: Final = b".$FI"
+_UPPER_I: Final = 0x49
 
 
-class Stream(BatchIntake):
-    """A stream of one account."""
+class Stream:
+    """A stream of one account.
+
+    ``checks`` judge messages, ``ingest`` stages them, ``batches`` has those that come together,
+    ``replies`` has the answers that wait for the disk, ``expiry`` ends messages, ``tending``
+    looks after the log.
+    """
+
+    def __init__(
+        self,
+        config: StreamConfig,
+        created_ns: int,
+        log: StreamLog,
+        batch_limits: BatchLimits,
+        advise: Callable[[bytes, str, int, Outbox], None],
+    ) -> None:
+        self.config: StreamConfig = config
+        self.created_ns: int = created_ns
+        self.log: StreamLog = log
+        self.allow_direct: bool = config.allow_direct
+        self.name: bytes = config.name.encode()
+        self.dirty: bool = False
+        self.dropped: bool = False
+        # The deadline that the engine knows of; 0: none.
+        self.deadline: i64 = 0
+        # When the group on its way was taken and became durable, to know how fast the disk is.
+        self.taken_ns: i64 = 0
+        self.committed_ns: i64 = 0
+        # Republished messages that became durable; the engine takes them.
+        self.published: list[Entry] = []
+        # The patterns of the purges that became durable with the last group.
+        self.purged: list[bytes] = []
+        # By name; their type is not known here (``engine/consumer/consumer.py``).
+        self.consumers: dict[str, Any] = {}
+        self.readers: Readers = Readers()
+        # Copies that write to this stream, and that read it (``engine/replicate``).
+        self.copies: list[Any] = []
+        self.followers: list[Any] = []
+
+        rules = Rules(config, log.identity.stream_id)
+        self.rules: Rules = rules
+        self.checks: Checks = Checks(rules, log, DUPLICATE_IDS_MAX)
+        self.replies: Replies = Replies(log, msgspec.json.encode(config.name))
+        lifetimes = Lifetimes(log)
+        self.ingest: Ingest = Ingest(
+            rules, log, self.checks, self.replies, lifetimes, self.readers
+        )
+        self.expiry: Expiry = Expiry(rules, log, self.checks, self.ingest, lifetimes)
+        self.batches: Batches = Batches(
+            rules, log, self.checks, self.ingest, self.replies, batch_limits, advise
+        )
+        self.tending: Tending = Tending(log)
+        if config.first_seq > 1 and log.staged.seq == 0:
+            # Stands in the configuration, so it needs no record.
+            log.staged.begin_after(config.first_seq - 1)
+
+    def configure(self, config: StreamConfig) -> None:
+        """Go by another configuration from now on; messages judged before keep their verdict."""
+        self.config = config
+        self.allow_direct = config.allow_direct
+        self.guard(self.checks.quota)
+
+    def guard(self, quota: Quota | None) -> None:
+        """Have every message pass a quota from now on, or none."""
+        rules = Rules(self.config, self.log.identity.stream_id)
+        rules.open = rules.open and quota is None
+        self.rules = rules
+        self.checks.configure(rules, quota)
+        self.ingest.configure(rules)
+        self.expiry.configure(rules)
+        self.batches.configure(rules)
+
+    # Publishing --------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        subject: bytes,
+        data: bytes,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+        now: i64,
+        outbox: Outbox,
+    ) -> bool:
+        """Take a message, by the parser's offsets; return whether something was staged."""
+        if (
+            len(subject) > SUBJECT_MAX
+            or not self.rules.open
+            or self.log.access.read_only
+            or self.log.access.full
+            or (re > rs and data[re - 1] == _UPPER_I)
+            or (ps > hs and not self.checks.take_headers(data, hs, ps, now))
+        ):
+            if re > rs and self.batches.append(subject, data, rs, re, hs, ps, pe, now):
+                return True
+            return self.publish_checked(
+                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+            )
+        if ps == hs:
+            self.checks.stored_without_id()
+        seq = self.log.staged.add_message(subject, ps - hs, data[hs : pe + 2], now)
+        if re > rs:
+            self.replies.acknowledge(data[rs:re], seq)
+        return True
+
+    def publish_checked(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message that has headers or meets a rule; ``body`` ends with its CRLF."""
+        rules = self.rules
+        replies = self.replies
+        asked = reply
+        if rules.no_ack:
+            reply = b""
+        if self.log.access.read_only:
+            error = error_body(STORE_FAILED, err="stream is read-only after a disk error")
+            replies.refuse(reply, error, False, outbox)
+            return False
+        if self.log.access.full:
+            error = error_body(ErrCode.INSUFFICIENT_RESOURCES)
+            replies.refuse(reply, error, False, outbox)
+            return False
+        if rules.transform is not None:
+            mapped = rules.transform.apply(subject)
+            if mapped is not None:
+                subject = mapped
+        block = strip_status(block)
+        if asked.endswith(FAST_BATCH_END):
+            return self.batches.publish_fast(subject, asked, block, body, now, outbox)
+        judged = self.checks.judge(subject, block, body, now, False)
+        if judged.batched:
+            return self.batches.publish(judged, subject, reply, now, outbox)
+        if len(judged.error) > 0:
+            replies.refuse(reply, judged.error, judged.on_state, outbox)
+            return False
+        if judged.duplicate_of > 0:
+            replies.acknowledge_duplicate(reply, judged.duplicate_of, outbox)
+            return False
+        self.ingest.store(judged, subject, reply, now)
+        return True
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_group(self) -> Group | None:
+    def take_group(self, now: i64) -> Group | None:
         """What the committer gets next; the replies that wait for it travel along."""
-        if (self.advanced or self.ended) and not self.log.access.read_only:
-            groups.note_group(self)
+        self.taken_ns = now
+        if not self.log.access.read_only:
+            self.batches.note_group()
         group = self.log.take_work()
         if group is not None:
-            self.flying = self.filling
-            self.filling = Held()
-            self.flying_seq = self.log.staged.seq
+            self.replies.group_taken()
             self.checks.group_taken()
         return group
 
-    def committed(self, outbox: Outbox) -> None:
-        """The group on its way is durable: its replies go out."""
+    def committed(self, outbox: Outbox, now: i64) -> None:
+        """The group on its way is durable: its replies go out. ``now`` is 0 if nobody knows it."""
+        self.committed_ns = now
         self.log.commit()
         self.checks.committed()
-        held = self.flying
-        self.flying = Held()
-        if held.replies:
-            outbox.acknowledge(self.ack_head, held.replies, held.sequences)
-        outbox.now.extend(held.entries)
-        for answer in held.answers:
-            outbox.reply(answer[0], answer[1])
+        held = self.replies.committed(outbox)
         self.purged = held.purges
-        for to in held.acks:
-            outbox.now.append((to, to, b"", b"", b""))
         self.published.extend(held.messages)
         if held.batches:
-            groups.committed(self, held.batches, outbox)
+            measured = self.taken_ns > 0 and now > 0
+            self.batches.committed(held.batches, now - self.taken_ns if measured else -1, outbox)
+
+    def take_published(self) -> list[Entry]:
+        """The republished messages that became durable."""
+        taken = self.published
+        self.published = []
+        return taken
+
+    def take_purged(self) -> list[bytes]:
+        """The patterns of the purges that became durable."""
+        taken = self.purged
+        self.purged = []
+        return taken
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:
-        """The group on its way was not written, and what was staged behind it stands on it."""
+        """The group on its way was not written, and what was staged after it stands on it."""
         self.log.fail(no_space)
         self.checks.failed()
-        self.expiry.start_again()
+        self.expiry.lifetimes.start_again()
         if no_space:
             error = error_body(INSUFFICIENT_RESOURCES)
         else:
@@ -69,192 +226,40 @@ class Stream(BatchIntake):
 
     def refuse_held(self, error: bytes, outbox: Outbox) -> None:
         """Answer everything that waits with an error: what it stands on will never be durable."""
-        body = self.failure(error)
-        self.refuse_acks(outbox)
-        for held in (self.flying, self.filling):
-            for to in held.replies:
-                outbox.now.append((to, to, b"", b"", body))
-            for entry in held.entries:
-                outbox.now.append((entry[0], entry[1], entry[2], b"", body))
-            for answer in held.answers:
-                outbox.reply(answer[0], answer[2](error))
-        self.flying = Held()
-        self.filling = Held()
-        if self.rules.allow_batched:
-            groups.failed(self, error, outbox)
-
-    def answer_acks(self, outbox: Outbox) -> None:
-        """There is no group to wait for: confirm acknowledgements, or refuse them.
-
-        Those of consumers in memory leave no record, so all they stand on is there.
-        """
-        if self.log.access.read_only:
-            self.refuse_acks(outbox)
-        elif self.log.staged.position == self.log.index.position:
-            for to in self.filling.acks:
-                outbox.now.append((to, to, b"", b"", b""))
-            self.filling.acks = []
-
-    def refuse_acks(self, outbox: Outbox) -> None:
-        """Tell clients that wait for it that no acknowledgement of theirs is stored now.
-
-        With 503 and no body: clients take any other answer for a confirmation.
-        """
-        for held in (self.flying, self.filling):
-            for to in held.acks:
-                outbox.reply_status(to, ACK_NOT_STORED)
-            held.acks = []
+        self.replies.refuse_all(error, outbox)
+        self.batches.failed(error, outbox)
 
     # Time --------------------------------------------------------------------------------------
 
     def begin_time(self, now: i64, wall_lead: i64) -> None:
         """The stream is made or taken over at an engine time."""
-        timeline = self.log.timeline
-        timeline.begin(self.log.staged.time, now, wall_lead)
-        self.expiry.follow_wall(int(wall_lead))
-        for batch in self.fast.values():
-            # Open when the server stopped: it was used some time before now, whatever the clock
-            # says.
-            batch.touched = max(min(timeline.engine_time(batch.touched), now), i64(0))
-            due = batch.touched + self.batch_limits.idle_ns
-            self.batch_due = min(self.batch_due, due)
+        self.log.timeline.begin(self.log.staged.time, now, wall_lead)
+        self.expiry.lifetimes.follow_wall(int(wall_lead))
+        self.batches.begin_time(now)
 
     def follow_wall(self, now: i64, wall_lead: i64) -> None:
         """The wall clock was set: it is this far ahead of engine time."""
         self.log.timeline.follow(now, wall_lead)
-        self.expiry.follow_wall(int(wall_lead))
+        self.expiry.lifetimes.follow_wall(int(wall_lead))
 
     def ahead(self) -> int:
         """How far the times of new messages are ahead of the wall clock."""
-        return int(self.log.timeline.lead) - self.expiry.wall_lead
+        return int(self.log.timeline.lead) - self.expiry.lifetimes.wall_lead
 
     def next_deadline(self) -> i64:
         """When ``expire`` has something to do; 0 when there is nothing."""
         log = self.log
+        tend_at = self.tending.due
         if log.access.read_only or log.access.full:
-            return self.tend_at
-        deadline = self.expiry.next_deadline(self.rules)
-        if self.tend_at > 0 and (deadline == 0 or self.tend_at < deadline):
-            deadline = self.tend_at
-        window = self.checks.window
-        if window.due > 0:
-            # Ids are forgotten when they are asked for; this is for a stream that nobody asks.
-            idle = window.due + window.window
-            if deadline == 0 or idle < deadline:
-                deadline = idle
-        if self.batch_due > 0 and (deadline == 0 or self.batch_due < deadline):
-            deadline = self.batch_due
+            return tend_at
+        deadline = self.expiry.next_deadline()
+        if tend_at > 0 and (deadline == 0 or tend_at < deadline):
+            deadline = tend_at
+        idle = self.batches.timer.due
+        if idle > 0 and (deadline == 0 or idle < deadline):
+            deadline = idle
         return deadline
 
     def expire(self, now: i64, outbox: Outbox) -> bool:
         """Take out what is too old, some at a time; return whether something was staged."""
-        if 0 < self.batch_due <= now and groups.expire(self, now, outbox):
-            return True
-        window = self.checks.window
-        if window.due > 0:
-            window.expire(now)
-        rules = self.rules
-        if self.log.access.read_only or (
-            # Neither markers nor what schedules send can be stored.
-            self.log.access.full and (rules.marker_ttl > 0 or rules.allow_schedules)
-        ):
-            return False
-        expiry = self.expiry
-        if now < expiry.held_until:
-            return False
-        before = self.log.staged.position
-        try:
-            return self.end_due(now)
-        except ReadFailed:
-            # Nothing ends unread; what was staged before that is there.
-            expiry.hold(now)
-            return self.log.staged.position > before
-
-    def end_due(self, now: i64) -> bool:
-        """Take out what is over, some at a time; raises ReadFailed when the disk refuses."""
-        expiry = self.expiry
-        if expiry.scanning(self.rules):
-            expiry.scan(now)
-            return False
-        staged = False
-        count: i64 = 0
-        while count < PER_TURN:
-            seq = expiry.next_message(now)
-            if seq == 0:
-                break
-            try:
-                staged = self.end_message(seq, now) or staged
-            except ReadFailed:
-                expiry.take_back(seq, now)
-                raise
-            count += 1
-        if self.rules.allow_schedules:
-            staged = self.fire(now) or staged
-        if self.rules.max_age > 0:
-            staged = self.end_old(now) or staged
-        return staged
-
-    def fire(self, now: i64) -> bool:
-        """Send what the schedules that are due send."""
-        expiry = self.expiry
-        staged = False
-        count: i64 = 0
-        while count < PER_TURN:
-            seq = expiry.next_schedule(now)
-            if seq == 0:
-                break
-            count += 1
-            try:
-                message = fired(self.log, seq, int(now) + expiry.wall_lead)
-            except ReadFailed:
-                expiry.fire_again(int(seq), int(now))
-                raise
-            if message is None:
-                continue
-            if message.following is not None:
-                expiry.schedule(int(seq), message.following)
-            if self.checks.judge_fired(message.target, message.block, message.body):
-                self.store(message.target, b"", now)
-                staged = True
-            if message.following is None:
-                self.log.staged.purge(0, message.scheduler, 0)
-                staged = True
-        return staged
-
-    def end_old(self, now: i64) -> bool:
-        """Take out what is older than ``max_age``."""
-        rules = self.rules
-        log = self.log
-        expiry = self.expiry
-        due = expiry.oldest_due(rules)
-        if due == 0 or due > now:
-            return False
-        if rules.marker_ttl <= 0 and not expiry.immortal:
-            # No record: the log says when each message came, and that is enough.
-            log.expire_before(log.timeline.stored_time(now - rules.max_age) + 1)
-            return False
-        staged = False
-        seq = expiry.next_mortal(0)
-        count: i64 = 0
-        oldest = log.timeline.stored_time(now - rules.max_age)
-        while seq > 0 and count < PER_TURN and log.reader.stored_at(seq, True) <= oldest:
-            staged = self.end_message(seq, now) or staged
-            seq = expiry.next_mortal(seq)
-            count += 1
-        return staged
-
-    def end_message(self, seq: i64, now: i64) -> bool:
-        """A message is over: take it out, or leave a marker when it was the subject's last."""
-        if self.rules.marker_ttl <= 0:
-            return self.log.staged.delete(seq)
-        expiry = self.expiry
-        subject = expiry.subject_to_mark(seq)
-        if len(subject) == 0:
-            return self.log.staged.delete(seq)
-        seconds = self.rules.marker_ttl // SECOND
-        block = marker_block(seconds)
-        marker = self.log.staged.add_message(subject, len(block), block + b"\r\n", now)
-        self.checks.last_id = b""
-        expiry.learn(int(marker), seconds, self.log.staged.time)
-        self.roll_up(subject, marker, seq, everything=False)
-        return True
+        return self.batches.expire(now, outbox) or self.expiry.expire(now)

@@ -97,7 +97,7 @@ def test_an_ack_that_cannot_be_written_is_refused_and_not_confirmed(world: World
     assert world.got(b"_R.ack")[-1] == (b"_R.ack", b"", b"", b"")
     world.crash()
     assert world.info(world.engine.streams["S"].consumers["c"]).ack_floor.stream_seq == 1
-    assert consumer.delivery.pending.count == 2
+    assert consumer.state.pending.count == 2
 
 
 def test_an_ack_of_something_never_delivered_gets_silence(world: World) -> None:
@@ -340,4 +340,4 @@ def test_ack_all_forgets_what_was_given_up_before_it(world: World) -> None:
     world.ack(newest[1])
 
     assert len(messages) == 3
-    assert consumer.delivery.spent == {}
+    assert consumer.state.spent == {}

@@ -172,14 +172,14 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
     changes = [change for n, change in enumerate(records.changes) if n != lost]
     fresh = Consumer(
         stream, "c", world.engine.streams["S"].consumers["c"].config, 0, 1,
-        world.engine.hub, world.engine.consumers.readers_of(stream),
+        world.engine.hub,
     )  # fmt: skip
 
     fresh.journal.restore(records.state, changes, world.now)
 
-    unacknowledged = fresh.delivery.floor_seq
+    unacknowledged = fresh.state.floor_seq
     assert unacknowledged <= 12
-    assert fresh.delivery.cursor.next <= unacknowledged + 1 + fresh.delivery.pending.count
+    assert fresh.state.cursor.next <= unacknowledged + 1 + fresh.state.pending.count
 
 
 def test_a_deleted_consumer_stays_deleted(world: World) -> None:

@@ -260,6 +260,24 @@ def test_a_deleted_consumer_tells_those_who_wait(world: World) -> None:
     assert not world.engine.deliveries.pull(b"S.c", b"", b"", b"_R.1", world.now, world.outbox)
 
 
+def test_a_request_that_came_with_an_ack_hears_that_its_consumer_was_deleted(
+    world: World,
+) -> None:
+    """It waits for the next turn, and the consumer may go before that."""
+    stream = world.stream()
+    consumer = world.consumer(stream)
+    world.publish(stream, b"s.a", b"s.b")
+    world.pull(b"1")
+    ((_, reply, _, _),) = world.got()
+
+    world.engine.deliveries.on_ack(b"S.c", reply, b"+NXT", b"_R.1", world.now)
+    world.engine.consumers.drop(stream, consumer, world.now, world.outbox)
+    world.turn()
+
+    assert [status(message) for message in world.got()] == [b"409 Consumer Deleted"]
+    assert world.engine.failures.count == 0
+
+
 def test_a_deleted_stream_tells_those_who_wait(world: World) -> None:
     stream = world.stream()
     world.consumer(stream)

@@ -157,7 +157,7 @@ def test_an_ack_that_was_durable_without_its_removal_is_made_good(
 ) -> None:
     consumer = world.consumer(queue)
     world.publish(queue, *[b"s.a"] * 3)
-    consumer.delivery.keeps_interest = False  # so that the removal is lost
+    consumer.state.keeps_interest = False  # so that the removal is lost
     acked(world, 2)
     world.pass_time(100 * MS)
     before = kept(queue)

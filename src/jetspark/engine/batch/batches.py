@@ -1,0 +1,113 @@
+"""The open batches of a stream, atomic and fast (ADR-50)."""
+
+from collections.abc import Callable
+
+from mypy_extensions import i64
+
+from jetspark.api.enums import AbandonReason
+from jetspark.engine.batch.atomic import AtomicBatches
+from jetspark.engine.batch.fast import FastBatches
+from jetspark.engine.batch.idle_timer import IdleTimer
+from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.outbox import Outbox
+from jetspark.engine.stream.checks import Checks, Judgement
+from jetspark.engine.stream.ingest import Ingest
+from jetspark.engine.stream.replies import Replies, Standing
+from jetspark.engine.stream.rules import Rules
+from jetspark.store.log.stream_log import StreamLog
+
+
+class Batches:
+    """Messages that are published together.
+
+    ``advise(batch_id, reason, now, outbox)`` reports that a batch was abandoned.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        log: StreamLog,
+        checks: Checks,
+        ingest: Ingest,
+        replies: Replies,
+        limits: BatchLimits,
+        advise: Callable[[bytes, str, int, Outbox], None],
+    ) -> None:
+        self.rules: Rules = rules
+        self.limits: BatchLimits = limits
+        self.advise: Callable[[bytes, str, int, Outbox], None] = advise
+        self.timer: IdleTimer = IdleTimer(limits.idle_ns)
+        self.atomic: AtomicBatches = AtomicBatches(
+            rules, log, checks, ingest, replies, limits, self.timer, advise
+        )
+        self.fast: FastBatches = FastBatches(
+            rules, log, checks, ingest, replies, limits, self.timer, advise
+        )
+
+    def configure(self, rules: Rules) -> None:
+        """Go by another configuration; switching a kind of batch off drops what is open."""
+        self.rules = rules
+        self.atomic.configure(rules)
+        self.fast.configure(rules)
+
+    def append(
+        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
+    ) -> bool:
+        """Take the next message of a fast batch, if that is what it is and nothing is unusual."""
+        return self.fast.appending and self.fast.append(subject, data, rs, re, hs, ps, pe, now)
+
+    def publish(
+        self, judged: Judgement, subject: bytes, reply: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message whose headers name a batch; say whether the engine has work."""
+        if len(judged.headers.batch_id) == 0:
+            return self.fast.take_by_headers(judged, subject, reply, now, outbox)
+        return self.atomic.publish(judged, subject, reply, now, outbox)
+
+    def publish_fast(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message whose reply subject is one of fast ingest."""
+        return self.fast.take_by_reply(subject, reply, block, body, now, outbox)
+
+    # The disk ----------------------------------------------------------------------------------
+
+    def note_group(self) -> None:
+        """The group that fills is about to be taken: say in it how far its batches are."""
+        if self.fast.advanced or self.fast.ended:
+            self.fast.note_group()
+
+    def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
+        """A group is durable: its batches are acknowledged. -1: nobody knows how long it took."""
+        self.fast.committed(standings, latency_ns, outbox)
+
+    def failed(self, error: bytes, outbox: Outbox) -> None:
+        """Nothing that was staged is there."""
+        if self.rules.allow_batched:
+            self.fast.failed(error, outbox)
+
+    def drop_with_stream(self) -> None:
+        """The stream is gone, and its batches with it: what they took of the limits is free."""
+        self.atomic.drop_all()
+        self.fast.release_all()
+
+    # Time --------------------------------------------------------------------------------------
+
+    def begin_time(self, now: i64) -> None:
+        """The stream is made or taken over at an engine time."""
+        self.fast.begin_time(now)
+
+    def expire(self, now: i64, outbox: Outbox) -> bool:
+        """Abandon what was idle for too long; say whether something was staged."""
+        if not 0 < self.timer.due <= now:
+            return False
+        abandoned = self.atomic.take_idle(now)
+        idle = self.fast.take_idle(now)
+        staged = False
+        for batch in idle:
+            staged = self.fast.close(batch) or staged
+            abandoned.append(batch.batch_id)
+        self.timer.expired(self.atomic.used() + self.fast.used())
+        for batch_id in abandoned:
+            self.advise(batch_id, AbandonReason.TIMEOUT, int(now), outbox)
+        return staged

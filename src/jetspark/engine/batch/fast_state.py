@@ -1,0 +1,80 @@
+"""What the log says of open fast batches (docs/internals/disk-format.md, kind 8).
+
+Every group that carries messages of a fast batch ends with a record of how far the batch has come,
+so that a server that starts again knows what it has of it.
+"""
+
+import msgspec
+
+from jetspark.engine.batch.members import FastBatch
+from jetspark.store.log.stream_log import StreamLog
+
+
+class FastState(msgspec.Struct, array_like=True, frozen=True):
+    """What the log keeps of an open fast batch.
+
+    ``last`` and ``stored_seq`` are true once the whole group is on disk. ``durable`` and
+    ``durable_seq`` were true before it: a power cut may leave the record and not what it is about.
+    """
+
+    dialect: int
+    gap_ok: bool
+    head: bytes
+    asked: int
+    asked_bytes: int
+    last: int
+    first_seq: int
+    stored_seq: int
+    durable: int
+    durable_seq: int
+    # The last sequence that was durable before the group.
+    since_seq: int
+    touched: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(FastState).decode
+
+
+def recorded(batch: FastBatch, log: StreamLog) -> bytes:
+    """The record of a batch in the group that fills."""
+    return _encode(
+        FastState(
+            dialect=int(batch.dialect),
+            gap_ok=batch.gap_ok,
+            head=batch.head,
+            asked=int(batch.asked),
+            asked_bytes=int(batch.asked_bytes),
+            last=int(batch.last),
+            first_seq=int(batch.first_seq),
+            stored_seq=int(batch.stored_seq),
+            durable=int(batch.durable),
+            durable_seq=int(batch.durable_seq),
+            since_seq=int(log.index.last_seq),
+            # By the clock of the stream: engine time means nothing to another process.
+            touched=int(log.timeline.stored_time(batch.touched)),
+        )
+    )
+
+
+def resumed(batch_id: bytes, document: bytes, log: StreamLog) -> FastBatch:
+    """The batch that a record describes; its ``touched`` is a time of the stream's clock."""
+    state = _decode(document)
+    batch = FastBatch(batch_id, state.dialect, state.gap_ok, state.touched)
+    batch.head = state.head
+    batch.asked, batch.asked_bytes = state.asked, state.asked_bytes
+    last, seq = state.last, state.stored_seq
+    if not _is_whole(log, state):
+        last, seq = state.durable, state.durable_seq
+    batch.last = batch.durable = batch.acked = last
+    batch.first_seq = state.first_seq
+    batch.stored_seq = batch.durable_seq = seq
+    batch.resumed = batch.recorded = batch.greeted = True
+    return batch
+
+
+def _is_whole(log: StreamLog, state: FastState) -> bool:
+    """Say whether everything reached the disk that came with the group of a record."""
+    return not any(
+        first <= state.stored_seq and last > state.since_seq for first, last in log.missing
+    )

@@ -1,0 +1,163 @@
+"""What acknowledgements say besides yes, and what is told of them: advisories and metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from jetspark.api.advisory import AckMetric, MaxDeliveries, MessageNaked, MessageTerminated
+from jetspark.api.consumer import decode_nak_options
+from jetspark.units import bounded, parse_duration
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.consumer import Consumer
+
+# What a message that left the stream before it was acknowledged is reported with.
+DELETED_REASON: Final = "unacknowledged message was deleted"
+
+
+class AckWords:
+    """What one consumer does with ``-NAK``, ``+WPI``, ``+TERM``, ``+NXT``, and what it reports."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._state = consumer.state
+        self._hub = consumer.hub
+        self._sample_percent = 0
+
+    def configure(self, sample_frequency: str) -> bool:
+        """Report so many of the acknowledgements; say whether there are any to report."""
+        self._sample_percent = sampling(sample_frequency)
+        return self._sample_percent > 0
+
+    def flush_soon(self) -> None:
+        """Somebody waits for the journal."""
+        self._hub.mark_dirty(self._state.stream)
+        self._hub.agenda.wake()
+
+    def on_text(self, seq: int, number: int, text: bytes, reply: bytes, now: int) -> None:
+        """An acknowledgement that says more than yes."""
+        state = self._state
+        delivery = self._consumer.delivery
+        row = int(state.pending.find(seq))
+        if text.startswith(b"+NXT"):
+            self._consumer.acks.acknowledge(seq, number, now, True)
+            self._hub.pull_later(self._consumer, text[4:], reply, now)
+            return
+        if text.startswith(b"-NAK"):
+            if row >= 0 and number > state.floor_number:
+                self._nak(row, seq, number, text[4:].strip(), now)
+        elif text == b"+WPI":
+            if row >= 0 and not state.pending.is_queued(row):
+                deliveries = state.pending.deliveries(row)
+                state.pending.put_off(row, now + delivery.wait_after(deliveries))
+        elif text.startswith(b"+TERM"):
+            deliveries = int(state.pending.deliveries(row)) if row >= 0 else 1
+            self._consumer.acks.acknowledge(seq, number, now, False)
+            reason = text[5:].strip().decode(errors="replace")
+            self.terminated(seq, number, deliveries, reason)
+        if reply:
+            state.stream.replies.hold_ack(reply)
+            self._hub.agenda.save(state, now)
+            self.flush_soon()
+        self._hub.agenda.note(delivery)
+
+    def _nak(self, row: int, seq: int, number: int, argument: bytes, now: int) -> None:
+        pending = self._state.pending
+        self._hub.tell(
+            MessageNaked(
+                stream=self._state.stream.config.name,
+                consumer=self._consumer.name,
+                consumer_seq=number,
+                stream_seq=seq,
+                deliveries=int(pending.deliveries(row)),
+            )
+        )
+        delay = nak_delay(argument)
+        if delay is None:
+            pending.requeue(row)
+        else:
+            pending.put_off(row, now + bounded(max(delay, 0)))
+        self._hub.agenda.add(self._state)
+
+    def terminated(self, seq: int, number: int, deliveries: int, reason: str) -> None:
+        """Report that a message is not delivered again."""
+        self._hub.tell(
+            MessageTerminated(
+                stream=self._state.stream.config.name,
+                consumer=self._consumer.name,
+                consumer_seq=number,
+                stream_seq=seq,
+                deliveries=deliveries,
+                reason=reason,
+            )
+        )
+
+    def on_deleted(self, seq: int, now: int) -> None:
+        """A message that was pending here left the stream."""
+        state = self._state
+        row = int(state.pending.find(seq))
+        if row < 0:
+            return
+        number = int(state.pending.numbers[row])
+        deliveries = int(state.pending.deliveries(row))
+        state.let_go(row)
+        state.acked_ns = now
+        self._hub.agenda.save(state, now)
+        self._hub.agenda.add(state)
+        self.terminated(seq, number, deliveries, DELETED_REASON)
+
+    def on_spent(self, seq: int, deliveries: int) -> None:
+        """A message was delivered as often as it may be."""
+        self._hub.tell(
+            MaxDeliveries(
+                stream=self._state.stream.config.name,
+                consumer=self._consumer.name,
+                stream_seq=seq,
+                deliveries=deliveries,
+            )
+        )
+
+    def sample(self, row: int, now: int) -> None:
+        """Report some of the acknowledgements."""
+        if self._hub.draw(100) >= self._sample_percent:
+            return
+        pending = self._state.pending
+        seq = int(pending.seqs[row])
+        deliveries = pending.deliveries(row)
+        sent = int(pending.time_of(row))
+        if not sent:
+            sent = pending.moved.get(seq, now) - int(
+                self._consumer.delivery.wait_after(deliveries)
+            )
+        self._hub.tell(
+            AckMetric(
+                stream=self._state.stream.config.name,
+                consumer=self._consumer.name,
+                consumer_seq=int(pending.numbers[row]),
+                stream_seq=seq,
+                ack_time=max(now - sent, 0),
+                deliveries=int(deliveries),
+            )
+        )
+
+
+def sampling(frequency: str) -> int:
+    """How many of a hundred acknowledgements are reported."""
+    text = frequency.strip().removesuffix("%")
+    if not (text.isascii() and text.isdigit()):
+        return 0
+    return 100 if len(text) > 18 else min(int(text), 100)
+
+
+def nak_delay(argument: bytes) -> int | None:
+    """How long a refused message waits; None: not at all. What cannot be read counts as none."""
+    if not argument:
+        return None
+    try:
+        if argument.startswith(b"{"):
+            return decode_nak_options(argument).delay
+        return parse_duration(argument.decode())
+    except (msgspec.MsgspecError, ValueError):
+        return None

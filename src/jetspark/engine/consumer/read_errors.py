@@ -1,0 +1,59 @@
+"""What a consumer does when the message that it is to send cannot be read."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.consumer import Consumer
+    from jetspark.errors.storage import ReadFailed
+
+UNREADABLE_REASON: Final = "message could not be read"
+# A message that the disk refuses to read is asked for again so much later.
+READ_RETRY_NS: Final = 1_000_000_000
+
+log = logging.getLogger("jetspark.engine")
+
+
+class ReadErrors:
+    """Stops a consumer at what the disk refuses to read, and passes over what is damaged."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        # The message that the disk refused to read, while that stops the consumer.
+        self._stopped_at = 0
+
+    def stop_at(self, problem: ReadFailed, now: int) -> None:
+        """The disk refuses to read the next message: wait there, say so, and try again."""
+        consumer = self._consumer
+        delivery = consumer.delivery
+        if not delivery.read_error:
+            name = consumer.stream.config.name
+            log.error("Stream %r: consumer %r stops at %s", name, consumer.name, problem)
+        self._stopped_at = problem.seq
+        delivery.read_error = problem.public
+        delivery.resume_at = now + READ_RETRY_NS
+        consumer.requests.end_unread()
+
+    def look_whether_read(self) -> None:
+        """Go on when the message that stopped the consumer was read, or is gone."""
+        consumer = self._consumer
+        delivery = consumer.delivery
+        if not delivery.read_error or consumer.state.gated:
+            return
+        refused = self._stopped_at in consumer.stream.log.reader.refused_reads
+        if refused and consumer.state.cursor.is_there(self._stopped_at):
+            return
+        delivery.read_error = ""
+        log.info("Stream %r: consumer %r goes on", consumer.stream.config.name, consumer.name)
+
+    def skip_unreadable(self) -> None:
+        """The message to be sent is damaged: it is passed over, and that is reported."""
+        consumer = self._consumer
+        state = consumer.state
+        seq = consumer.delivery.looking_at
+        row = state.pending.find(seq)
+        deliveries = int(state.pending.deliveries(row)) if row >= 0 else 0
+        state.skip(seq, row)
+        consumer.ack_words.terminated(int(seq), int(state.number), deliveries, UNREADABLE_REASON)

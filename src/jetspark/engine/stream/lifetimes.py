@@ -1,0 +1,230 @@
+"""Which messages of a stream end by themselves, and when: ``max_age`` and ``Nats-TTL``.
+
+A heap of (time, sequence) for messages with a TTL of their own, and the oldest message for
+``max_age``. Both tell one deadline (contracts.md 1). After a start the TTLs are read from the log
+again, in pieces, so that a long stream does not stop the others.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.engine.stream.headers import PublishHeaders
+from jetspark.engine.stream.rules import Rules
+from jetspark.engine.stream.schedules import Due, first_due
+from jetspark.engine.stream.ttl import NEVER, SECOND, parse_ttl
+from jetspark.errors.storage import CorruptRecord
+from jetspark.headers.block import find_value
+from jetspark.headers.names import KV_OPERATION, MARKER_REASON, ROLLUP, TTL
+from jetspark.store.format.record import FIXED, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.units import format_duration
+
+# What one call may look at: the same bound as reads have in one turn (contracts.md 1).
+PER_TURN: Final[i64] = 1000
+
+# Deadlines are 64-bit nanoseconds; a later one never comes.
+FOREVER: Final = 2**63 - 1
+
+# A message that the disk refuses to read is asked for again so much later.
+RETRY_NS: Final[i64] = 1_000_000_000
+
+
+class Lifetimes:
+    """When the messages of one stream end, and when its schedules fire."""
+
+    def __init__(self, log: StreamLog) -> None:
+        self.log: StreamLog = log
+        self.heap: list[tuple[int, int]] = []
+        # Schedules, by the time they fire next, and whether that is a date.
+        self.schedules: list[tuple[int, int, bool]] = []
+        # How far the wall clock is ahead of engine time.
+        self.wall_lead = 0
+        # Messages that max_age does not touch.
+        self.immortal: set[int] = set()
+        # The sequences that were there at the start and were not looked at yet.
+        self.scan_next: i64 = 1
+        self.scan_last: i64 = log.index.last_seq
+        self.headers: PublishHeaders = PublishHeaders()
+        self.time_ns: i64 = 0
+        # The disk refused to read: nothing is looked at before this time.
+        self.held_until: i64 = 0
+
+    def learn(self, seq: int, ttl: i64, time_ns: i64) -> None:
+        """A message has a TTL: whole seconds, or NEVER."""
+        if ttl == NEVER:
+            self.immortal.add(seq)
+        elif ttl > 0:
+            stored = int(self.log.timeline.engine_time(time_ns))
+            heappush(self.heap, (min(max(stored + int(ttl) * SECOND, 1), FOREVER), seq))
+
+    def start_again(self) -> None:
+        """A group failed: what was learned or taken with it is read from the log again."""
+        self.heap = []
+        self.schedules = []
+        self.immortal = set()
+        self.scan_next = 1
+        self.scan_last = self.log.index.last_seq
+
+    def scanning(self, rules: Rules) -> bool:
+        """Say whether messages from before the start have to be looked at."""
+        return (rules.allow_ttl or rules.allow_schedules) and self.scan_next <= self.scan_last
+
+    def next_message(self, now: i64) -> i64:
+        """Take the next message whose TTL is over; 0 when there is none."""
+        if not self.heap or self.heap[0][0] > now:
+            return 0
+        return heappop(self.heap)[1]
+
+    def plan(self, seq: int, headers: PublishHeaders, stored_ns: i64, now: i64) -> None:
+        """A message that was stored is a schedule: work out when it fires first."""
+        stored = int(self.log.timeline.engine_time(stored_ns)) + self.wall_lead
+        due = first_due(headers, stored, int(now) + self.wall_lead)
+        if due is not None:
+            self.schedule(seq, due)
+
+    def schedule(self, seq: int, due: Due) -> None:
+        """A schedule fires at a date, or after a time."""
+        time_ns = min(max(due.time_ns - self.wall_lead, 1), FOREVER)
+        heappush(self.schedules, (time_ns, seq, due.dated))
+
+    def fire_again(self, seq: int, now: int) -> None:
+        """A schedule could not be read: it fires as soon as it can be."""
+        heappush(self.schedules, (now, seq, False))
+
+    def follow_wall(self, lead: int) -> None:
+        """The wall clock was set: dates come sooner or later than they seemed to."""
+        change = lead - self.wall_lead
+        self.wall_lead = lead
+        self.schedules = [
+            (min(max(time_ns - change, 1), FOREVER) if dated else time_ns, seq, dated)
+            for time_ns, seq, dated in self.schedules
+        ]
+        heapify(self.schedules)
+
+    def next_schedule(self, now: i64) -> i64:
+        """Take the next schedule that fires; 0 when there is none."""
+        if not self.schedules or self.schedules[0][0] > now:
+            return 0
+        return heappop(self.schedules)[1]
+
+    def oldest_due(self, rules: Rules) -> i64:
+        """When the oldest message is too old; 0 when none ever is."""
+        index = self.log.index
+        if rules.max_age <= 0 or index.messages == 0:
+            return 0
+        # A message may be older than engine time is, where that began in 1970.
+        oldest = self.log.timeline.engine_time(self.log.reader.first_time)
+        return max(oldest + rules.max_age, i64(1))
+
+    def take_back(self, seq: i64, now: i64) -> None:
+        """The end of a message cannot be decided now: it is due again a little later."""
+        heappush(self.heap, (int(now + RETRY_NS), int(seq)))
+
+    def hold(self, now: i64) -> None:
+        """The disk refuses to read: look again a little later."""
+        self.held_until = now + RETRY_NS
+
+    def next_deadline(self, rules: Rules) -> i64:
+        """When something is due; 0 when nothing is."""
+        deadline = self.first_due(rules)
+        return max(deadline, self.held_until) if deadline > 0 else deadline
+
+    def first_due(self, rules: Rules) -> i64:
+        """When something is due, whether the disk can be read or not; 0 when nothing is."""
+        if self.scanning(rules):
+            return 1
+        deadline = self.oldest_due(rules)
+        if self.immortal and deadline > 0:
+            deadline = self.mortal_due(rules)
+        if self.heap:
+            own: i64 = self.heap[0][0]
+            if deadline == 0 or own < deadline:
+                deadline = own
+        if self.schedules:
+            fires: i64 = self.schedules[0][0]
+            if deadline == 0 or fires < deadline:
+                deadline = fires
+        return deadline
+
+    def mortal_due(self, rules: Rules) -> i64:
+        """When the oldest message that may end is too old; 0 when there is none."""
+        seq = self.next_mortal(0)
+        if seq == 0:
+            return 0
+        stored = max(self.log.reader.time_of(seq), i64(0))
+        return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
+
+    def next_mortal(self, after: i64) -> i64:
+        """The first message behind ``after`` that is not to live for ever; 0: none."""
+        seq = self.log.index.next_seq(after + 1, b"")
+        while seq > 0 and int(seq) in self.immortal:
+            seq = self.log.index.next_seq(seq + 1, b"")
+        return seq
+
+    def read(self, seq: i64) -> bool:
+        """Read the headers and time of a durable message; False when there are none.
+
+        Raises ReadFailed when the disk refuses.
+        """
+        self.time_ns = 0
+        try:
+            data, at = self.log.reader.locate(seq)
+        except CorruptRecord:
+            return False
+        if len(data) == 0:
+            return False
+        self.time_ns = record_time(data, at)
+        start = subject_end(data, at)
+        end = headers_end(data, at)
+        return end > start and self.headers.read(data[start:end])
+
+    def subject_to_mark(self, seq: i64) -> bytes:
+        """The subject that a marker is due for when this message goes; empty for none.
+
+        None is due when newer messages are there, nor for a marker or a purge of a key. Raises
+        ReadFailed when the disk refuses.
+        """
+        try:
+            data, at = self.log.reader.locate(seq)
+        except CorruptRecord:
+            return b""
+        if len(data) == 0:
+            return b""
+        start = subject_end(data, at)
+        end = headers_end(data, at)
+        block = data[start:end]
+        if find_value(block, MARKER_REASON) or find_value(block, KV_OPERATION) == b"PURGE":
+            return b""
+        subject = data[at + FIXED : start]
+        entry = self.log.index.subjects.get(subject)
+        return subject if entry is not None and entry.staged_last == seq else b""
+
+    def scan(self, now: i64) -> None:
+        """Look at some of the messages that were there at the start."""
+        count: i64 = 0
+        seq = self.log.index.next_seq(self.scan_next, b"")
+        while count < PER_TURN and 0 < seq <= self.scan_last:
+            if self.read(seq):
+                headers = self.headers
+                if len(headers.ttl) > 0:
+                    self.learn(int(seq), parse_ttl(headers.ttl), self.time_ns)
+                if len(headers.schedule) > 0:
+                    self.plan(int(seq), headers, self.time_ns, now)
+            self.scan_next = seq + 1
+            seq = self.log.index.next_seq(seq + 1, b"")
+            count += 1
+        if seq == 0 or seq > self.scan_last:
+            self.scan_next = self.scan_last + 1
+
+
+def marker_block(seconds: i64) -> bytes:
+    """The headers of the message that tells of the end of a subject's last one."""
+    text = format_duration(int(seconds) * SECOND).encode()
+    return b"NATS/1.0\r\n%b: MaxAge\r\n%b: %b\r\n%b: sub\r\n\r\n" % (
+        MARKER_REASON,
+        TTL,
+        text,
+        ROLLUP,
+    )

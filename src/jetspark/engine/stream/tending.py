@@ -1,0 +1,92 @@
+"""What a stream's log needs as time passes: syncs, space, and to be opened again after an error.
+
+A log has no clock. ``Tending.due`` says when it is looked at next: 0 is never, 1 as soon as
+possible, because whoever sets it knows no time.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.store.files import NO_SPACE
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.reserve import Reserve
+
+SECOND: Final = 1_000_000_000
+SOON: Final = 1
+# A disk that failed is asked again after this time, and every time after it.
+REOPEN_AFTER_NS: Final = 5 * SECOND
+
+
+class Tending:
+    """Looks after the log of one stream. ``reserve`` is the space kept free for deletes."""
+
+    def __init__(self, log: StreamLog) -> None:
+        self._log = log
+        self.due: i64 = 0
+
+    def soon(self) -> None:
+        """Look after the log as soon as possible."""
+        self.due = SOON
+
+    def committed(self) -> None:
+        """A group was written: it may want a sync later."""
+        if self.due == 0 and self._log.durability.unsynced:
+            self.due = SOON
+
+    def reopened(self) -> None:
+        """The log was verified, and takes writes again."""
+        self.due = 0
+
+    def failed(self, reserve: Reserve, *, no_space: bool) -> None:
+        """A write failed: what becomes of the stream from now on."""
+        access = self._log.access
+        if no_space:
+            reserve.release()
+            # A quota, or a disk that somebody cleaned meanwhile: nothing to wait for.
+            access.set_full(not reserve.has_room(0))
+        self.due = SOON if access.full or access.failed else 0
+
+    def find_room(self, reserve: Reserve, error: OSError) -> bool:
+        """Say whether what met a full disk may be written once more, with the reserve's space.
+
+        Only what has no message: deletes, purges and consumers are what the reserve is for.
+        """
+        log = self._log
+        group = log.staged.in_flight
+        if error.errno not in NO_SPACE or log.durability.sync_error is not None:
+            return False
+        if log.staged.flying_messages + log.staged.filling_messages > 0:
+            return False
+        if log.access.full and (group is None or not group.filler):
+            return False
+        self.failed(reserve, no_space=True)
+        if not log.access.full:
+            return False
+        try:
+            log.segments.drop_filler(group)
+        except OSError:
+            return False
+        if group is not None:
+            group.without_filler()
+        return True
+
+    def tend(self, reserve: Reserve, now: int) -> None:
+        """Do for the log what is due, or set it going."""
+        log = self._log
+        first = self.due == SOON
+        if log.access.full:
+            full = not reserve.has_room(now)
+            log.access.set_full(full)
+            wait = SECOND if full else 0
+        elif log.access.failed:
+            # What was staged before it failed is written to the end that would be cut off.
+            idle = log.staged.in_flight is None and len(log.staged.writer) == 0
+            log.upkeep.want_reopening(idle and not first)
+            wait = REOPEN_AFTER_NS
+        elif log.durability.unsynced:
+            log.durability.want_sync(not first)
+            wait = log.durability.sync_period
+        else:
+            wait = 0
+        self.due = now + wait if wait else 0

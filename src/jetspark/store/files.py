@@ -54,7 +54,7 @@ class Files(Protocol):
         ...
 
     def sync(self, handle: int) -> None:
-        """Return when everything in the file is on the disk, whoever wrote it."""
+        """Return when everything in the file is on the disk, however it was written."""
         ...
 
     def drop_cached(self, handle: int) -> None:
@@ -208,7 +208,7 @@ class OsFiles:
         return os.pwritev(handle, blobs, offset)
 
     def sync(self, handle: int) -> None:
-        """Return when everything in the file is on the disk, whoever wrote it."""
+        """Return when everything in the file is on the disk, however it was written."""
         _sync_all(handle)
 
     def free_space(self, path: Path) -> int:

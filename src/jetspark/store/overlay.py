@@ -109,7 +109,7 @@ class OverlayFiles:
         return self._below.read_file(path)
 
     def remove(self, path: Path) -> None:
-        """Remove a file, for whoever looks through this."""
+        """Remove a file, as seen through this."""
         written = self._written(path)
         if written:
             self._memory.remove(path)
@@ -119,7 +119,7 @@ class OverlayFiles:
             raise _error(errno.ENOENT, path)
 
     def remove_folder(self, path: Path) -> None:
-        """Remove a folder, for whoever looks through this."""
+        """Remove a folder, as seen through this."""
         self._memory.remove_folder(path)
         self._removed.add(path)
 
@@ -140,7 +140,7 @@ class OverlayFiles:
         """The handle of a file in memory, which it becomes with the first change."""
         path, held, written = self._handles[handle]
         if not written:
-            # What cannot be read is damage, for whoever examines this; the rest is not.
+            # What cannot be read is damage, as seen through this; the rest is not.
             content, _ = read_pages(self._below, held, 0, self._below.size(held))
             self._memory.replace(path, content)
             # A lock is held as long as its handle is: it stays open until the process ends.

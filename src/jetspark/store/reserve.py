@@ -59,12 +59,12 @@ class Reserve:
                 self._files.remove(path.with_name(NAME + ".tmp"))
 
     def release(self) -> None:
-        """Give its space to whoever needs it now."""
+        """Give its space to the writes that need it now."""
         self._room = False
         self._aside(self.remove)
 
     def remove(self) -> None:
-        """Remove it: whoever met a full disk does so in its own thread, before it says so."""
+        """Remove it, in the thread that met the full disk, before that is reported."""
         with suppress(OSError):
             if NAME in self._files.list_folder(self._folder):
                 self._files.remove(self._folder / NAME)

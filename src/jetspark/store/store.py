@@ -90,8 +90,8 @@ class FileStore:
         """Lock the store, recover every stream in it; ``report`` hears what each one had.
 
         Raises StoreLocked, WrongStoreFormat, or what opening a stream raises; then nothing stays
-        open or locked. With ``cannot_open`` a stream that cannot be opened is told to that
-        instead, and the others are there.
+        open or locked. With ``cannot_open`` a stream that cannot be opened is given to that
+        instead, and the others are opened.
         """
         self.refuse_nats_server()
         self._files.make_folder(self._folder)
@@ -328,7 +328,7 @@ class FileStore:
             ) from None
         found = self._files.read_file(path)
         if found == MARK + CHECK:
-            # Whoever wrote it may have been killed before it was on the disk.
+            # Its writer may have been killed before it was on the disk.
             self._files.sync(self._lock)
             return
         if not self._is_ours(found):

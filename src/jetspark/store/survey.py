@@ -2,7 +2,7 @@
 
 ``examine`` opens every stream, reads every record and says what it found. Over ``OverlayFiles``
 nothing on disk changes. With ``mend`` what can be mended is: opening renews manifests and marks
-torn tails, damaged bytes are copied aside, index files are made anew. A good record is never
+torn tails, damaged bytes are copied aside, index files are made again. A good record is never
 left out: the only things that go are copies that can be made again.
 """
 

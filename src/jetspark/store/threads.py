@@ -34,7 +34,7 @@ def start_thread(name: str, run: Callable[[], None]) -> threading.Thread:
 def attempt(work: Callable[[], None]) -> OSError | None:
     """Do some work of the disk; what went wrong, if anything did.
 
-    An error that is not the disk's is a mistake of ours, but whoever waits has to hear of it.
+    An error that is not the disk's is a mistake of ours, but the caller that waits has to get it.
     """
     try:
         work()

@@ -111,7 +111,7 @@ def encode_head(
 
 
 def encode_rewritten_head(head: SegmentHead) -> bytes:
-    """The bytes a segment begins with that was written anew."""
+    """The bytes a segment begins with that was rewritten."""
     return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
 
 

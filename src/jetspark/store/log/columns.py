@@ -37,7 +37,7 @@ class Columns:
         self.packed: bool = False
         # Messages lie in the file before these rows, and are gone.
         self.forgotten: bool = False
-        # Bytes in it are damaged: the file stays for whoever wants to look.
+        # Bytes in it are damaged: the file stays, so that they can be examined.
         self.pinned: bool = False
         # Offset in the file and, above OFFSET_BITS, what the message counts; or NOWHERE.
         self.offsets: vec[i64] = vec[i64]()

@@ -139,7 +139,7 @@ class Durability:
         self.sync_due = False
 
     def sync_failed(self, error: OSError | None) -> None:
-        """A sync failed. That is a failed write, whoever asked for it: the log stops."""
+        """A sync failed. That is a failed write, whatever it was for: the log stops."""
         self.sync_error = error
 
     def adopt_floor(self, floor: int) -> None:

@@ -44,7 +44,7 @@ FEW: Final[i64] = 8
 # So many patterns, and so many subjects of each, are kept for who asks next.
 KEPT_PATTERNS: Final = 4
 KEPT_ENTRIES: Final = 2048
-# Whoever looks for the newest message of a pattern tries so many messages first.
+# A search for the newest message of a pattern tries so many messages first.
 TRIED: Final[i64] = 1024
 
 
@@ -436,7 +436,7 @@ class StreamIndex:
             self.order_end = len(entries)
             order.begin([entry.subject for entry in entries[::SAMPLED] if entry.number >= 0])
         elif order.state == DEALING:
-            # What came meanwhile was told to the order.
+            # What came meanwhile was added to the order.
             end = min(self.order_end, i64(len(entries)))
             stop = min(end, order.at + UNITS_PER_TURN // DEALT)
             i = order.at
@@ -534,7 +534,7 @@ class StreamIndex:
         return self.purged_end if pattern == self.purged_pattern else i64(0)
 
     def forget_removed(self) -> None:
-        """Whoever keeps counts of its own has taken over what was removed."""
+        """The caller that keeps its own counts has taken over what was removed."""
         self.removed_seqs = vec[i64]()
         self.removed_subjects = vec[i64]()
         self.recount = False
@@ -600,7 +600,7 @@ class StreamIndex:
         if seq == entry.last:
             return 0
         following = self.live_from(columns.nexts[i], entry)
-        columns.nexts[i] = following  # whoever comes next need not walk over the holes again
+        columns.nexts[i] = following  # the next walk passes over the holes at once
         return following
 
     def previous_in_subject(self, entry: SubjectEntry, seq: i64) -> i64:

@@ -75,7 +75,7 @@ class LogReader:
             self.read_page(columns, offset, seq)
             at = 0
             if self.codec.examine(self.page, 0) <= 0:
-                # Whoever hears of damage goes past the message: one bad read is no proof of it.
+                # A reader that learns of damage skips the message: one bad read is no proof.
                 self.keep_page(columns, offset, self.read_alone(columns, offset, seq))
                 if self.codec.examine(self.page, 0) <= 0:
                     raise self.corrupt(columns, offset, seq, "does not check")

@@ -4,7 +4,7 @@ Blocks of sorted subjects, none of them long, so that one more is put in its pla
 when somebody first asks with a wildcard, in steps that each fit into a turn of the loop: subjects
 are dealt out to blocks by a sample of them, then each block is sorted. Streams whose readers never
 use a wildcard pay nothing. A subject that the stream has no more stays until all is made again:
-whoever finds one looks it up.
+the caller looks it up.
 """
 
 from bisect import bisect_left, bisect_right

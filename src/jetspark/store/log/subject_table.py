@@ -78,7 +78,7 @@ class SubjectTable:
         slots[at] = slot
 
     def rebuild(self) -> None:
-        """Begin anew: entries lost their subjects."""
+        """Make the table again: entries lost their subjects."""
         self.used = 0
         self.slots = vec[i64]([0] * _SLOTS_MIN)
         for entry in self.entries:

@@ -21,7 +21,7 @@ order, so good records of an interrupted group can stand behind bad ones. What t
 
 The file ends, for all this, where the filler behind its records begins (``segment.py``).
 
-A torn tail is cut off; doubtful bytes and damage stay where they are, for whoever wants to look.
+A torn tail is cut off; doubtful bytes and damage stay where they are and can be examined.
 In both cases recovery first writes a *mark*: a skip record over the sequences that the tail can
 have held, so that none is used twice, followed by the verdict, the offset since which it holds
 and, for a torn tail, the length the file had. The next start reads the verdict there and reports
@@ -190,12 +190,12 @@ def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
         # What it says about the sequences before it, as in `good_length`.
         if record_kind(data, at) == MESSAGE:
             last += 1
-            told = record_sequence(data, at)
+            said = record_sequence(data, at)
         else:
-            told = read_i64_le(data, at + FIXED)
-        if not flags & BATCH_MEMBER or (flags & BATCH_FIRST) != first or told < last:
+            said = read_i64_le(data, at + FIXED)
+        if not flags & BATCH_MEMBER or (flags & BATCH_FIRST) != first or said < last:
             return -1
-        last = told
+        last = said
         at += length
         if flags & BATCH_LAST:
             return at

@@ -382,7 +382,7 @@ class StreamFolder:
     def _renewed(
         self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery
     ) -> tuple[bytes, int]:
-        """Write the damaged head of the newest segment anew when nothing is behind it."""
+        """Rewrite the damaged head of the newest segment when nothing follows it."""
         recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
         recovery.settle(DAMAGED, 0)
         recovery.notes.append("the head of an empty segment did not check; it was written anew")

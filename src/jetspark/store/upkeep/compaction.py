@@ -1,4 +1,4 @@
-"""Compaction: segments of which little is left are written anew, without what is gone.
+"""Compaction: segments of which little is left are rewritten without what is gone.
 
 A *run* of one or more full segments becomes one file with the name of the first of them. It is
 made beside, synced, and renamed over the old one: at any time there is the one or the other, and

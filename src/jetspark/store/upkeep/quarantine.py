@@ -64,7 +64,7 @@ class Quarantine:
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, int, int], Damage] = {}
-        # Not copied aside yet, and not told to the engine yet.
+        # Not copied aside yet, and not reported to the engine yet.
         self.waiting: list[Damage] = []
         self.news: list[Damage] = []
         # Copying failed.
@@ -292,7 +292,7 @@ def note_place(log: "StreamLog", columns: "Columns", offset: int, reason: str) -
     try:
         length = damaged_length(log.segments.files, log.codec, int(columns.handle), offset)
     except OSError:
-        return  # whoever goes through it the next time finds it again
+        return  # the next check finds it again
     if length == 0:
         return
     inside = [

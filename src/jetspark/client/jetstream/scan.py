@@ -55,8 +55,29 @@ class ScanChunk(msgspec.Struct, eq=False, gc=False):
     payloads: list[bytes]
     headers: list[bytes]
 
+    @classmethod
+    def empty(cls) -> "ScanChunk":
+        """No rows, to be filled."""
+        return cls([], [], [], [], [])
+
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def append(self, seq: int, time_ns: int, subject: str, payload: bytes, headers: bytes) -> None:
+        """Add one message."""
+        self.sequences.append(seq)
+        self.times.append(time_ns)
+        self.subjects.append(subject)
+        self.payloads.append(payload)
+        self.headers.append(headers)
+
+    def extend(self, other: "ScanChunk") -> None:
+        """Add the rows of ``other``."""
+        self.sequences += other.sequences
+        self.times += other.times
+        self.subjects += other.subjects
+        self.payloads += other.payloads
+        self.headers += other.headers
 
 
 class Verdict(Enum):
@@ -239,7 +260,7 @@ class RangeReader:
             start_time=start_time,
             next_by_subj=self._subject or ("" if start_time is not None else ">"),
         )
-        chunk = ScanChunk([], [], [], [], [])
+        chunk = ScanChunk.empty()
         while True:
             try:
                 found = await self._reader.get_from_leader(request, self._timeout)
@@ -258,7 +279,7 @@ class RangeReader:
                 chunk.headers.append(found.header_block)
             if len(chunk) == LEADER_CHUNK:
                 yield chunk
-                chunk = ScanChunk([], [], [], [], [])
+                chunk = ScanChunk.empty()
             if found.seq == self._last:
                 break
             request = MsgGetRequest(seq=found.seq + 1, next_by_subj=self._subject or ">")

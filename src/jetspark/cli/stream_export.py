@@ -174,7 +174,7 @@ class Export:
             while rows is not None and count < self._request.rows_per_file:
                 writer.write(rows)
                 count += len(rows)
-                end = rows.sequences[-1]
+                end = rows.messages.sequences[-1]
                 self._count(rows, progress)
                 rows = next(source, None)
             writer.finish()
@@ -193,8 +193,8 @@ class Export:
 
     def _count(self, rows: Rows, progress: Progress) -> None:
         self._summary.messages += len(rows)
-        self._summary.bytes += sum(map(len, rows.payloads))
-        progress(rows.sequences[-1])
+        self._summary.bytes += sum(map(len, rows.messages.payloads))
+        progress(rows.messages.sequences[-1])
 
     def _chunks(self, first: int) -> Iterator[Rows]:
         name = self._request.stream
@@ -202,14 +202,7 @@ class Export:
         for chunk in scan_in_order(
             self._stream, first, self.last, request.subjects, request.batch
         ):
-            yield Rows(
-                [name] * len(chunk),
-                chunk.sequences,
-                chunk.times,
-                chunk.subjects,
-                chunk.payloads,
-                chunk.headers,
-            )
+            yield Rows([name] * len(chunk), chunk)
 
     def _range(self) -> tuple[int, int]:
         """Return the first and the last sequence to read; the first is higher for nothing."""
@@ -254,16 +247,12 @@ def scan_in_order(
         yield from _scan(stream, first, last, tuple(subjects), batch)
         return
     each = [_single(_scan(stream, first, last, (subject,), batch)) for subject in subjects]
-    chunk = ScanChunk([], [], [], [], [])
-    for seq, moment, subject, payload, block in heapq.merge(*each):
-        chunk.sequences.append(seq)
-        chunk.times.append(moment)
-        chunk.subjects.append(subject)
-        chunk.payloads.append(payload)
-        chunk.headers.append(block)
+    chunk = ScanChunk.empty()
+    for row in heapq.merge(*each):
+        chunk.append(*row)
         if len(chunk) == _MERGED_ROWS:
             yield chunk
-            chunk = ScanChunk([], [], [], [], [])
+            chunk = ScanChunk.empty()
     if len(chunk):
         yield chunk
 

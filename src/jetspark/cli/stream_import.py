@@ -115,15 +115,15 @@ class Import:
         self._summary.already_there += len(rows) - len(new)
         if not new:
             return
-        subjects = [rows.subjects[row] for row in new]
-        payloads = [rows.payloads[row] for row in new]
+        subjects = [rows.messages.subjects[row] for row in new]
+        payloads = [rows.messages.payloads[row] for row in new]
         self._send(subjects, payloads, [headers[row] for row in new])
         self._summary.messages += len(new)
         self._summary.bytes += sum(map(len, payloads))
 
     def _block(self, rows: Rows, row: int) -> bytes:
         """Return the headers a message is stored with: its own, without orders, with our id."""
-        block = rows.headers[row]
+        block = rows.messages.headers[row]
         if block and has_nats_headers(block):
             for name in _ORDERS:
                 block = remove_header(block, name)
@@ -136,14 +136,14 @@ class Import:
         return append_lines(block, b"%b: %b\r\n" % (names.MSG_ID, self._id(rows, row)))
 
     def _id(self, rows: Rows, row: int) -> bytes:
-        seq = rows.sequences[row]
+        seq = rows.messages.sequences[row]
         if seq:
             source = rows.streams[row].encode("utf-8", "replace")
-            return b"%b%b:%d:%d" % (_ID_PREFIX, source, seq, rows.times[row])
+            return b"%b%b:%d:%d" % (_ID_PREFIX, source, seq, rows.messages.times[row])
         # A file of somebody else's: the same content in the same place is the same message.
-        digest = blake2b(rows.payloads[row], digest_size=16)
-        digest.update(rows.headers[row])
-        digest.update(rows.subjects[row].encode("utf-8", "surrogateescape"))
+        digest = blake2b(rows.messages.payloads[row], digest_size=16)
+        digest.update(rows.messages.headers[row])
+        digest.update(rows.messages.subjects[row].encode("utf-8", "surrogateescape"))
         where = self._rows_before + row
         return b"%b:%d:%b" % (_ID_PREFIX, where, digest.hexdigest().encode())
 
@@ -191,7 +191,7 @@ class Import:
 
     def _check_subjects(self, rows: Rows) -> None:
         """Refuse subjects that the stream does not take: nobody would answer for them."""
-        for subject in set(rows.subjects) - self._known_subjects:
+        for subject in set(rows.messages.subjects) - self._known_subjects:
             name = subject.encode("utf-8", "surrogateescape")
             if not any(matches(name, own.encode()) for own in self._config.subjects):
                 raise ExportRefused(

@@ -34,23 +34,23 @@ class NdjsonWriter:
         """Append messages."""
         lines = []
         for row in range(len(rows)):
-            text, exact = subject_text(rows.subjects[row])
+            text, exact = subject_text(rows.messages.subjects[row])
             line: dict[str, Any] = {
                 "stream": rows.streams[row],
-                "seq": rows.sequences[row],
-                "time": format_rfc3339(rows.times[row]),
+                "seq": rows.messages.sequences[row],
+                "time": format_rfc3339(rows.messages.times[row]),
                 "subject": text,
             }
             if exact is not None:
                 line["subject_bytes"] = base64.b64encode(exact).decode()
-            block = rows.headers[row]
+            block = rows.messages.headers[row]
             if block:
                 named = named_headers(block)
                 if named is None:
                     line["headers_block"] = base64.b64encode(block).decode()
                 else:
                     line["headers"] = named
-            line["data"] = base64.b64encode(rows.payloads[row]).decode()
+            line["data"] = base64.b64encode(rows.messages.payloads[row]).decode()
             lines.append(_ENCODE(line))
         if lines:
             lines.append(b"")
@@ -99,11 +99,7 @@ def _add(rows: Rows, line: bytes) -> int:
     if not isinstance(time, str):
         raise UnreadableRow(f"time is {time!r}: expected RFC 3339 text")
     rows.streams.append(str(found.get("stream", "")))
-    rows.sequences.append(seq)
-    rows.times.append(parse_rfc3339(time) if time else 0)
-    rows.subjects.append(subject)
-    rows.headers.append(block)
-    rows.payloads.append(payload or b"")
+    rows.messages.append(seq, parse_rfc3339(time) if time else 0, subject, payload or b"", block)
     return len(payload or b"") + len(block)
 
 

@@ -14,6 +14,7 @@ from jetspark.cli.stream_rows import (
     subject_of,
     subject_text,
 )
+from jetspark.client.jetstream.scan import ScanChunk
 
 # A row group is held in memory until it is full: few large ones compress and read best.
 _GROUP_ROWS: Final = 100_000
@@ -59,8 +60,8 @@ class ParquetWriter:
 
     def write(self, rows: Rows) -> None:
         """Append messages."""
-        self._held.add(rows)
-        self._size += sum(map(len, rows.payloads)) + sum(map(len, rows.headers))
+        self._held.extend(rows)
+        self._size += sum(map(len, rows.messages.payloads)) + sum(map(len, rows.messages.headers))
         if len(self._held) >= _GROUP_ROWS or self._size >= _GROUP_BYTES:
             self._write_group()
 
@@ -72,19 +73,19 @@ class ParquetWriter:
 
     def _write_group(self) -> None:
         rows, self._held, self._size = self._held, Rows.empty(), 0
-        named = [named_headers(block) for block in rows.headers]
-        subjects = [subject_text(subject) for subject in rows.subjects]
+        named = [named_headers(block) for block in rows.messages.headers]
+        subjects = [subject_text(subject) for subject in rows.messages.subjects]
         blocks = [
             block if names is None else None
-            for block, names in zip(rows.headers, named, strict=True)
+            for block, names in zip(rows.messages.headers, named, strict=True)
         ]
         columns = (
             rows.streams,
-            rows.sequences,
-            rows.times,
+            rows.messages.sequences,
+            rows.messages.times,
             [text for text, _ in subjects],
             [None if names is None else list(names.items()) for names in named],
-            rows.payloads,
+            rows.messages.payloads,
             [exact for _, exact in subjects],
             blocks,
         )
@@ -150,8 +151,7 @@ def _rows(pa: Any, batch: Any) -> Rows:
     exact = column("subject_bytes", binary, None)
     blocks = column("headers_block", binary, None)
     named, raw = _headers(pa, batch, count)
-    return Rows(
-        [name or "" for name in column("stream", pa.string(), "")],
+    messages = ScanChunk(
         [seq or 0 for seq in column("seq", pa.int64(), 0)],
         times,
         [
@@ -164,6 +164,7 @@ def _rows(pa: Any, batch: Any) -> Rows:
             for names, own, block in zip(named, blocks, raw, strict=True)
         ],
     )
+    return Rows([name or "" for name in column("stream", pa.string(), "")], messages)
 
 
 def _headers(pa: Any, batch: Any, count: int) -> tuple[list[Any], list[Any]]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.headers.block import decode_headers, encode_headers
 
 COLUMNS: Final = (
@@ -24,42 +25,23 @@ COLUMNS: Final = (
 
 
 class Rows(msgspec.Struct, gc=False):
-    """Messages of an export as parallel lists; times are nanoseconds since 1970."""
+    """Messages of an export, and the stream that each was in."""
 
     streams: list[str]
-    sequences: list[int]
-    times: list[int]
-    subjects: list[str]
-    payloads: list[bytes]
-    headers: list[bytes]
+    messages: ScanChunk
 
     @classmethod
     def empty(cls) -> "Rows":
         """Return no rows, to be filled."""
-        return cls([], [], [], [], [], [])
+        return cls([], ScanChunk.empty())
 
     def __len__(self) -> int:
-        return len(self.subjects)
+        return len(self.streams)
 
-    def add(self, other: "Rows") -> None:
+    def extend(self, other: "Rows") -> None:
         """Append the rows of ``other``."""
         self.streams += other.streams
-        self.sequences += other.sequences
-        self.times += other.times
-        self.subjects += other.subjects
-        self.payloads += other.payloads
-        self.headers += other.headers
-
-    def part(self, first: int, end: int) -> "Rows":
-        """Return some of the rows."""
-        return Rows(
-            self.streams[first:end],
-            self.sequences[first:end],
-            self.times[first:end],
-            self.subjects[first:end],
-            self.payloads[first:end],
-            self.headers[first:end],
-        )
+        self.messages.extend(other.messages)
 
 
 class UnreadableRow(ValueError):

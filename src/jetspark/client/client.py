@@ -1,7 +1,5 @@
 """The client that users see: ``connect``, and publish, subscribe, request."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
 from typing import Self, Unpack

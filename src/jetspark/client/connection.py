@@ -30,7 +30,7 @@ from jetspark.protocol.limits import (
     PENDING_MAX,
 )
 
-READ_BUFFER_SIZE: Final = 256 * 1024  # speed.md 6: no clear gain above, a loss from 1 MiB on
+READ_BUFFER_SIZE: Final = 256 * 1024  # no clear gain above, a loss from 1 MiB on
 WRITE_HIGH_WATER: Final = 1024 * 1024  # the transport asks us to pause above this
 ANNOUNCED_MAX: Final = 2**62  # a max_payload above this would overflow the parser's counters
 CLOSE_TIMEOUT: Final = 2.0  # seconds that the last bytes may take before the socket is cut

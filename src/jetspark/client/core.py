@@ -6,8 +6,6 @@ waiting until their own deadline. When the link is closed for good, everything p
 ConnectionClosed at once.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 import contextlib
 import threading

@@ -184,7 +184,7 @@ class Outgoing:
         transport = self._transport
         if not self._parts or self._paused or transport is None:
             return
-        # Joined: asyncio since 3.12 sends each small buffer of writelines apart (clients.md 3).
+        # Joined: asyncio since 3.12 sends each small buffer of writelines apart.
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0

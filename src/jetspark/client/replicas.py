@@ -4,8 +4,6 @@ Replicas answer as the NATS service ``jetspark-replica``; how near one is, is ho
 connection to it takes from here.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 import contextlib
 from typing import Final

@@ -1,4 +1,4 @@
-"""Why a server was not reached or let us go, as exceptions (wire-facts.md 3 and 17)."""
+"""Why a server was not reached or let us go, as exceptions."""
 
 import errno
 import os

@@ -7,8 +7,6 @@ loop without awaiting anything, so the price over calling them inline is one que
 function that blocks goes into a ThreadCallback.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 import contextlib
 import inspect

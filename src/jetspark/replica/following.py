@@ -17,7 +17,7 @@ import msgspec
 from jetspark.api.base import Timestamp
 from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
-from jetspark.client.jetstream.stream_lists import stream_pages
+from jetspark.client.jetstream.listing import stream_pages
 from jetspark.client.message import Message
 from jetspark.engine.stream.state import stream_state
 from jetspark.errors import Error

@@ -18,8 +18,8 @@ from typing import Final
 from jetspark.api.consumer import CONSUMER_DELETE, ConsumerConfig
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.create import consumer_name_pages
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.listing import consumer_name_pages
 from jetspark.engine.replicate.upstream import Chunk
 from jetspark.errors import ApiError, ConsumerNotFound
 from jetspark.errors.codes import ErrCode

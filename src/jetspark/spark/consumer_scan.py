@@ -57,7 +57,7 @@ def _follow(
         messages = consumer.fetch(min(batch, FETCH_MAX, pending))
         if not messages:
             raise RequestTimeout(f"stream {stream.name!r}: its consumer sent nothing")
-        chunk = ScanChunk([], [], [], [], [])
+        chunk = ScanChunk.empty()
         for message in messages:
             told = message.metadata
             if told.consumer_seq != expected:

@@ -141,7 +141,7 @@ class KvSnapshotReader(DataSourceReader):
         """Read the bucket as it is at this moment, which is the last look that found no change."""
 
         def read(stream: sync.Stream) -> ScanChunk:
-            last = ScanChunk([], [], [], [], [])
+            last = ScanChunk.empty()
             places: dict[str, int] = {}
             position = 1
             for _ in range(LOOKS_MAX):
@@ -194,7 +194,7 @@ class KvSnapshotReader(DataSourceReader):
         """
 
         def read(stream: sync.Stream) -> ScanChunk:
-            last = ScanChunk([], [], [], [], [])
+            last = ScanChunk.empty()
             places: dict[str, int] = {}
             counts: dict[str, int] = {}
             for pattern in partition.patterns:

@@ -98,14 +98,10 @@ def last_columns(
         parts = parts_of(subjects)
         told = [await part(parts[0])] if parts else []
         told += await asyncio.gather(*(part(some) for some in parts[1:]))
-        whole = ScanChunk([], [], [], [], [])
+        whole = ScanChunk.empty()
         for chunks in told:
             for chunk in chunks:
-                whole.sequences += chunk.sequences
-                whole.times += chunk.times
-                whole.subjects += chunk.subjects
-                whole.payloads += chunk.payloads
-                whole.headers += chunk.headers
+                whole.extend(chunk)
         return whole
 
     return stream._portal.call(read())

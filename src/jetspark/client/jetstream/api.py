@@ -1,7 +1,5 @@
 """One JSON request to ``$JS.API``: encode, ask, decode, errors as exceptions; paging."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from typing import Final, TypeVar
 
 import msgspec

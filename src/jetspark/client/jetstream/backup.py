@@ -1,6 +1,6 @@
 """Backups of a stream: a folder with ``backup.json`` and ``stream.tar.s2``, as of the nats CLI.
 
-wire-facts.md 18. The archive is the server's own and opaque to clients: one of nats-server goes
+The archive is the server's own and opaque to clients: one of nats-server goes
 back into a nats-server, one of ours into ours. ``backup.json`` holds configuration and state; we
 add size and SHA-256 of the archive. It is written last, so that a folder with it is complete.
 """

@@ -1,7 +1,5 @@
 """JetStream: streams by name, and publishing into them."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import os
 from collections.abc import Sequence
 from typing import Literal
@@ -43,6 +41,7 @@ from jetspark.client.jetstream.kv.manage import (
     open_bucket,
     update_bucket,
 )
+from jetspark.client.jetstream.listing import stream_name_pages, stream_pages
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.objects.config import (
     ObjectStoreConfig,
@@ -67,7 +66,6 @@ from jetspark.client.jetstream.publish_fast import (
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.scan import check_filter, check_filters
-from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription

@@ -1,4 +1,4 @@
-"""How many messages of a stream lie from a sequence on: one probe for each (spark.md 6.2).
+"""How many messages of a stream lie from a sequence on: one probe for each.
 
 A batch get of one message tells by ``Nats-Num-Pending`` how many match behind it (ADR-31), which
 splits a filtered or holed stream into parts of equal work.

@@ -1,6 +1,6 @@
 """Reading single messages: DIRECT.GET where the stream allows it, else MSG.GET; read-after-write.
 
-ADR-53 on servers that do not have it (decisions.md): a reply that carries
+ADR-53 on servers that do not have it (decisions.md, Read-after-write): a reply that carries
 ``Nats-Min-Last-Sequence`` proves itself; without it a message at or above the wanted sequence
 proves itself too; everything else is asked of the leader, once STREAM.INFO says that the leader
 has reached the sequence.
@@ -36,11 +36,11 @@ from jetspark.headers.status import (
 )
 from jetspark.subjects.tokens import is_valid_literal
 
-REFUSED_DIRECT_SECONDS: Final = 30.0  # decisions.md, "A refused direct get (503)"
+REFUSED_DIRECT_SECONDS: Final = 30.0  # a stream may be given allow_direct later
 LEADER_POLL_FIRST: Final = 0.01  # seconds between looks at the leader, doubling
 LEADER_POLL_MAX: Final = 0.5
 # A copy that is behind holds a request back before it refuses it, unless it holds too many
-# already (decisions.md, "Held reads"): a refusal that came sooner is not repeated at once.
+# already (ADR-53, held reads): a refusal that came sooner is not repeated at once.
 REFUSAL_PAUSE: Final = 0.05
 
 
@@ -62,7 +62,7 @@ class StreamReader:
     def server_has_min_last_seq(self) -> bool:
         """Whether the server that we are connected to knows ADR-53; what answers may be another.
 
-        decisions.md: INFO only saves a first try, the proof travels with the answer.
+        INFO only saves a first try, the proof travels with the answer.
         """
         jetspark = self.api.core.server_info.jetspark
         return jetspark is not None and jetspark.min_last_seq

@@ -1,4 +1,4 @@
-"""How a message of a fast batch says that it is one: two dialects (decisions.md, "Fast ingest").
+"""How a message of a fast batch says that it is one: in two dialects.
 
 ``reply``: the reply subject ``<inbox>.<id>.<flow>.<gap>.<seq>.<op>.$FI``, which released servers
 speak (2.14). ``headers``: the headers of ADR-50, with a flow in messages or bytes.

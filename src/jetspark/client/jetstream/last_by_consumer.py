@@ -1,4 +1,4 @@
-"""The last message of each of many subjects, read with a consumer (decisions.md, ADR-53 item 3).
+"""The last message of each of many subjects, read with a consumer.
 
 For streams with several copies on servers that cannot prove how new a copy is: an ordered
 consumer delivers in order of sequence, and its end is held back until it has delivered the

@@ -2,7 +2,7 @@
 
 Pages are followed with ``up_to_seq``, so that all of them show the stream at the same sequence.
 What one answer cannot hold (413) is split: several filters into halves, one wildcard into the
-subjects that match it. ADR-53 on servers without it: decisions.md, "multi_last" (item 3).
+subjects that match it. ADR-53 on servers without it: decisions.md, Read-after-write.
 """
 
 import asyncio
@@ -170,7 +170,7 @@ class LastMany:
                 return
 
     def _is_proven(self, page: Page, cursor: int) -> bool:
-        """Whether a page comes from a copy that is new enough (decisions.md, ADR-53 item 3)."""
+        """Whether a page comes from a copy that is new enough."""
         if page.status not in {END_OF_BATCH, NOT_FOUND}:
             return True
         if page.proof:

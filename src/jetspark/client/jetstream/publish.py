@@ -226,7 +226,7 @@ class PendingAck(ReplySink):
     def _failed(self) -> bool:
         if self._error is not None:
             return True
-        if self._payload.startswith(b'{"stream":"'):  # wire-facts.md 6; a refusal has no such
+        if self._payload.startswith(b'{"stream":"'):  # an ack begins so, a refusal never
             return False
         try:
             read_ack(self._publish_subject, self._headers, self._payload)

@@ -5,8 +5,6 @@ on the server, the limits are known before anything is sent, and no pause of the
 the server's ten seconds of patience.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 from collections.abc import Sequence
 from itertools import repeat
 from types import TracebackType

@@ -1,7 +1,5 @@
 """Fast ingest (ADR-50): a stream of messages with one ack for many, paced by the server."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress

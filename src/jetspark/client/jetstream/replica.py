@@ -1,7 +1,5 @@
 """The newest message of every subject of a stream, in memory: ``JetStream.replica``."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from types import TracebackType
 from typing import Self
 

@@ -1,6 +1,6 @@
 """Bulk reading: a range of a stream as columns, page by page, each page trusted only with proof.
 
-spark.md 6.2: a copy that is behind (a follower, a mirror) ends a batch with an ordinary 204, and a
+A copy that is behind (a follower, a mirror) ends a batch with an ordinary 204, and a
 filtered mirror answers 404 for messages that exist. A range is complete when a row at or beyond
 its end came, when the reply proves that the copy has reached the end (``Nats-Min-Last-Sequence``,
 our server), or when the leader says that nothing is left of it.
@@ -30,8 +30,8 @@ from jetspark.headers.status import END_OF_BATCH, NO_RESPONDERS, NOT_FOUND, PREC
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import is_valid_subject
 
-BATCH_SIZE: Final = 5000  # spark.md 6.2, batchSize
-BATCH_BYTES: Final = 8 * 1024 * 1024  # spark.md 6.2, maxBatchBytes
+BATCH_SIZE: Final = 5000  # messages of one page
+BATCH_BYTES: Final = 8 * 1024 * 1024  # of one page
 RETRY_PAUSE_FIRST: Final = 0.02  # seconds before a copy that was behind is asked again, doubling
 RETRY_PAUSE_MAX: Final = 0.5
 LEADER_CHUNK: Final = 256  # rows per chunk when the leader is asked one by one
@@ -55,8 +55,29 @@ class ScanChunk(msgspec.Struct, eq=False, gc=False):
     payloads: list[bytes]
     headers: list[bytes]
 
+    @classmethod
+    def empty(cls) -> "ScanChunk":
+        """No rows, to be filled."""
+        return cls([], [], [], [], [])
+
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def append(self, seq: int, time_ns: int, subject: str, payload: bytes, headers: bytes) -> None:
+        """Add one message."""
+        self.sequences.append(seq)
+        self.times.append(time_ns)
+        self.subjects.append(subject)
+        self.payloads.append(payload)
+        self.headers.append(headers)
+
+    def extend(self, other: "ScanChunk") -> None:
+        """Add the rows of ``other``."""
+        self.sequences += other.sequences
+        self.times += other.times
+        self.subjects += other.subjects
+        self.payloads += other.payloads
+        self.headers += other.headers
 
 
 class Verdict(Enum):
@@ -239,7 +260,7 @@ class RangeReader:
             start_time=start_time,
             next_by_subj=self._subject or ("" if start_time is not None else ">"),
         )
-        chunk = ScanChunk([], [], [], [], [])
+        chunk = ScanChunk.empty()
         while True:
             try:
                 found = await self._reader.get_from_leader(request, self._timeout)
@@ -258,7 +279,7 @@ class RangeReader:
                 chunk.headers.append(found.header_block)
             if len(chunk) == LEADER_CHUNK:
                 yield chunk
-                chunk = ScanChunk([], [], [], [], [])
+                chunk = ScanChunk.empty()
             if found.seq == self._last:
                 break
             request = MsgGetRequest(seq=found.seq + 1, next_by_subj=self._subject or ">")

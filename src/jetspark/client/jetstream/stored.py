@@ -46,8 +46,7 @@ def own_lines(block: bytes) -> bytes:
 def from_direct(reply: Message) -> StreamMessage:
     """Read the reply of a direct get.
 
-    The server's lines are the last ones: a user may have stored headers of the same names
-    (wire-facts.md 1, item 12).
+    The server's lines are the last ones: a user may have stored headers of the same names.
     """
     block = reply.header_block
     start = block.rfind(_OWN_LINES)

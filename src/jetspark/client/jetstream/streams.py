@@ -1,7 +1,5 @@
 """A stream: what it holds, its messages one by one, in batches, and in bulk."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Sequence
@@ -36,8 +34,6 @@ from jetspark.client.jetstream.backup import (
 from jetspark.client.jetstream.consumer.create import (
     check_consumer_name,
     consumer_info,
-    consumer_name_pages,
-    consumer_pages,
     create_consumer,
     ordered_config,
 )
@@ -46,6 +42,7 @@ from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
+from jetspark.client.jetstream.listing import consumer_name_pages, consumer_pages
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,

@@ -1,7 +1,5 @@
 """``consume``: a callback that is called with one message after the other, from one task."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import TracebackType

@@ -1,7 +1,7 @@
 """Making and listing consumers: the subject and body of a create request, and its answer."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
@@ -10,12 +10,9 @@ import msgspec
 from jetspark.api.consumer import (
     CONSUMER_CREATE,
     CONSUMER_INFO,
-    CONSUMER_LIST,
-    CONSUMER_NAMES,
     ConsumerConfig,
     ConsumerCreateRequest,
     ConsumerInfo,
-    ConsumersRequest,
 )
 from jetspark.api.enums import ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
@@ -62,9 +59,9 @@ async def create_consumer(
     Such a one, and a ``temporary`` one, is deleted again when the caller is gone by the time that
     it is there.
 
-    A single filter stands in the subject, so that permissions can be given per filter
-    (wire-facts.md 7). ``min_last_seq`` on a server that does not know it (decisions.md): the
-    consumer is made when the leader has reached that sequence, or MinLastSequence is raised.
+    A single filter stands in the subject, so that permissions can be given per filter.
+    With ``min_last_seq`` on a server that does not know it the consumer is made when the leader
+    has reached that sequence, or MinLastSequence is raised.
     """
     if config.min_last_seq:
         reader = StreamReader(api, stream)
@@ -126,38 +123,6 @@ def forget_consumer(api: ApiClient, stream: str, name: str) -> None:
     """Ask for its deletion without waiting for an answer: it would go away by itself, later."""
     if not api.core.is_closed:
         api.core.send_message(api.subject(f"CONSUMER.DELETE.{stream}.{name}"), b"", b"", b"")
-
-
-async def consumer_pages(
-    api: ApiClient, stream: str, timeout: float | None
-) -> AsyncGenerator[tuple[ConsumerInfo, ...], None]:
-    """All consumers of a stream, page by page."""
-    offset = 0
-    while True:
-        request = ConsumersRequest(offset=offset)
-        verb = f"CONSUMER.LIST.{stream}"
-        page = await api.call(verb, request, CONSUMER_LIST, timeout=timeout)
-        found = page.consumers or ()
-        offset += len(found)
-        yield found
-        if not found or offset >= page.total:
-            return
-
-
-async def consumer_name_pages(
-    api: ApiClient, stream: str, timeout: float | None
-) -> AsyncGenerator[tuple[str, ...], None]:
-    """The names of all consumers of a stream, page by page."""
-    offset = 0
-    while True:
-        request = ConsumersRequest(offset=offset)
-        verb = f"CONSUMER.NAMES.{stream}"
-        page = await api.call(verb, request, CONSUMER_NAMES, timeout=timeout)
-        found = page.consumers or ()
-        offset += len(found)
-        yield found
-        if not found or offset >= page.total:
-            return
 
 
 def ordered_config(config: ConsumerConfig) -> ConsumerConfig:

@@ -1,6 +1,6 @@
 """Why a message is, or is not, delivered by a consumer. Pure.
 
-users.md 23: the question behind most reports about consumers that "do not deliver". The answer
+The question behind most reports about consumers that "do not deliver". The answer
 is found in what CONSUMER.INFO, STREAM.INFO and the message itself say.
 """
 

@@ -98,7 +98,7 @@ class Fetch:
         return over
 
     def _failure(self, answer: PullAnswer) -> Error | None:
-        """The error a status stands for; decisions.md, "409 in fetch"."""
+        """The error a status stands for (decisions.md, Consumers and subscriptions)."""
         if answer.status is PullStatus.GONE:
             error = NoResponders(self._label)
             error.add_note("the consumer does not exist (any more), or JetStream is not ready")

@@ -1,7 +1,5 @@
 """A pull or push consumer on the server: look at it, change it, read it."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from datetime import datetime
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A message that a consumer delivered, and its acknowledgement (ADR-15, "Ack Handling")."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import math
 from datetime import datetime
 from typing import Final

@@ -5,8 +5,6 @@ missing, when it falls silent or is gone (deleted, its server restarted), a new 
 starts behind the last message that was handed out.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -103,7 +101,7 @@ class OrderedReader:
         patience = CREATE_PATIENCE
         wanted, reader = self._config.min_last_seq, StreamReader(self._api, self._stream)
         if wanted and not reader.server_has_min_last_seq:
-            # decisions.md, ADR-53 on servers without it: the leader says when it is there.
+            # Servers without ADR-53: the leader says when it is there.
             await reader.wait_for_leader(wanted, deadline)
             self._config = msgspec.structs.replace(self._config, min_last_seq=0)
         while True:

@@ -1,7 +1,5 @@
 """The handle of an ordered consumer: read a stream in order, without acknowledgements."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 import math
 from collections import deque

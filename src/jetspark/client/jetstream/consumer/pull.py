@@ -1,7 +1,7 @@
 """Pull requests: what they may ask for, and what the statuses that answer them mean. Pure.
 
 ADR-15: 404 and 408 are the normal end of a request and are not shown; 409, 503 and what nobody
-knows are errors. decisions.md: two of the 409s end a fetch that has messages without an error.
+knows are errors. Two of the 409s end a fetch that has messages without an error.
 """
 
 from enum import Enum, auto
@@ -31,7 +31,7 @@ from jetspark.headers.status import (
 )
 from jetspark.units import seconds
 
-HEARTBEAT_MIN: Final = 0.1  # seconds; wire-facts.md 15
+HEARTBEAT_MIN: Final = 0.1  # seconds; servers refuse shorter ones
 # What a server that restarts or moves a consumer says: the request is over, another one will do.
 _PASSING: Final = (LEADERSHIP_CHANGE_TEXT, SERVER_SHUTDOWN_TEXT, MAX_WAITING_TEXT)
 

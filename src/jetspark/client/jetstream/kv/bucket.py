@@ -1,7 +1,5 @@
 """A key-value bucket (ADR-8): get, put, create, update, delete, purge, watch, and more."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType

@@ -21,7 +21,7 @@ KEY_LENGTH_MAX: Final = 3000  # as stored; max_control_line is 4096, with prefix
 STREAM_PREFIX: Final = "KV_"
 DUPLICATE_WINDOW: Final = minutes(2)
 MAX_AGE_MIN: Final = milliseconds(100)  # what servers take
-# API levels from which servers know these (decisions.md, "Buckets our client makes").
+# API levels from which servers know these (decisions.md, Buckets that our client creates).
 TTL_LEVEL: Final = 1
 ATOMIC_LEVEL: Final = 2
 

@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.operation is Operation.PUT
 
 
-# ADR-8 1.1 and decisions.md, "Limit markers".
+# ADR-8 1.1, limit markers.
 _MARKERS: Final = {
     b"MaxAge": Operation.PURGE,
     b"Purge": Operation.PURGE,

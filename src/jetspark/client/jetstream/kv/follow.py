@@ -4,8 +4,8 @@ ADR-8, watchers: the end of the initial data is reached at the first message wit
 or at once when there is none; **it is always told**. Messages that were counted may be removed
 before they are delivered, so while the end is due the consumer is asked when nothing comes.
 
-ADR-53 on servers without it (decisions.md, item 4): the end is held back until the newest match
-that the leader named at the start has been delivered, or is gone.
+ADR-53 on servers without it (decisions.md, Read-after-write): the end is held back until the
+newest match that the leader named at the start has been delivered, or is gone.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class Follow:
         self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from
         info = await self._reader.start(timeout=seconds)
         if info.config.min_last_seq < held:
-            # decisions.md: an answer that does not echo the sequence proves nothing.
+            # An answer that does not echo the sequence proves nothing.
             try:
                 await self._hold_back(seconds)
             except BaseException:

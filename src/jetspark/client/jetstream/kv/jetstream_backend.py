@@ -92,7 +92,7 @@ class JetStreamBackend:
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
         self._high_water.note(self._stream, message.seq)
-        # wire-facts.md 10: a get by sequence finds any key.
+        # A get by sequence finds any key.
         return self._stored(message) if message.subject == subject else None
 
     async def get_many(

@@ -8,8 +8,6 @@ A holder counts the time to live from before it asked, the server from when it s
 holder knows of its loss before anybody else can create the key, whatever the network does.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress

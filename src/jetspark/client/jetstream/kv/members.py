@@ -4,8 +4,6 @@ A member is a key ``<group>.<member>`` with a time to live that is written anew 
 often. Whoever dies is gone after it.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A bucket in memory: ``KeyValue.replica``."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 

@@ -1,7 +1,5 @@
 """Values of one type instead of bytes: any type that msgspec knows, stored as JSON."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType

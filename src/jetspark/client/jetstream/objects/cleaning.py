@@ -1,7 +1,5 @@
 """Removing the data of objects that are not there, or not any more."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress

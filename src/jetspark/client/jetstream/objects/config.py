@@ -10,7 +10,7 @@ from jetspark.client.jetstream.kv.config import check_bucket
 from jetspark.units import ByteCount, Nanoseconds, minutes
 
 STREAM_PREFIX: Final = "OBJ_"
-BATCHED_LEVEL: Final = 4  # decisions.md, "Buckets our client makes"
+BATCHED_LEVEL: Final = 4  # decisions.md, Buckets that our client creates
 DUPLICATE_WINDOW: Final = minutes(2)
 
 

@@ -5,8 +5,6 @@ one when somebody else was faster. So of changes at once none writes over anothe
 object loses its data to a meta message of the past, and all chunks find somebody who removes them.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, TypeVar

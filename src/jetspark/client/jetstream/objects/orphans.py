@@ -15,8 +15,6 @@ look and the purge, a round trip later. Our put looks again when it took long, a
 object back with an error (``Cleaner.check_data``); it is never there without its data.
 """
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

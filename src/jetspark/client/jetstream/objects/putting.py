@@ -1,7 +1,5 @@
 """Putting an object: its chunks, then the meta message that makes it visible."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from typing import Final
 
 import msgspec

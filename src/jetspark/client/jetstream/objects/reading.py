@@ -1,7 +1,5 @@
 """Reading an object: its chunks in order, checked against the digest."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """An object store: put, get, list, watch, links, seal (ADR-20, ADR-53)."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 from collections.abc import Mapping
 from typing import Final
 

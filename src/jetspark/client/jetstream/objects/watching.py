@@ -1,7 +1,5 @@
 """Watching and listing the objects of a store."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from types import TracebackType

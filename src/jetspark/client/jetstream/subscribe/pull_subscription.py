@@ -1,7 +1,5 @@
 """What ``JetStream.pull_subscribe`` returns: a pull consumer found or made by the workflow."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from types import TracebackType
 from typing import Self

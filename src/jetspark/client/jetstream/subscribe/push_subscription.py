@@ -1,7 +1,5 @@
 """What ``JetStream.subscribe`` returns: messages of a push consumer."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections import deque
 from types import TracebackType

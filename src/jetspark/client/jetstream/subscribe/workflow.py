@@ -137,7 +137,7 @@ async def delete_created(
     info = attached.info
     verb = f"{info.stream_name}.{info.name}"
     if info.config.deliver_group:
-        # decisions.md: the member that made it goes, the others must not lose it.
+        # The member that made it goes, the others must not lose it.
         await api.core.flush(timeout=timeout)
         now = await consumer_info(api, info.stream_name, info.name, timeout=timeout)
         if now.push_bound:

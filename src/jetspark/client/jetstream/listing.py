@@ -1,0 +1,91 @@
+"""Streams of an account and consumers of a stream, page by page."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
+
+from jetspark.api.consumer import (
+    CONSUMER_LIST,
+    CONSUMER_NAMES,
+    ConsumerInfo,
+    ConsumersRequest,
+)
+from jetspark.api.stream import (
+    STREAM_LIST,
+    STREAM_NAMES,
+    StreamInfo,
+    StreamListRequest,
+    StreamNamesRequest,
+)
+from jetspark.client.jetstream.api import ApiClient
+
+T = TypeVar("T")
+
+# Asks for what begins at an offset; also how many there are in all.
+AskPage = Callable[[int], Awaitable[tuple[tuple[T, ...] | None, int]]]
+
+
+async def pages(ask: AskPage[T]) -> AsyncGenerator[tuple[T, ...], None]:
+    """Ask for page after page until everything is here."""
+    offset = 0
+    while True:
+        found, total = await ask(offset)
+        offset += len(found or ())
+        yield found or ()
+        if not found or offset >= total:
+            return
+
+
+def stream_pages(
+    api: ApiClient, subject: str, timeout: float | None
+) -> AsyncGenerator[tuple[StreamInfo, ...], None]:
+    """All streams, or those whose subjects collide with ``subject``."""
+
+    async def ask(offset: int) -> tuple[tuple[StreamInfo, ...] | None, int]:
+        request = StreamListRequest(offset=offset, subject=subject)
+        page = await api.call("STREAM.LIST", request, STREAM_LIST, timeout=timeout)
+        return page.streams, page.total
+
+    return pages(ask)
+
+
+def stream_name_pages(
+    api: ApiClient, subject: str, timeout: float | None
+) -> AsyncGenerator[tuple[str, ...], None]:
+    """The names of all streams, or of those that collide with ``subject``."""
+
+    async def ask(offset: int) -> tuple[tuple[str, ...] | None, int]:
+        request = StreamNamesRequest(offset=offset, subject=subject)
+        page = await api.call("STREAM.NAMES", request, STREAM_NAMES, timeout=timeout)
+        return page.streams, page.total
+
+    return pages(ask)
+
+
+def consumer_pages(
+    api: ApiClient, stream: str, timeout: float | None
+) -> AsyncGenerator[tuple[ConsumerInfo, ...], None]:
+    """All consumers of a stream."""
+    verb = f"CONSUMER.LIST.{stream}"
+
+    async def ask(offset: int) -> tuple[tuple[ConsumerInfo, ...] | None, int]:
+        page = await api.call(
+            verb, ConsumersRequest(offset=offset), CONSUMER_LIST, timeout=timeout
+        )
+        return page.consumers, page.total
+
+    return pages(ask)
+
+
+def consumer_name_pages(
+    api: ApiClient, stream: str, timeout: float | None
+) -> AsyncGenerator[tuple[str, ...], None]:
+    """The names of all consumers of a stream."""
+    verb = f"CONSUMER.NAMES.{stream}"
+
+    async def ask(offset: int) -> tuple[tuple[str, ...] | None, int]:
+        page = await api.call(
+            verb, ConsumersRequest(offset=offset), CONSUMER_NAMES, timeout=timeout
+        )
+        return page.consumers, page.total
+
+    return pages(ask)

@@ -28,7 +28,6 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(500)
 def test_spark_runs_a_python_function_on_the_java_from_pip(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -322,6 +322,11 @@ def spark_orders(deadline: float, seed: int) -> str:
     return "; ".join(results)
 
 
+def spark_pipelines(_deadline: float, _seed: int) -> str:
+    """A project from `init` to a refresh of all its tables, once: it takes what it takes."""
+    return run_tests("tests/spark/test_pipelines.py", JETSPARK_FULL_REFRESH="1")
+
+
 def spark_standalone(_deadline: float, _seed: int) -> str:
     """A Connect server on a standalone master and worker, once: it takes what it takes."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
@@ -357,6 +362,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     spark_restarts,
     spark_archive,
     spark_orders,
+    spark_pipelines,
     spark_standalone,
 )
 

@@ -14,7 +14,7 @@ pytest.importorskip("grpc", reason="needs the extra pipelines")
 pytest.importorskip("yaml", reason="needs the extra pipelines")
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_the_demo_kills_a_driver_and_every_event_is_accounted_for(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra demo")
     output = tmp_path / "out"
@@ -26,7 +26,7 @@ def test_the_demo_kills_a_driver_and_every_event_is_accounted_for(tmp_path: Path
         ],
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=800,
         check=False,
     )
 

@@ -22,7 +22,7 @@ config = {
 spark = session(master="local[1]", config=config, log_level="ERROR")
 java = spark._jvm.java.lang.System.getProperty("java.home")
 plus_one = udf(lambda number: number + 1, "long")
-total = spark.range(100).select(plus_one("id").alias("n")).groupBy().sum("n").first()[0]
+total = sum(row.n for row in spark.range(100).select(plus_one("id").alias("n")).collect())
 print(f"{total} {os.environ['JAVA_HOME']} {java}")
 spark.stop()
 """
@@ -51,7 +51,7 @@ def test_spark_runs_a_python_function_on_the_java_from_pip(tmp_path: Path) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=150,
+        timeout=400,
     )
 
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 
 import jetspark
 from jetspark.errors import Error
+from jetspark.spark.task import spare_collections
 from jetspark.version import VERSION
 
 _Value = TypeVar("_Value")
@@ -58,4 +59,6 @@ def _restored(driver: str, sealed: bytes) -> Any:
     kind, fields = cloudpickle.loads(sealed)
     made = kind.__new__(kind)
     vars(made).update(fields)
+    # By now everything is imported that the task needs, and none of its rows are here yet.
+    spare_collections()
     return made

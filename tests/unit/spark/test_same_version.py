@@ -1,8 +1,11 @@
 """What a task restores from the driver is refused when the versions of jetspark differ."""
 
 import importlib
+import os
 import pickle
 import pkgutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -31,6 +34,19 @@ from jetspark.version import VERSION
 KINDS = (DataSourceReader, DataSourceStreamReader, DataSourceWriter, DataSourceStreamWriter)
 
 
+FROZEN = """
+import gc, pickle, sys
+from pyspark import TaskContext
+sent = bytes.fromhex(sys.argv[1])
+pickle.loads(sent)
+print(gc.get_freeze_count())
+TaskContext._getOrCreate()
+for _ in range(2):
+    pickle.loads(sent)
+    print(gc.get_freeze_count())
+"""
+
+
 def batch_reader() -> JetStreamBatchReader:
     options = parse_source_options(
         {"servers": "nats://127.0.0.1:4222", "stream": "S"},
@@ -48,6 +64,23 @@ def test_a_reader_arrives_as_it_was_sent() -> None:
 
     assert type(arrived) is JetStreamBatchReader
     assert vars(arrived)["_options"] == vars(reader)["_options"]
+
+
+def test_a_task_keeps_what_is_imported_out_of_the_collections_after_each_task() -> None:
+    # In a process of its own: it stays so for the rest of its life.
+    done = subprocess.run(
+        [sys.executable, "-c", FROZEN, pickle.dumps(batch_reader()).hex()],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+
+    on_the_driver, in_a_task, left = map(int, done.stdout.split())
+    assert on_the_driver == 0
+    assert in_a_task > 10_000
+    # A second task adds nothing: what belongs to tasks can still be collected.
+    assert left == in_a_task
 
 
 def test_another_version_in_the_task_is_named_with_what_to_do(

@@ -109,9 +109,9 @@ def headings(page: str) -> list[str]:
 TORN_BASES = {
     "src/jetspark/client/core.py: ClientCore",
     "src/jetspark/replica/reading.py: Reading",
-    "src/jetspark/spark/range_reader.py: SequencePartition",
-    "src/jetspark/spark/sink_writer.py: RowWriter",
-    "src/jetspark/spark/stream_reader.py: JetStreamStreamReader",
+    "src/jetspark/spark/stream/range_reader.py: SequencePartition",
+    "src/jetspark/spark/stream/sink/writer.py: RowWriter",
+    "src/jetspark/spark/stream/streaming_reader.py: JetStreamStreamReader",
 }
 TORN_FUNCTIONS = {
     "src/jetspark/server/lame_duck.py: quack",

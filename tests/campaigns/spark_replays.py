@@ -33,13 +33,15 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.errors import BucketNotFound
-from jetspark.spark import epoch_ledger, markers, sink_plan, sink_writer
 from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.epoch_ledger import EpochLedger, Superseded
-from jetspark.spark.sending import Sender
-from jetspark.spark.sink_options import LEDGER_BUCKET
-from jetspark.spark.sink_writer import RowWriter, SinkCommit
-from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.stream.sink import epoch_ledger, markers
+from jetspark.spark.stream.sink import plan as sink_plan
+from jetspark.spark.stream.sink import writer as sink_writer
+from jetspark.spark.stream.sink.epoch_ledger import EpochLedger, Superseded
+from jetspark.spark.stream.sink.options import LEDGER_BUCKET
+from jetspark.spark.stream.sink.sending import Sender
+from jetspark.spark.stream.sink.writer import RowWriter, SinkCommit
+from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.units import seconds
 
 SCHEMA: Final = StructType().add("subject", "string").add("data", "string")

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jetspark.spark.decode_batch import BatchDecoder
-from jetspark.spark.decode_plan import DecodePlan, PayloadFormat, parse_schema
+from jetspark.spark.payloads.batch import BatchDecoder
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat, parse_schema
 
 # Arrow's reader takes the first, msgspec the second.
 NESTED = (

@@ -15,9 +15,9 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jetspark.spark import decode_columns
-from jetspark.spark.decode_batch import BatchDecoder
-from jetspark.spark.decode_plan import DecodePlan, PayloadFormat, parse_schema
+from jetspark.spark.payloads import columns as decode_columns
+from jetspark.spark.payloads.batch import BatchDecoder
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat, parse_schema
 
 DDL = (
     "id long NOT NULL, small tinyint, ratio double, single float, name string, ok boolean,"

@@ -245,7 +245,7 @@ def jetstream(url: str) -> Iterator[sync.JetStream]:
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> type[FakeTask]:
     """A task of a streaming query, as the sinks see it; set ``epoch`` for another."""
-    from jetspark.spark import sink_writer
+    from jetspark.spark.stream.sink import writer as sink_writer
 
     fresh = type("Task", (FakeTask,), {})
     monkeypatch.setattr(sink_writer, "TaskContext", fresh)

@@ -17,15 +17,15 @@ from pyspark.sql.datasource import InputPartition
 
 from jetspark.api.enums import Storage
 from jetspark.errors import AuthorizationFailed
-from jetspark.spark import stream_view
-from jetspark.spark.batch_reader import JetStreamBatchReader
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
-from jetspark.spark.options import HeaderMode, ReadMode, SourceOptions
-from jetspark.spark.planner import DataLoss, StreamRecreated
-from jetspark.spark.range_reader import RETRIES_MAX, SequencePartition
-from jetspark.spark.schema import default_schema
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.stream import view as stream_view
+from jetspark.spark.stream.batch_reader import JetStreamBatchReader
+from jetspark.spark.stream.options import HeaderMode, ReadMode, SourceOptions
+from jetspark.spark.stream.planner import DataLoss, StreamRecreated
+from jetspark.spark.stream.range_reader import RETRIES_MAX, SequencePartition
+from jetspark.spark.stream.schema import default_schema
+from jetspark.spark.stream.view import PlanningFailed
 
 if TYPE_CHECKING:
     from tests.spark.conftest import NatsServer, Streams

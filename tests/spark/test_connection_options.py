@@ -25,10 +25,10 @@ from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.protocol.nkeys import USER, KeyPair
 from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.object_source import ObjectDataSource
-from jetspark.spark.source import JetStreamDataSource
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.kv.source import KvDataSource
+from jetspark.spark.objects.source import ObjectDataSource
+from jetspark.spark.stream.source import JetStreamDataSource
+from jetspark.spark.stream.view import PlanningFailed
 
 Start = Callable[..., str]
 

@@ -22,8 +22,8 @@ from jetspark.spark import (
     encode_json,
     encode_msgpack,
 )
-from jetspark.spark.decode_ddl import parse_ddl
-from jetspark.spark.schema import InvalidSchema
+from jetspark.spark.payloads.ddl import parse_ddl
+from jetspark.spark.stream.schema import InvalidSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,15 +20,15 @@ from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.headers.block import find_value
-from jetspark.spark import epoch_ledger, markers, replay
-from jetspark.spark.epoch_ledger import ReplayRefused, Superseded
-from jetspark.spark.ledger import LedgerEntry, read_entry
-from jetspark.spark.sending import Sender
-from jetspark.spark.sink_plan import WriteRefused
-from jetspark.spark.sink_rows import RowRefused
-from jetspark.spark.sink_writer import RowWriter, SinkCommit
-from jetspark.spark.source import JetStreamDataSource
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.stream.sink import epoch_ledger, markers, replay
+from jetspark.spark.stream.sink.epoch_ledger import ReplayRefused, Superseded
+from jetspark.spark.stream.sink.ledger import LedgerEntry, read_entry
+from jetspark.spark.stream.sink.plan import WriteRefused
+from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.spark.stream.sink.sending import Sender
+from jetspark.spark.stream.sink.writer import RowWriter, SinkCommit
+from jetspark.spark.stream.source import JetStreamDataSource
+from jetspark.spark.stream.view import PlanningFailed
 from jetspark.units import seconds
 
 if TYPE_CHECKING:

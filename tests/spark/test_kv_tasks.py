@@ -19,14 +19,14 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.errors import WrongLastSequence
-from jetspark.spark.kv_feed import KvFeedReader
-from jetspark.spark.kv_source import KvDataSource
+from jetspark.spark.kv.feed import KvFeedReader
+from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.planner import DataLoss
-from jetspark.spark.schema import InvalidSchema
-from jetspark.spark.sink_plan import WriteRefused
-from jetspark.spark.sink_rows import RowRefused
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.stream.planner import DataLoss
+from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.stream.sink.plan import WriteRefused
+from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.spark.stream.view import PlanningFailed
 from jetspark.units import seconds
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.client import JetStream, connect
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.kv_plan import WholePartition
-from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.kv.plan import WholePartition
+from jetspark.spark.kv.source import KvDataSource
+from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.sync.bulk import count_from
 
 # How long the late node gets nothing that is replicated while a read is under way: less than what

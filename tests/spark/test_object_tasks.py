@@ -13,12 +13,12 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
-from jetspark.spark.object_reader import Listed, pack
-from jetspark.spark.object_source import ObjectDataSource
-from jetspark.spark.planner import DataLoss
-from jetspark.spark.schema import InvalidSchema
-from jetspark.spark.sink_plan import WriteRefused
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.objects.reader import Listed, pack
+from jetspark.spark.objects.source import ObjectDataSource
+from jetspark.spark.stream.planner import DataLoss
+from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.stream.sink.plan import WriteRefused
+from jetspark.spark.stream.view import PlanningFailed
 
 ROW = StructType().add("path", "string").add("content", "binary")
 

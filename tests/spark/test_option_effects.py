@@ -21,10 +21,10 @@ from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.errors import Error
 from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.sink_plan import WriteRefused
-from jetspark.spark.sink_rows import RowRefused
-from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.kv.source import KvDataSource
+from jetspark.spark.stream.sink.plan import WriteRefused
+from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.sync import retry
 from jetspark.units import format_rfc3339, seconds
 
@@ -115,8 +115,8 @@ def test_a_micro_batch_waits_for_enough_but_not_for_ever(
     _stream(jetstream, "ENOUGH")
     _fill(jetstream, "ENOUGH", 5)
     now = [1000.0]
-    monkeypatch.setattr("jetspark.spark.stream_reader.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("jetspark.spark.stream_reader.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("jetspark.spark.stream.streaming_reader.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("jetspark.spark.stream.streaming_reader.time.sleep", lambda _seconds: None)
     options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "30s"}
     reader = _reader(url, "ENOUGH", startingOffsets="earliest", **options)
     start = reader.initialOffset()

@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
-from jetspark.spark import stream_reader
 from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.source import JetStreamDataSource
-from jetspark.spark.stream_view import ServerUnreachable
+from jetspark.spark.stream import streaming_reader as stream_reader
+from jetspark.spark.stream.source import JetStreamDataSource
+from jetspark.spark.stream.view import ServerUnreachable
 
 if TYPE_CHECKING:
     from tests.spark.conftest import NatsServer

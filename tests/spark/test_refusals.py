@@ -11,10 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.object_source import ObjectDataSource
+from jetspark.spark.kv.source import KvDataSource
+from jetspark.spark.objects.source import ObjectDataSource
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.stream.source import JetStreamDataSource
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams

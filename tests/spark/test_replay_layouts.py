@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from tests.campaigns.spark_replays import STRENGTHS, Model, driven, play
 
 from jetspark import sync
-from jetspark.spark.epoch_ledger import Superseded
+from jetspark.spark.stream.sink.epoch_ledger import Superseded
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)

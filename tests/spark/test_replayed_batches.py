@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from jetspark import sync
 from jetspark.api.enums import Storage
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.spark import lag, stream_reader
-from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.offsets import OffsetRefused
-from jetspark.spark.planner import DataLoss
-from jetspark.spark.source import JetStreamDataSource
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark import lag
+from jetspark.spark.kv.source import KvDataSource
+from jetspark.spark.stream import streaming_reader as stream_reader
+from jetspark.spark.stream.offsets import OffsetRefused
+from jetspark.spark.stream.planner import DataLoss
+from jetspark.spark.stream.source import JetStreamDataSource
+from jetspark.spark.stream.view import PlanningFailed
 from jetspark.units import format_rfc3339
 
 if TYPE_CHECKING:
@@ -664,7 +665,7 @@ def test_a_bucket_created_again_is_read_as_the_option_says(streams: "Streams", n
 def test_too_many_partitions_are_refused_before_they_are_planned(
     streams: "Streams", name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jetspark.spark.planner.PARTITIONS_MAX", 10)
+    monkeypatch.setattr("jetspark.spark.stream.planner.PARTITIONS_MAX", 10)
     query = _query(streams, name, maxRecordsPerPartition="1")
 
     with pytest.raises(PlanningFailed, match=r"maxRecordsPerPartition.*maxOffsetsPerTrigger"):

@@ -23,8 +23,8 @@ from tests.campaigns.spark_restarts import LIMIT, Life, flow_of, wait_until_sett
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import KeyValueConfig
-from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
-from jetspark.spark.stream_view import view_of
+from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
+from jetspark.spark.stream.view import view_of
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams

@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.errors import BatchDuplicate, WrongLastSequence
-from jetspark.spark.sink_rows import RowRefused
-from jetspark.spark.sink_writer import RowWriter
-from jetspark.spark.source import JetStreamDataSource
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.spark.stream.sink.writer import RowWriter
+from jetspark.spark.stream.source import JetStreamDataSource
+from jetspark.spark.stream.view import PlanningFailed
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask, NatsServer

@@ -15,12 +15,12 @@ from jetspark import sync
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.spark import kv_reader
-from jetspark.spark.kv_plan import KeyPartition, RevisionPartition
-from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.planner import DataLoss, StreamRecreated
-from jetspark.spark.range_reader import SequencePartition
-from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.kv import reader as kv_reader
+from jetspark.spark.kv.plan import KeyPartition, RevisionPartition
+from jetspark.spark.kv.source import KvDataSource
+from jetspark.spark.stream.planner import DataLoss, StreamRecreated
+from jetspark.spark.stream.range_reader import SequencePartition
+from jetspark.spark.stream.source import JetStreamDataSource
 
 
 def _bucket(jetstream: sync.JetStream, name: str, history: int = 1) -> sync.KeyValue:

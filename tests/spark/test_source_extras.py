@@ -15,12 +15,12 @@ from jetspark.api.enums import AckPolicy, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.errors import ConnectionClosed
-from jetspark.spark import range_reader
-from jetspark.spark.batch_reader import JetStreamBatchReader
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.options import parse_source_options
-from jetspark.spark.source import JetStreamDataSource
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.stream import range_reader
+from jetspark.spark.stream.batch_reader import JetStreamBatchReader
+from jetspark.spark.stream.options import parse_source_options
+from jetspark.spark.stream.source import JetStreamDataSource
+from jetspark.spark.stream.view import PlanningFailed
 from jetspark.sync import retry
 
 if TYPE_CHECKING:

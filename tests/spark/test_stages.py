@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.spark.ledger import LedgerEntry
+from jetspark.spark.stream.sink.ledger import LedgerEntry
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams

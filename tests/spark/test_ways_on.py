@@ -17,12 +17,14 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.spark import epoch_ledger, sink_plan, sink_writer
-from jetspark.spark.epoch_ledger import ReplayRefused
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.sink_plan import WriteRefused
-from jetspark.spark.sink_writer import RowWriter, SinkCommit
-from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.stream.sink import epoch_ledger
+from jetspark.spark.stream.sink import plan as sink_plan
+from jetspark.spark.stream.sink import writer as sink_writer
+from jetspark.spark.stream.sink.epoch_ledger import ReplayRefused
+from jetspark.spark.stream.sink.plan import WriteRefused
+from jetspark.spark.stream.sink.writer import RowWriter, SinkCommit
+from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.units import seconds
 
 if TYPE_CHECKING:
@@ -272,7 +274,7 @@ def test_a_replay_by_markers_is_not_committed_when_rows_are_missing(
     query.run(0, range(10), dies=True)
 
     with monkeypatch.context() as patch:
-        patch.setattr("jetspark.spark.sink_writer.MarkedWriter.write", lambda *_: 0)
+        patch.setattr("jetspark.spark.stream.sink.writer.MarkedWriter.write", lambda *_: 0)
         with pytest.raises(ReplayRefused, match="has 20 rows, of which 10 are stored"):
             query.run(0, range(20))
     query.run(0, range(20))

@@ -7,15 +7,15 @@ Importing this package does not import pyspark: that happens on first use.
 """
 
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
-from jetspark.spark.decode import decode_avro, decode_json, decode_msgpack
-from jetspark.spark.encode import encode_avro, encode_json, encode_msgpack
-from jetspark.spark.foreach_batch import foreach_batch_writer
 from jetspark.spark.observing import described, observed
+from jetspark.spark.payloads.decode import decode_avro, decode_json, decode_msgpack
+from jetspark.spark.payloads.encode import encode_avro, encode_json, encode_msgpack
 from jetspark.spark.pipelines.connection import connection_options
 from jetspark.spark.progress import SourceLag, lag, progress_report, watch
 from jetspark.spark.refreshing import refresh
 from jetspark.spark.session import configure, register, session
 from jetspark.spark.starting import wait_for_source
+from jetspark.spark.stream.sink.foreach_batch import foreach_batch_writer
 
 __all__ = [
     "SourceLag",

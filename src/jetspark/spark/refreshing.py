@@ -8,9 +8,9 @@ JVM. Every step is checked; where a version of Spark differs, ``RefreshFailed`` 
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from jetspark.errors import Error
-from jetspark.spark.kv_options import KV_FORMAT
-from jetspark.spark.object_options import OBJECT_FORMAT
-from jetspark.spark.options import FORMAT_NAME
+from jetspark.spark.kv.options import KV_FORMAT
+from jetspark.spark.objects.options import OBJECT_FORMAT
+from jetspark.spark.stream.options import FORMAT_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from jetspark.spark.archive import archive_options
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
 from jetspark.spark.java import Java, ensure_java
-from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
+from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 from jetspark.spark.times import ZONE_SETTING, ZONE_VARIABLE, SessionZone
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def register(spark: "SparkSession") -> None:
     side by side, from which the default of ``minPartitions`` follows, and the session's time zone:
     call it again after changing that.
     """
-    from jetspark.spark.kv_source import KvDataSource
-    from jetspark.spark.object_source import ObjectDataSource
-    from jetspark.spark.source import JetStreamDataSource
+    from jetspark.spark.kv.source import KvDataSource
+    from jetspark.spark.objects.source import ObjectDataSource
+    from jetspark.spark.stream.source import JetStreamDataSource
 
     # A client of Spark Connect has no context: what it would tell is set where the server runs.
     if not type(spark).__module__.startswith("pyspark.sql.connect"):

@@ -42,16 +42,16 @@ from pyspark.sql.types import (
 )
 
 import jetspark.spark
-from jetspark.spark.decode_batch import BatchDecoder
-from jetspark.spark.decode_plan import (
+from jetspark.spark.payloads.batch import BatchDecoder
+from jetspark.spark.payloads.plan import (
     DecodePlan,
     PayloadFormat,
     PayloadMismatch,
     check_columns,
     parse_schema,
 )
-from jetspark.spark.decode_shape import check_shape
-from jetspark.spark.schema import InvalidSchema
+from jetspark.spark.payloads.shape import check_shape
+from jetspark.spark.stream.schema import InvalidSchema
 
 JSON, MSGPACK = PayloadFormat.JSON, PayloadFormat.MSGPACK
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jetspark.spark.decode_batch import BatchDecoder
-from jetspark.spark.decode_plan import DecodePlan, PayloadFormat, parse_schema
+from jetspark.spark.payloads.batch import BatchDecoder
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat, parse_schema
 
 TYPES = ("decimal(10,2)", "decimal(38,18)", "decimal(38,0)", "decimal(38,38)", "decimal(4,4)")
 DIGITS = st.text("0123456789", min_size=1, max_size=45)

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from jetspark.spark.kv_options import (
+from jetspark.spark.kv.options import (
     Consistency,
     parse_kv_feed_options,
     parse_kv_options,

@@ -11,10 +11,10 @@ pytest.importorskip("pyspark")
 
 from jetspark.errors import AuthorizationFailed, Error, RequestTimeout
 from jetspark.headers.block import append_lines
-from jetspark.spark import sending
-from jetspark.spark.epoch_ledger import Totals
-from jetspark.spark.ledger import Found, LedgerEntry
-from jetspark.spark.markers import (
+from jetspark.spark.stream.sink import sending
+from jetspark.spark.stream.sink.epoch_ledger import Totals
+from jetspark.spark.stream.sink.ledger import Found, LedgerEntry
+from jetspark.spark.stream.sink.markers import (
     EpochWriter,
     MarkedRows,
     MarkedWriter,
@@ -23,9 +23,9 @@ from jetspark.spark.markers import (
     fenced,
     split_headers,
 )
-from jetspark.spark.message_ids import WriteTask
-from jetspark.spark.row_counts import RowCounts
-from jetspark.spark.sink_rows import Rows
+from jetspark.spark.stream.sink.message_ids import WriteTask
+from jetspark.spark.stream.sink.row_counts import RowCounts
+from jetspark.spark.stream.sink.rows import Rows
 from jetspark.sync import retry
 
 FENCE = b"Nats-Expected-Last-Subject-Sequence: 7\r\n"

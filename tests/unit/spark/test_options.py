@@ -6,7 +6,7 @@ import pytest
 
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.options import (
+from jetspark.spark.stream.options import (
     MIN_PARTITIONS_VARIABLE,
     HeaderMode,
     SourceOptions,

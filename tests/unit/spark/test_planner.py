@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from jetspark.spark.connection_settings import Connection
-from jetspark.spark.options import SourceOptions
-from jetspark.spark.planner import (
+from jetspark.spark.stream.options import SourceOptions
+from jetspark.spark.stream.planner import (
     PARTITIONS_MAX,
     DataLoss,
     SequenceRange,

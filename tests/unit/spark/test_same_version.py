@@ -22,13 +22,13 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 import jetspark.spark
 from jetspark.spark import same_version
-from jetspark.spark.batch_reader import JetStreamBatchReader
-from jetspark.spark.decode_plan import DecodePlan, PayloadFormat
-from jetspark.spark.options import parse_source_options
-from jetspark.spark.refused_reader import RefusedStreamReader
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 from jetspark.spark.same_version import Carried, VersionMismatch
-from jetspark.spark.schema import default_schema
-from jetspark.spark.stream_reader import JetStreamStreamReader
+from jetspark.spark.stream.batch_reader import JetStreamBatchReader
+from jetspark.spark.stream.options import parse_source_options
+from jetspark.spark.stream.refused_reader import RefusedStreamReader
+from jetspark.spark.stream.schema import default_schema
+from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
 from jetspark.version import VERSION
 
 KINDS = (DataSourceReader, DataSourceStreamReader, DataSourceWriter, DataSourceStreamWriter)
@@ -106,15 +106,15 @@ def test_the_version_is_compared_before_anything_of_the_sender_is_restored(
     """Classes and fields that the task's jetspark does not have must not be what is reported."""
     sent = pickle.dumps(batch_reader())
     monkeypatch.setattr(same_version, "VERSION", "9.9.9")
-    monkeypatch.delattr("jetspark.spark.batch_reader.JetStreamBatchReader")
+    monkeypatch.delattr("jetspark.spark.stream.batch_reader.JetStreamBatchReader")
 
     with pytest.raises(VersionMismatch):
         pickle.loads(sent)
 
 
 def test_every_reader_and_writer_that_goes_to_tasks_carries_the_version() -> None:
-    for module in pkgutil.iter_modules(jetspark.spark.__path__, "jetspark.spark."):
-        if not module.ispkg:
+    for module in pkgutil.walk_packages(jetspark.spark.__path__, "jetspark.spark."):
+        if not module.name.startswith("jetspark.spark.pipelines"):
             importlib.import_module(module.name)
     found = {
         each

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 )
 
 from jetspark.client.jetstream.scan import ScanChunk
-from jetspark.spark.options import HeaderMode
-from jetspark.spark.schema import (
+from jetspark.spark.stream.options import HeaderMode
+from jetspark.spark.stream.schema import (
     BatchEncoder,
     InvalidSchema,
     check_schema,

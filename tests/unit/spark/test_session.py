@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
 from jetspark.spark.session import log_settings, prepare_environment, session, task_slots
+from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from jetspark.api.enums import PersistMode, Retention
 from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.schema import InvalidSchema
-from jetspark.spark.sink_options import (
+from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.stream.sink.options import (
     Delivery,
     IdSource,
     PublishMode,
     SinkOptions,
     parse_sink_options,
 )
-from jetspark.spark.sink_plan import (
+from jetspark.spark.stream.sink.plan import (
     MIN_DUPLICATE_WINDOW_NS,
     SinkPlan,
     WriteRefused,
@@ -27,7 +27,7 @@ from jetspark.spark.sink_plan import (
     choose_mode,
     decide_delivery,
 )
-from jetspark.spark.sink_rows import check_sink_schema
+from jetspark.spark.stream.sink.rows import check_sink_schema
 from jetspark.units import Nanoseconds
 
 NEEDED = {"servers": "nats://localhost:4222", "stream": "ORDERS"}

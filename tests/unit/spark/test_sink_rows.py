@@ -11,10 +11,10 @@ from pyspark.sql.types import StructType
 from xxhash import xxh3_128_digest
 
 from jetspark.headers.block import append_lines, decode_headers
-from jetspark.spark.message_ids import IdMaker, WriteTask, digest_in, row_digests
-from jetspark.spark.row_counts import RowCounts, digest_sum, sum_of_sums
-from jetspark.spark.sink_rows import RowDecoder, RowRefused, Rows
-from jetspark.spark.sink_writer import finished_headers, gather, picked
+from jetspark.spark.stream.sink.message_ids import IdMaker, WriteTask, digest_in, row_digests
+from jetspark.spark.stream.sink.row_counts import RowCounts, digest_sum, sum_of_sums
+from jetspark.spark.stream.sink.rows import RowDecoder, RowRefused, Rows
+from jetspark.spark.stream.sink.writer import finished_headers, gather, picked
 
 TASK = WriteTask("query", 7, 3)
 SCHEMA = StructType().add("subject", "string").add("data", "string")

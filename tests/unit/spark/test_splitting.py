@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jetspark.spark.planner import SequenceRange
-from jetspark.spark.splitting import CountPoint, plan_by_count, probe_places
+from jetspark.spark.stream.planner import SequenceRange
+from jetspark.spark.stream.splitting import CountPoint, plan_by_count, probe_places
 
 
 def _points(present: set[int], places: list[int]) -> list[CountPoint]:

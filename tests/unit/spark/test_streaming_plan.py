@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from jetspark.spark.offsets import (
+from jetspark.spark.stream.offsets import (
     BatchPlan,
     Offset,
     OffsetRefused,
     decode_offset,
     encode_offset,
 )
-from jetspark.spark.options import OnRecreate, TriggerLimits
-from jetspark.spark.planner import (
+from jetspark.spark.stream.options import OnRecreate, TriggerLimits
+from jetspark.spark.stream.planner import (
     DataLoss,
     StreamBounds,
     StreamRecreated,

@@ -3,7 +3,7 @@
 import pytest
 
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.options import parse_source_options
+from jetspark.spark.stream.options import parse_source_options
 from jetspark.spark.times import (
     TIME_MAX,
     TIME_MIN,

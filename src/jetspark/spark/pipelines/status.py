@@ -13,11 +13,11 @@ import msgspec
 
 from jetspark import sync
 from jetspark.errors import BucketNotFound, StreamNotFound
-from jetspark.spark.ledger import read_entry
 from jetspark.spark.pipelines.file_tables import newest_number
 from jetspark.spark.pipelines.progress import offsets_of
 from jetspark.spark.pipelines.project import Project
-from jetspark.spark.stream_view import StreamView, view_of
+from jetspark.spark.stream.sink.ledger import read_entry
+from jetspark.spark.stream.view import StreamView, view_of
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from jetspark.spark.pipelines.project import Project, find_project, load_project
 from jetspark.spark.pipelines.resources import ensure_resources, publish_samples
 from jetspark.spark.pipelines.status import flow_states
 from jetspark.spark.pipelines.template import write_project
-from jetspark.spark.stream_view import view_of
+from jetspark.spark.stream.view import view_of
 
 
 @pytest.fixture

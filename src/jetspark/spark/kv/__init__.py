@@ -1,0 +1,1 @@
+"""Format ``nats_kv``: the snapshot of a bucket, its changes, and writing into it."""

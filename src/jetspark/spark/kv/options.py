@@ -1,0 +1,232 @@
+"""The options of format ``nats_kv``, checked all at once."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from jetspark.client.jetstream.kv.config import stream_name
+from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
+from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.option_reader import (
+    STREAMING_WRITE_OPTIONS,
+    OptionReader,
+    boolean,
+    positive,
+    text_of,
+)
+from jetspark.spark.stream.options import (
+    HeaderMode,
+    OnRecreate,
+    SourceOptions,
+    parse_header_mode,
+    parse_sequence,
+    parse_trigger,
+    word_of,
+)
+from jetspark.spark.stream.sink.options import ACK_TIMEOUT_MS, RETRIES, SinkOptions, parse_count
+from jetspark.spark.times import SessionZone, TimeOptions
+from jetspark.subjects.match import overlaps
+from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem
+
+KV_FORMAT: Final = "nats_kv"
+KEYS_PER_PARTITION: Final = 50_000
+
+
+class Consistency(StrEnum):
+    """What a snapshot does about a key whose value of that moment is gone."""
+
+    STRICT = "strict"
+    BEST_EFFORT = "best-effort"
+
+
+class KvOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a read of a bucket was asked for."""
+
+    connection: Connection
+    bucket: str
+    keys: tuple[str, ...] = ()
+    """Patterns; none is every key."""
+    version_as_of: int | None = None
+    timestamp_as_of_ns: int | None = None
+    assumed_zone: SessionZone | None = None
+    """The session's time zone, if the time named none; tasks check that it holds."""
+    consistency: Consistency = Consistency.STRICT
+    include_deleted: bool = False
+    headers: HeaderMode = HeaderMode.NONE
+    keys_per_partition: int = KEYS_PER_PARTITION
+    min_partitions: int = 1
+
+    @property
+    def stream(self) -> str:
+        """The stream that holds the bucket."""
+        return stream_name(self.bucket)
+
+
+class KvFeedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a change feed of a bucket was asked for."""
+
+    snapshot: KvOptions
+    source: SourceOptions
+    initial_snapshot: bool = False
+
+
+class KvSinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a write to a bucket was asked for."""
+
+    bucket: str
+    order_by: str = ""
+    publishing: SinkOptions
+
+
+_READ: Final = (*CONNECTION_OPTIONS, "bucket", "keys", "includeHeaders", "minPartitions")
+_SNAPSHOT_ONLY: Final = (
+    "versionAsOf",
+    "timestampAsOf",
+    "consistency",
+    "includeDeleted",
+    "maxRecordsPerPartition",
+)
+_FEED_ONLY: Final = (
+    "initialSnapshot",
+    "startingOffsets",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "onRecreate",
+)
+_WRITE: Final = (
+    *CONNECTION_OPTIONS,
+    "bucket",
+    "orderBy",
+    "maxInFlight",
+    "ackTimeoutMs",
+    "retries",
+    *STREAMING_WRITE_OPTIONS,
+)
+
+
+def parse_kv_options(
+    options: Mapping[str, str],
+    *,
+    default_min_partitions: int = 1,
+    zone: SessionZone | None = None,
+) -> KvOptions:
+    """Turn the options of a snapshot read into a struct, or raise ``InvalidOptions``."""
+    refused = dict.fromkeys(
+        [name for name in _FEED_ONLY if name not in _SNAPSHOT_ONLY], "is for readStream"
+    )
+    reader = OptionReader(KV_FORMAT, options, (*_READ, *_SNAPSHOT_ONLY), refused)
+    parsed = _snapshot_options(reader, default_min_partitions, zone)
+    if reader.has("versionAsOf") and reader.has("timestampAsOf"):
+        reader.problems.append("versionAsOf and timestampAsOf exclude each other")
+    reader.finish()
+    return parsed
+
+
+def parse_kv_feed_options(
+    options: Mapping[str, str], *, default_min_partitions: int = 1
+) -> KvFeedOptions:
+    """Turn the options of a change feed into a struct, or raise ``InvalidOptions``."""
+    refused = dict.fromkeys(
+        [name for name in _SNAPSHOT_ONLY if name not in _FEED_ONLY], "is for batch reads"
+    )
+    reader = OptionReader(KV_FORMAT, options, (*_READ, *_FEED_ONLY), refused)
+    snapshot = _snapshot_options(reader, default_min_partitions, None)
+    initial = reader.take("initialSnapshot", boolean, default=False)
+    start = reader.take("startingOffsets", _start, -1)
+    if initial and reader.has("startingOffsets"):
+        reader.problems.append("initialSnapshot begins with the snapshot: drop startingOffsets")
+    source = SourceOptions(
+        connection=snapshot.connection,
+        stream=snapshot.stream if snapshot.bucket else "KV_",
+        subjects=tuple(f"$KV.{snapshot.bucket}.{key}" for key in snapshot.keys),
+        starting_seq=start if start > 0 else None,
+        from_latest=start < 0,
+        min_partitions=snapshot.min_partitions,
+        max_records_per_partition=snapshot.keys_per_partition,
+        fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
+        on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
+        headers=snapshot.headers,
+        trigger=parse_trigger(reader),
+    )
+    reader.finish()
+    # What is too new for the snapshot comes as a change anyway.
+    snapshot = msgspec.structs.replace(snapshot, consistency=Consistency.BEST_EFFORT)
+    return KvFeedOptions(snapshot=snapshot, source=source, initial_snapshot=initial)
+
+
+def parse_kv_sink_options(options: Mapping[str, str], *, streaming: bool) -> KvSinkOptions:
+    """Turn the options of a write into a struct, or raise ``InvalidOptions``."""
+    reader = OptionReader(KV_FORMAT, options, _WRITE, {})
+    bucket = reader.take("bucket", _bucket, "", required=True)
+    parsed = KvSinkOptions(
+        bucket=bucket,
+        order_by=reader.take("orderBy", text_of, ""),
+        publishing=SinkOptions(
+            connection=parse_connection(reader),
+            stream=stream_name(bucket) if bucket else "",
+            max_in_flight=reader.take("maxInFlight", positive, PUBLISH_ASYNC_MAX),
+            ack_timeout_s=reader.take("ackTimeoutMs", positive, ACK_TIMEOUT_MS) / 1000,
+            retries=reader.take("retries", parse_count, RETRIES),
+            streaming=streaming,
+        ),
+    )
+    reader.finish()
+    return parsed
+
+
+def _snapshot_options(
+    reader: OptionReader, default_min_partitions: int, zone: SessionZone | None
+) -> KvOptions:
+    times = TimeOptions(zone)
+    return KvOptions(
+        connection=parse_connection(reader),
+        bucket=reader.take("bucket", _bucket, "", required=True),
+        keys=reader.take("keys", _keys, ()),
+        version_as_of=reader.take("versionAsOf", parse_sequence, None),
+        timestamp_as_of_ns=reader.take("timestampAsOf", times.parse, None),
+        assumed_zone=times.assumed,
+        consistency=reader.take("consistency", _consistency, Consistency.STRICT),
+        include_deleted=reader.take("includeDeleted", boolean, default=False),
+        headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),
+        keys_per_partition=reader.take("maxRecordsPerPartition", positive, KEYS_PER_PARTITION),
+        min_partitions=reader.take("minPartitions", positive, default_min_partitions),
+    )
+
+
+def _bucket(text: str) -> str:
+    problem = bucket_name_problem(text)
+    if problem is not None:
+        raise ValueError(f"{text!r} is not the name of a bucket: {problem}")
+    return text
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    patterns = tuple(part.strip() for part in text.split(","))
+    for number, one in enumerate(patterns):
+        problem = key_filter_problem(one)
+        if problem is not None:
+            raise ValueError(f"{one!r} is not a key or a pattern: {problem}")
+        for other in patterns[:number]:
+            if overlaps(one.encode(), other.encode()):
+                raise ValueError(f"{other!r} and {one!r} overlap: their keys would come twice")
+    return patterns
+
+
+def _consistency(text: str) -> Consistency:
+    try:
+        return Consistency(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of strict, best-effort") from None
+
+
+def _start(text: str) -> int:
+    """Where a feed begins: -1 latest, 0 earliest, or a revision."""
+    words = {"latest": -1, "earliest": 0}
+    return words[text.lower()] if text.lower() in words else parse_sequence(text)

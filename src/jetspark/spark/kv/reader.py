@@ -1,0 +1,316 @@
+"""A snapshot of a bucket: the last value of every key as of one revision.
+
+How it is read depends on what the bucket holds (``kv_plan``): ranges of revisions where every key
+has one value, keys asked for by name where there are several, all of it in one task where the
+copies that answer cannot be told to be up to date. A bucket keeps only so many values of a key:
+one that was overwritten too often since is missing, and is reported or replaced, never silently
+left out.
+
+In a streaming query, where Spark plans a read once for all micro-batches (the static side of a
+join), the plan is soon out of date. There the first task reads the bucket as it is at that moment,
+and the others nothing, so that each micro-batch has one snapshot and no key is missing or double.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.client.jetstream.kv.entry import Operation, read_operation
+from jetspark.client.jetstream.scan import COLUMNS, Column, ScanChunk
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.errors import MessageNotFound
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.kv.options import KV_FORMAT, Consistency, KvOptions
+from jetspark.spark.kv.plan import (
+    KeyPartition,
+    RevisionPartition,
+    SnapshotPlanner,
+    WholePartition,
+    bucket_loss,
+    key_patterns,
+)
+from jetspark.spark.kv.rows import KvEncoder, key_of, picked_rows
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream.options import SourceOptions
+from jetspark.spark.stream.planner import DataLoss, StreamRecreated
+from jetspark.spark.stream.range_reader import RangeReader, with_retries
+from jetspark.spark.stream.view import lend_for_planning, view_of
+from jetspark.spark.task import in_micro_batch, local_property
+from jetspark.spark.times import ZONE_SETTING, check_zone
+from jetspark.sync.bulk import last_columns
+
+# Keys that are asked for together; each request has up to 1,000 of them (the server answers for at
+# most 1,024), and a batch of some thousand rows is right for Spark.
+KEYS_AT_ONCE: Final = 5_000
+
+# A bucket that changes while it is read is read on from there; so many times, each shorter than
+# the one before. Where values are replaced faster than they can be read, and the bucket keeps too
+# few of each key, every key then has a value that it had during the read, of no common moment.
+LOOKS_MAX: Final = 20
+
+_Result = TypeVar("_Result")
+
+
+class KvSnapshotReader(DataSourceReader):
+    """Reads a bucket as of one moment. Travels to the tasks by pickle.
+
+    ``skip_missing``: a value that is gone is left out; the change that replaced it comes anyway.
+    """
+
+    def __init__(
+        self, options: KvOptions, schema: StructType, *, skip_missing: bool = False
+    ) -> None:
+        self._options = options
+        self._skip_missing = skip_missing
+        self._encoder = KvEncoder(schema, bucket=options.bucket, headers=options.headers)
+        self._planner = SnapshotPlanner(options, skip_missing=skip_missing)
+        source = SourceOptions(connection=options.connection, stream=options.stream)
+        self._ranges = _RevisionReader(source, schema)
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    def partitions(self) -> list[InputPartition]:
+        """Fix the revision and split the bucket. Runs on the driver."""
+        options = self._options
+        with lend_for_planning(
+            options.connection,
+            doing=f"format {KV_FORMAT!r} cannot read bucket {options.bucket!r}",
+            missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
+        ) as client:
+            stream = jetstream_of(client, options.connection).stream(options.stream)
+            return self.plan(stream, None)
+
+    def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
+        """Split the bucket as of ``revision`` (None: as the options say)."""
+        return self._planner.plan(stream, revision)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of ``partition`` as Arrow batches. Runs in a task."""
+        options = self._options
+        if options.assumed_zone is not None:
+            check_zone(options.assumed_zone, local_property(ZONE_SETTING))
+        # A feed plans its own snapshot for its first micro-batch, and a moment that was asked for
+        # by number or time does not pass.
+        pinned = options.version_as_of is not None or options.timestamp_as_of_ns is not None
+        if not (self._skip_missing or pinned) and in_micro_batch():
+            # A bucket that was empty when planned, or is read whole, has one partition only.
+            if isinstance(partition, RevisionPartition | KeyPartition) and not partition.leads:
+                return iter(())
+            return self._encoded(self._now())
+        match partition:
+            case RevisionPartition():
+                return self._encoded(self._revisions(partition))
+            case KeyPartition():
+                return self._encoded(self._keys(partition))
+            case WholePartition():
+                return self._encoded(self._whole(partition))
+            case _:
+                return iter(())
+
+    def _encoded(self, chunks: Iterator[ScanChunk]) -> Iterator[pa.RecordBatch]:
+        deletions = self._options.include_deleted
+        for chunk in chunks:
+            batch = self._encoder.encode(chunk, deletions=deletions)
+            if batch.num_rows:
+                yield batch
+
+    def _revisions(self, partition: RevisionPartition) -> Iterator[ScanChunk]:
+        """Every message of the range is the value of its key."""
+        count = 0
+        for pattern in partition.patterns:
+            for chunk in self._ranges.chunks(partition, (pattern,) if pattern else ()):
+                count += len(chunk.sequences)
+                yield chunk
+        if partition.expected is not None and count != partition.expected:
+            raise DataLoss(
+                f"{partition.expected - count} of {partition.expected} values of bucket "
+                f"{self._options.bucket!r} as of revision {partition.revision} were replaced or "
+                "removed since the read was planned, and it keeps one per key: load it again, "
+                "call jetspark.spark.refresh on the DataFrame, raise history, or set "
+                'option("consistency", "best-effort")'
+            )
+
+    def _now(self) -> Iterator[ScanChunk]:
+        """Read the bucket as it is at this moment, which is the last look that found no change."""
+
+        def read(stream: sync.Stream) -> ScanChunk:
+            last = ScanChunk.empty()
+            places: dict[str, int] = {}
+            position = 1
+            for _ in range(LOOKS_MAX):
+                info = stream.info()
+                if info.state.last_seq < position:
+                    break
+                for pattern in key_patterns(info, self._options.keys):
+                    filters = (pattern,) if pattern else ()
+                    for chunk in self._ranges.scan(stream, position, info.state.last_seq, filters):
+                        _keep_last(last, places, chunk)
+                position = info.state.last_seq + 1
+            else:
+                _append(last, self._never_read(stream, places))
+            return last
+
+        return _pieces(self._with_retries(read))
+
+    def _never_read(
+        self, stream: sync.Stream, places: Mapping[str, int]
+    ) -> Iterator[StreamMessage]:
+        """Yield the values of keys that were replaced whenever their turn came."""
+        for pattern in key_patterns(stream.cached_info, self._options.keys):
+            state = stream.info(subjects_filter=pattern or ">").state
+            for subject in (state.subjects or {}).keys() - places.keys():
+                with contextlib.suppress(MessageNotFound):  # removed at this moment
+                    yield stream.get_msg(last_by_subject=subject, min_last_seq=state.last_seq)
+
+    def _keys(self, partition: KeyPartition) -> Iterator[ScanChunk]:
+        """Ask for the keys by name; what is missing is skipped, or dealt with."""
+        counts = dict(zip(partition.subjects, partition.counts, strict=True))
+        revision = partition.revision
+        for at in range(0, len(partition.subjects), KEYS_AT_ONCE):
+            subjects = partition.subjects[at : at + KEYS_AT_ONCE]
+
+            def read(stream: sync.Stream, subjects: Sequence[str] = subjects) -> ScanChunk:
+                found = last_columns(stream, subjects, up_to_seq=revision, min_last_seq=revision)
+                if len(found) < len(subjects) and not self._skip_missing:
+                    seen = set(found.subjects)
+                    missing = [subject for subject in subjects if subject not in seen]
+                    _append(found, self._missing(stream, missing, counts, revision))
+                return found
+
+            yield self._with_retries(read, partition.created)
+
+    def _whole(self, partition: WholePartition) -> Iterator[ScanChunk]:
+        """Read everything up to the revision and keep the last value of each key.
+
+        A copy that is behind may still show values that were replaced; the value that replaced
+        them comes as well, later in the order of revisions, and wins.
+        """
+
+        def read(stream: sync.Stream) -> ScanChunk:
+            last = ScanChunk.empty()
+            places: dict[str, int] = {}
+            counts: dict[str, int] = {}
+            for pattern in partition.patterns:
+                filters = (pattern,) if pattern else ()
+                for chunk in self._ranges.scan(stream, 1, partition.revision, filters):
+                    _keep_last(last, places, chunk)
+                if not self._skip_missing:
+                    state = stream.info(subjects_filter=pattern or ">").state
+                    counts.update(state.subjects or {})
+            missing = sorted(counts.keys() - places.keys())
+            _append(last, self._missing(stream, missing, counts, partition.revision))
+            return last
+
+        yield from _pieces(self._with_retries(read, partition.created))
+
+    def _with_retries(
+        self, attempt: Callable[[sync.Stream], _Result], created: str = ""
+    ) -> _Result:
+        """Return what ``attempt`` returns, from the bucket that was ``created`` then.
+
+        Empty: from whichever there is, but from one of them.
+        """
+        options = self._options
+
+        def read(client: sync.Client) -> _Result:
+            stream = jetstream_of(client, options.connection).stream(options.stream)
+            planned = created or view_of(stream.cached_info).created
+            self._check_created(stream, planned)
+            found = attempt(stream)
+            stream.info()
+            self._check_created(stream, planned)
+            return found
+
+        return with_retries(options.connection, read)
+
+    def _check_created(self, stream: sync.Stream, planned: str) -> None:
+        created = view_of(stream.cached_info).created
+        if created != planned:
+            raise StreamRecreated(
+                f"bucket {self._options.bucket!r} was deleted and created again at {created}, "
+                f"after the read of the one of {planned} was planned: load it again"
+            )
+
+    def _missing(
+        self,
+        stream: sync.Stream,
+        subjects: Sequence[str],
+        counts: Mapping[str, int],
+        revision: int,
+    ) -> list[StreamMessage]:
+        """Decide about keys without a value as of the revision.
+
+        A key whose oldest value is newer than the revision was made after it, unless values of it
+        may have been dropped: then its value of that moment is lost.
+        """
+        history = max(1, stream.config.max_msgs_per_subject)
+        expires = bool(stream.config.max_age)
+        newer: list[StreamMessage] = []
+        for subject in subjects:
+            try:
+                oldest = stream.get_msg(
+                    next_by_subject=subject, seq=revision + 1, min_last_seq=revision
+                )
+            except MessageNotFound:
+                # Removed since the keys were listed; where values expire that is usual.
+                if expires or self._options.consistency is Consistency.BEST_EFFORT:
+                    continue
+                raise DataLoss(
+                    f"key {key_of(subject)!r} of bucket {self._options.bucket!r} was removed "
+                    "while the bucket was read: read it again"
+                ) from None
+            erased = read_operation(oldest.header_block)[0] is Operation.PURGE
+            if counts[subject] < history and not erased:
+                continue
+            if self._options.consistency is Consistency.STRICT:
+                raise bucket_loss(self._options.bucket, oldest, revision, history)
+            newer.append(oldest)
+        return newer
+
+
+class _RevisionReader(RangeReader):
+    """Scans ranges of revisions with all columns: the operation is in the headers."""
+
+    def columns(self) -> tuple[Column, ...]:
+        return COLUMNS
+
+    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
+        """Holes are what overwritten values leave; the snapshot counts its rows instead."""
+
+
+def _keep_last(last: ScanChunk, places: dict[str, int], chunk: ScanChunk) -> None:
+    """Put the rows of ``chunk`` into ``last``, one for each subject, later ones over earlier."""
+    for at, subject in enumerate(chunk.subjects):
+        place = places.setdefault(subject, len(places))
+        if place == len(last.subjects):
+            last.sequences.append(chunk.sequences[at])
+            last.times.append(chunk.times[at])
+            last.subjects.append(subject)
+            last.payloads.append(chunk.payloads[at])
+            last.headers.append(chunk.headers[at])
+        else:
+            last.sequences[place] = chunk.sequences[at]
+            last.times[place] = chunk.times[at]
+            last.payloads[place] = chunk.payloads[at]
+            last.headers[place] = chunk.headers[at]
+
+
+def _pieces(found: ScanChunk) -> Iterator[ScanChunk]:
+    for at in range(0, len(found), KEYS_AT_ONCE):
+        yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
+
+
+def _append(chunk: ScanChunk, messages: Iterable[StreamMessage]) -> None:
+    for message in messages:
+        chunk.sequences.append(message.seq)
+        chunk.times.append(message.time_ns)
+        chunk.subjects.append(message.subject)
+        chunk.payloads.append(message.data)
+        chunk.headers.append(message.header_block)

@@ -1,0 +1,162 @@
+"""The columns of a bucket: the schema of a read, and stored messages turned into Arrow batches."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from jetspark.client.jetstream.kv.entry import Operation, read_operation
+from jetspark.client.jetstream.scan import COLUMNS, Column, ScanChunk
+from jetspark.spark.kv.options import KV_FORMAT
+from jetspark.spark.stream.options import HeaderMode
+from jetspark.spark.stream.schema import (
+    HEADER_TYPES,
+    InvalidSchema,
+    header_maps,
+    microseconds,
+    texts,
+)
+
+_COLUMNS: Final[Mapping[str, DataType]] = {
+    "bucket": StringType(),
+    "key": StringType(),
+    "value": BinaryType(),
+    "revision": LongType(),
+    "operation": StringType(),
+    "timestamp": TimestampType(),
+}
+
+
+def kv_schema(headers: HeaderMode) -> StructType:
+    """Return the schema of a read that names none. ``value`` is NULL where a key was deleted."""
+    types = dict(_COLUMNS)
+    if headers is not HeaderMode.NONE:
+        types["headers"] = HEADER_TYPES[headers]
+    return StructType(
+        [StructField(name, kind, nullable=name == "value") for name, kind in types.items()]
+    )
+
+
+def check_kv_schema(schema: StructType, headers: HeaderMode) -> None:
+    """Raise ``InvalidSchema`` unless every column is one a bucket has, with its type."""
+    known = {field.name: field.dataType.simpleString() for field in kv_schema(headers).fields}
+    problems: list[str] = []
+    seen: set[str] = set()
+    for field in schema.fields:
+        name, given = field.name.lower(), field.dataType.simpleString()
+        if name in seen:
+            problems.append(f"column {field.name!r} comes twice")
+        elif name == "headers" and name not in known:
+            problems.append("column 'headers' needs option includeHeaders to be map or raw")
+        elif name not in known:
+            problems.append(f"unknown column {field.name!r} (there are {', '.join(known)})")
+        elif given != known[name]:
+            problems.append(f"column {field.name!r} is {known[name]}, not {given}")
+        elif name == "value" and not field.nullable:
+            problems.append("column 'value' must allow NULL, which a deletion has")
+        seen.add(name)
+    if not schema.fields:
+        problems.append("it has no column")
+    if problems:
+        raise InvalidSchema(f"schema of format {KV_FORMAT!r}: {'; '.join(problems)}")
+
+
+class KvEncoder:
+    """Turns stored messages of one bucket into Arrow batches of one schema."""
+
+    def __init__(self, schema: StructType, *, bucket: str, headers: HeaderMode) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._bucket = bucket
+        self._headers = headers
+        self._columns = [(field.name.lower(), field.type) for field in self._schema]
+
+    # The operation is in the headers, and a value counts only with it.
+    columns: tuple[Column, ...] = COLUMNS
+
+    def encode(self, chunk: ScanChunk, *, deletions: bool = True) -> pa.RecordBatch:
+        """Return the messages of ``chunk`` as a batch with exactly the columns of the schema.
+
+        Without ``deletions`` those that delete a key are left out.
+        """
+        operations: list[Operation] | None = None
+        # Values have no headers, as a rule.
+        if any(chunk.headers):
+            operations = [read_operation(block)[0] for block in chunk.headers]
+            if not deletions:
+                puts = [at for at, done in enumerate(operations) if done is Operation.PUT]
+                if len(puts) < len(operations):
+                    chunk, operations = picked_rows(chunk, puts), [Operation.PUT] * len(puts)
+        arrays = [self._column(name, kind, chunk, operations) for name, kind in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(
+        self,
+        name: str,
+        kind: pa.DataType,
+        chunk: ScanChunk,
+        operations: Sequence[Operation] | None,
+    ) -> pa.Array:
+        """Return one column; ``operations`` None: all of them put."""
+        count = len(chunk.sequences)
+        match name:
+            case "bucket":
+                return pa.repeat(pa.scalar(self._bucket, kind), count)
+            case "key":
+                return keys(chunk.subjects)
+            case "value":
+                values: Sequence[bytes | None] = chunk.payloads
+                if operations is not None:
+                    pairs = zip(chunk.payloads, operations, strict=True)
+                    values = [data if done is Operation.PUT else None for data, done in pairs]
+                return pa.array(values, kind)
+            case "revision":
+                return pa.array(chunk.sequences, kind)
+            case "operation":
+                if operations is None:
+                    return pa.repeat(pa.scalar(Operation.PUT.value, kind), count)
+                return texts([operation.value for operation in operations])
+            case "timestamp":
+                return microseconds(chunk.times, kind)
+            case _ if self._headers is HeaderMode.RAW:
+                return pa.array(chunk.headers, kind)
+            case _:
+                return header_maps(chunk.headers, kind)
+
+
+def picked_rows(chunk: ScanChunk, places: Sequence[int]) -> ScanChunk:
+    """Return some rows of a chunk that has all columns."""
+    return ScanChunk(
+        [chunk.sequences[place] for place in places],
+        [chunk.times[place] for place in places],
+        [chunk.subjects[place] for place in places],
+        [chunk.payloads[place] for place in places],
+        [chunk.headers[place] for place in places],
+    )
+
+
+def keys(subjects: Sequence[str]) -> pa.Array:
+    """Return the keys of many subjects."""
+    whole = texts(subjects)
+    if not subjects:
+        return whole
+    # One bucket has one prefix; a stream with sources may have several.
+    prefix = subjects[0][: -len(key_of(subjects[0]))]
+    if pc.all(pc.starts_with(whole, prefix)).as_py():
+        return pc.utf8_slice_codeunits(whole, len(prefix))
+    return texts([key_of(subject) for subject in subjects])
+
+
+def key_of(subject: str) -> str:
+    """Return the key of ``$KV.<bucket>.<key>``; a mirror has its origin's bucket there."""
+    return subject.split(".", 2)[2]

@@ -1,0 +1,385 @@
+"""Writing rows into a bucket: upserts, deletions, compare-and-set, transactions.
+
+Writing a value again changes nothing but the history; message ids keep that clean, too. They do
+not depend on the partition, since equal rows are the same value of the same key: a replay that has
+the rows in other partitions makes the same ids. The same key in two partitions has no order:
+repartition by key, and let ``orderBy`` choose the last.
+"""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.api.stream import StreamInfo
+from jetspark.client.jetstream.kv.entry import Operation
+from jetspark.client.jetstream.kv.jetstream_backend import prefixes
+from jetspark.errors import WrongLastSequence
+from jetspark.headers.block import find_value
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.kv.options import KV_FORMAT, KvSinkOptions
+from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.stream.sink.message_ids import IdMaker, row_digests
+from jetspark.spark.stream.sink.options import Delivery, IdSource, PublishMode
+from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused, through_outages
+from jetspark.spark.stream.sink.rows import RowDecoder, RowRefused, Rows
+from jetspark.spark.stream.sink.sending import ATOMIC_ROWS_MAX, Sender
+from jetspark.spark.stream.sink.writer import (
+    CHUNK_ROWS,
+    RowWriter,
+    SinkCommit,
+    finished_headers,
+    picked,
+    this_task,
+)
+from jetspark.spark.stream.view import lend_for_planning
+from jetspark.subjects.tokens import key_problem
+from jetspark.sync.bulk import last_columns
+
+_WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
+KV_SINK_COLUMNS: Final = {
+    "key": ("string",),
+    "value": ("binary", "string"),
+    "operation": ("string",),
+    "expected_revision": _WHOLE,
+    "ttl": (*_WHOLE, "float", "double", "string"),
+    "txn": ("string", *_WHOLE),
+}
+_LINES: Final = {
+    Operation.PUT: b"",
+    Operation.DEL: b"KV-Operation: DEL\r\n",
+    Operation.PURGE: b"KV-Operation: PURGE\r\nNats-Rollup: sub\r\n",
+}
+
+
+class KvPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a task needs to know; travels by pickle."""
+
+    bucket: str
+    order_by: str
+    subject_prefix: str
+    publishing: SinkPlan
+
+
+def check_kv_sink_schema(schema: StructType, order_by: str) -> frozenset[str]:
+    """Return the columns there are; raise ``InvalidSchema`` with everything that is wrong."""
+    problems: list[str] = []
+    seen: set[str] = set()
+    for field in schema.fields:
+        name, kind = field.name.lower(), field.dataType.simpleString()
+        if name in seen:
+            problems.append(f"column {field.name!r} comes twice")
+        elif name in KV_SINK_COLUMNS:
+            if kind not in KV_SINK_COLUMNS[name]:
+                wanted = " or ".join(KV_SINK_COLUMNS[name])
+                problems.append(f"column {field.name!r} is {kind}, expected {wanted}")
+        elif name != order_by.lower():
+            problems.append(
+                f"column {field.name!r} has no place in a bucket (there are "
+                f"{', '.join(KV_SINK_COLUMNS)}): drop it"
+            )
+        seen.add(name)
+    problems += [f"there is no column {name!r}" for name in ("key", "value") if name not in seen]
+    if order_by and order_by.lower() not in seen:
+        problems.append(f"orderBy names a column {order_by!r}, which there is none of")
+    if order_by and "txn" in seen:
+        problems.append("orderBy drops rows, which a transaction in 'txn' would miss: choose one")
+    if problems:
+        raise InvalidSchema(f"columns written to format {KV_FORMAT!r}: {'; '.join(problems)}")
+    return frozenset(seen)
+
+
+def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite: bool) -> KvPlan:
+    """Ask the server for the bucket and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
+    # Complete mode hands over every key of the result with each epoch: an upsert of all of them.
+    if overwrite and not options.publishing.streaming:
+        raise WriteRefused(
+            f"format {KV_FORMAT!r}: a bucket is not overwritten as a whole: write the keys with "
+            "mode append, and rows with operation DEL for those that go"
+        )
+    publishing = options.publishing
+    info = through_outages(publishing, lambda: _bucket_info(options))
+    api = publishing.connection.api_prefix
+    if publishing.connection.domain:
+        api = f"$JS.{publishing.connection.domain}.API"
+    prefix = prefixes(info, api or "$JS.API")[1]
+    config = info.config
+    for column, allowed, name in (
+        ("ttl", config.allow_msg_ttl, "allow_msg_ttl"),
+        ("txn", config.allow_atomic, "allow_atomic"),
+    ):
+        if column in columns and not allowed:
+            raise WriteRefused(
+                f"format {KV_FORMAT!r}: bucket {options.bucket!r} has {name} off, which the "
+                f"column {column!r} needs"
+            )
+    plan = SinkPlan(
+        options=publishing,
+        stream=config.name,
+        stream_subjects=(f"{prefix}>",),
+        mode=PublishMode.FAST if config.allow_batched else PublishMode.ASYNC,
+        delivery=Delivery.AT_LEAST_ONCE,
+        # A batch has no name that a replay would have again. Its tasks are repeated, though, and
+        # must not be refused because of what they wrote themselves.
+        id_source=(
+            IdSource.CONTENT
+            if publishing.streaming or columns & {"expected_revision", "txn"}
+            else None
+        ),
+        run=secrets.token_hex(6),
+        duplicate_window_ns=config.duplicate_window,
+    )
+    return KvPlan(
+        bucket=options.bucket, order_by=options.order_by, subject_prefix=prefix, publishing=plan
+    )
+
+
+def _bucket_info(options: KvSinkOptions) -> StreamInfo:
+    publishing = options.publishing
+    with lend_for_planning(
+        publishing.connection,
+        doing=f"format {KV_FORMAT!r} cannot write to bucket {options.bucket!r}",
+        missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
+    ) as client:
+        jetstream = jetstream_of(client, publishing.connection)
+        return jetstream.stream(publishing.stream).cached_info
+
+
+class RepeatedKeys:
+    """The last row of each key of which a task has several."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self.last_rows: dict[str, tuple[bytes, bytes, bytes, bytes]] = {}
+        """By subject: payload, headers, the lines that columns ask for, and the digest."""
+
+    def add(self, rows: Rows, digests: Sequence[bytes]) -> None:
+        """Take the rows that come next."""
+        seen = self._seen
+        if seen.isdisjoint(rows.subjects) and len(set(rows.subjects)) == len(rows.subjects):
+            seen.update(rows.subjects)
+            return
+        lines = rows.lines or [b""] * len(rows.subjects)
+        for subject, payload, headers, line, digest in zip(
+            rows.subjects, rows.payloads, rows.headers, lines, digests, strict=True
+        ):
+            if subject in seen:
+                self.last_rows[subject] = payload, headers, line, digest
+            seen.add(subject)
+
+
+class KvRowWriter(RowWriter):
+    """What batch and streaming writes of a bucket do. Travels to the tasks by pickle."""
+
+    def __init__(self, plan: KvPlan, schema: StructType) -> None:
+        super().__init__(plan.publishing, schema)
+        self._bucket = plan
+        self._at = {name.lower(): at for at, name in enumerate(schema.fieldNames())}
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
+        """Write the rows of one task. Runs in a worker."""
+        plan = self._plan
+        task = this_task(plan)
+        # The partition is not in the ids: a replay may have the rows elsewhere.
+        prefix = f"{task.epoch_prefix}k." if plan.options.streaming else f"{plan.run}.k."
+        maker = IdMaker(prefix) if plan.id_source is not None else None
+        sender = Sender(plan)
+        together = Sender(msgspec.structs.replace(plan, mode=PublishMode.ATOMIC))
+        count, last = 0, 0
+        repeated = RepeatedKeys()
+        for txn, rows in self._groups(batches):
+            if txn and len(rows.subjects) > ATOMIC_ROWS_MAX:
+                raise RowRefused(
+                    f"a transaction has {len(rows.subjects)} rows, at most {ATOMIC_ROWS_MAX} are "
+                    "written together"
+                )
+            digests = row_digests(rows) if maker is not None else []
+            ids = maker.ids(digests) if maker is not None else None
+            last = max(last, self._send(together if txn else sender, rows, ids))
+            count += len(rows.subjects)
+            if plan.options.streaming:
+                repeated.add(rows, digests)
+        if repeated.last_rows and not {"expected_revision", "txn"} & self._at.keys():
+            last = max(last, self._put_last_values(sender, prefix, repeated))
+        return SinkCommit(task, count, last)
+
+    def _put_last_values(self, sender: Sender, prefix: str, repeated: "RepeatedKeys") -> int:
+        """Put the last value of a key again where an earlier one of the epoch is the newest.
+
+        When a replay begins, the stream may have forgotten the id of the earlier row, which is
+        then stored again, and still know that of the last, which is dropped.
+        """
+        subjects = list(repeated.last_rows)
+        newest = sender.with_retries(lambda js: self._newest_ids(js, subjects))
+        rows, ids = Rows([], [], [], [], None), list[bytes]()
+        for subject, (payload, headers, line, digest) in repeated.last_rows.items():
+            found = newest.get(subject, b"")
+            wanted = f"{prefix}{digest.hex()}"
+            # Another writer may have changed the key since, whose value stays.
+            if not found.startswith(prefix.encode()) or found.startswith(wanted.encode()):
+                continue
+            rows.subjects.append(subject)
+            rows.payloads.append(payload)
+            rows.headers.append(headers)
+            assert rows.lines is not None
+            rows.lines.append(line)
+            ids.append(f"{wanted}.{self._plan.run}".encode())
+        return self._send(sender, rows, ids) if ids else 0
+
+    def _send(self, sender: Sender, rows: Rows, ids: list[bytes] | None) -> int:
+        """Send rows; what an earlier run of the epoch wrote is no reason to refuse it now."""
+        try:
+            return sender.send(rows.subjects, rows.payloads, finished_headers("", rows, ids))
+        except WrongLastSequence as error:
+            if ids is None:
+                raise
+            stored = sender.with_retries(lambda js: self._last_ids(js, rows.subjects))
+            new = [at for at, one in enumerate(ids) if one not in stored]
+            if len(new) == len(ids):
+                error.add_note(
+                    "expected_revision of a row is not the revision of its key: another writer "
+                    "was faster, or has changed the key since an earlier run wrote it"
+                )
+                raise
+        rest = picked(rows, new)
+        if not rest.subjects:
+            return 0
+        return self._send(sender, rest, [ids[at] for at in new])
+
+    def _last_ids(self, jetstream: sync.JetStream, subjects: Sequence[str]) -> set[bytes]:
+        """Return the message ids of the newest values of keys."""
+        return set(self._newest_ids(jetstream, list(dict.fromkeys(subjects))).values())
+
+    def _newest_ids(self, jetstream: sync.JetStream, subjects: list[str]) -> dict[str, bytes]:
+        """Return the message id of the newest value of each key that has one."""
+        stream = jetstream.stream(self._plan.stream)
+        last = stream.info().state.last_seq
+        chunk = last_columns(stream, subjects, up_to_seq=last, min_last_seq=last)
+        found = {
+            subject: find_value(block, b"Nats-Msg-Id")
+            for subject, block in zip(chunk.subjects, chunk.headers, strict=True)
+            if block
+        }
+        return {subject: one for subject, one in found.items() if one is not None}
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Every task has written: there is nothing else to do."""
+
+    def _groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[bool, Rows]]:
+        """Yield rows that are sent together; True for a transaction."""
+        if self._bucket.order_by:
+            yield from self._last_of_each_key(batches)
+            return
+        transactions: dict[Any, list[int]] = {}
+        kept: list[Rows] = []
+        for batch in batches:
+            rows = self._rows(batch)
+            if "txn" not in self._at:
+                if rows.subjects:
+                    yield False, rows
+                continue
+            names = batch.column(self._at["txn"]).to_pylist()
+            base = sum(len(part.subjects) for part in kept)
+            kept.append(rows)
+            for row, name in enumerate(names):
+                transactions.setdefault(name, []).append(base + row)
+        if not kept:
+            return
+        whole = _together(kept)
+        for name, places in transactions.items():
+            yield name is not None, picked(whole, places)
+
+    def _last_of_each_key(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[bool, Rows]]:
+        """Yield the row of each key that is the last by ``orderBy``; of equal ones the later."""
+        order_at = self._at[self._bucket.order_by.lower()]
+        best: dict[str, tuple[Any, int]] = {}
+        kept: list[Rows] = []
+        base = 0
+        for batch in batches:
+            rows = self._rows(batch)
+            kept.append(rows)
+            orders = batch.column(order_at).to_pylist()
+            for row, (subject, order) in enumerate(zip(rows.subjects, orders, strict=True)):
+                if order is None:
+                    raise RowRefused(f"column {self._bucket.order_by!r} is NULL in a row")
+                if subject not in best or best[subject][0] <= order:
+                    best[subject] = (order, base + row)
+            base += len(rows.subjects)
+        places = sorted(place for _, place in best.values())
+        whole = _together(kept) if kept else None
+        for at in range(0, len(places), CHUNK_ROWS):
+            assert whole is not None
+            yield False, picked(whole, places[at : at + CHUNK_ROWS])
+
+    def _rows(self, batch: pa.RecordBatch) -> Rows:
+        """Turn rows of a bucket into messages."""
+        keys = _keys(batch.column(self._at["key"]))
+        count = len(keys)
+        prefix = self._bucket.subject_prefix
+        values = batch.column(self._at["value"])
+        operations = self._operations(batch, values)
+        columns = {
+            "subject": [prefix + key for key in keys],
+            "data": values,
+        }
+        schema = StructType().add("subject", "string").add("data", "binary")
+        for ours, theirs in (("expected_revision", "expected_last_subject_seq"), ("ttl", "ttl")):
+            if ours in self._at:
+                columns[theirs] = batch.column(self._at[ours])
+                schema = schema.add(theirs, "binary")
+        rows = RowDecoder(schema, "").decode(pa.RecordBatch.from_pydict(columns))
+        lines = rows.lines or [b""] * count
+        marked = [_LINES[done] + line for done, line in zip(operations, lines, strict=True)]
+        payloads = [
+            data if done is Operation.PUT else b""
+            for data, done in zip(rows.payloads, operations, strict=True)
+        ]
+        return Rows(rows.subjects, payloads, rows.headers, marked, None)
+
+    def _operations(self, batch: pa.RecordBatch, values: pa.Array) -> list[Operation]:
+        if "operation" not in self._at:
+            operations = [Operation.PUT] * batch.num_rows
+        else:
+            names = batch.column(self._at["operation"]).to_pylist()
+            try:
+                operations = [Operation(name) for name in names]
+            except ValueError:
+                known = {operation.value for operation in Operation}
+                wrong = next(name for name in names if name not in known)
+                raise RowRefused(
+                    f"column 'operation' holds {wrong!r}: expected PUT, DEL or PURGE"
+                ) from None
+        if values.null_count:
+            for missing, done in zip(values.is_null().to_pylist(), operations, strict=True):
+                if missing and done is Operation.PUT:
+                    raise RowRefused(
+                        "column 'value' is NULL in a row that puts: a row deletes its key with "
+                        "DEL or PURGE in a column 'operation'"
+                    )
+        return operations
+
+
+def _keys(column: pa.Array) -> list[str]:
+    keys: list[str | None] = column.to_pylist()
+    for key in set(keys):
+        if key is None:
+            raise RowRefused("column 'key' is NULL in a row")
+        problem = key_problem(key)
+        if problem is not None:
+            raise RowRefused(f"column 'key' holds {key!r}, which cannot be a key: {problem}")
+    return [key for key in keys if key is not None]
+
+
+def _together(parts: Sequence[Rows]) -> Rows:
+    return Rows(
+        [one for part in parts for one in part.subjects],
+        [one for part in parts for one in part.payloads],
+        [one for part in parts for one in part.headers],
+        [one for part in parts for one in part.lines or ()],
+        None,
+    )

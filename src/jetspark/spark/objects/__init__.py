@@ -1,0 +1,1 @@
+"""Format ``nats_object``: an object store as a table of objects."""

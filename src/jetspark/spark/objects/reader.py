@@ -1,0 +1,232 @@
+"""Reading an object store: the driver lists the objects, each task fetches some of them."""
+
+import fnmatch
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from jetspark import sync
+from jetspark.client.jetstream.objects.info import ObjectInfo
+from jetspark.errors import ObjectNotFound
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.objects.options import OBJECT_FORMAT, ObjectOptions
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream.planner import DataLoss
+from jetspark.spark.stream.range_reader import with_retries
+from jetspark.spark.stream.schema import InvalidSchema, microseconds, texts
+from jetspark.spark.stream.view import PlanningFailed, lend_for_planning
+from jetspark.spark.task import in_micro_batch
+
+# Small objects share a task and a batch; what is larger has one of its own.
+PARTITION_BYTES: Final = 64 * 1024 * 1024
+BATCH_BYTES: Final = 8 * 1024 * 1024
+# Spark keeps a value in one array of the JVM.
+CONTENT_BYTES_MAX: Final = 2**31 - 16
+
+_COLUMNS: Final[Mapping[str, DataType]] = {
+    "path": StringType(),
+    "modificationTime": TimestampType(),
+    "length": LongType(),
+    "content": BinaryType(),
+}
+
+
+class Listed(NamedTuple):
+    """An object as the driver saw it."""
+
+    name: str
+    size: int
+    mtime_ns: int
+
+
+class ObjectPartition(InputPartition):
+    """Some objects, and the place of this partition among all."""
+
+    def __init__(self, objects: Sequence[Listed], number: int, count: int) -> None:
+        super().__init__(number)
+        self.objects = objects
+        self.number = number
+        self.count = count
+
+
+def object_schema() -> StructType:
+    """Return the schema of a read that names none: that of Spark's ``binaryFile``."""
+    return StructType([StructField(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
+
+
+def check_object_schema(schema: StructType) -> None:
+    """Raise ``InvalidSchema`` unless every column is one an object has, with its type."""
+    known = {name.lower(): (name, kind.simpleString()) for name, kind in _COLUMNS.items()}
+    problems: list[str] = []
+    seen: set[str] = set()
+    for field in schema.fields:
+        name, given = field.name.lower(), field.dataType.simpleString()
+        if name in seen:
+            problems.append(f"column {field.name!r} comes twice")
+        elif name not in known:
+            problems.append(f"unknown column {field.name!r} (there are {', '.join(_COLUMNS)})")
+        elif given != known[name][1]:
+            problems.append(f"column {field.name!r} is {known[name][1]}, not {given}")
+        seen.add(name)
+    if not schema.fields:
+        problems.append("it has no column")
+    if problems:
+        raise InvalidSchema(f"schema of format {OBJECT_FORMAT!r}: {'; '.join(problems)}")
+
+
+def pack(objects: Sequence[Listed], *, min_partitions: int) -> list[list[Listed]]:
+    """Split objects into partitions of about equal size, none far above the limit."""
+    total = sum(one.size for one in objects)
+    limit = min(PARTITION_BYTES, max(1, -(-total // min_partitions)))
+    # Without content all have the same weight.
+    count = max(1, -(-len(objects) // min_partitions))
+    parts: list[list[Listed]] = []
+    size = 0
+    for one in objects:
+        if not parts or size + one.size > limit or len(parts[-1]) >= count:
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += one.size
+    return parts
+
+
+class ObjectReader(DataSourceReader):
+    """Reads an object store once. Travels to the tasks by pickle."""
+
+    def __init__(self, options: ObjectOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._content = "content" in {name.lower() for name in schema.fieldNames()}
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    def partitions(self) -> list[InputPartition]:
+        """List the objects and split them. Runs on the driver."""
+        options = self._options
+        with lend_for_planning(
+            options.connection,
+            doing=f"format {OBJECT_FORMAT!r} cannot read object store {options.bucket!r}",
+            missing=f"format {OBJECT_FORMAT!r}: there is no object store {options.bucket!r}",
+        ) as client:
+            objects = self._list(client)
+        parts = pack(objects, min_partitions=options.min_partitions)
+        return [ObjectPartition(part, at, len(parts)) for at, part in enumerate(parts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the objects of ``partition`` as Arrow batches. Runs in a task."""
+        if in_micro_batch():
+            return self._batches_now(partition)
+        if not isinstance(partition, ObjectPartition):
+            # Spark's stand-in when there are no partitions: InputPartition(None).
+            return iter(())
+        return self._batches(partition.objects)
+
+    def _batches_now(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield this partition's share of the objects that the store has at this moment.
+
+        Spark plans the static side of a streaming join once for all micro-batches. The share goes
+        by the name, so that an object is never missing or double, whenever the tasks look.
+        """
+        number, count = 0, 1
+        if isinstance(partition, ObjectPartition):
+            number, count = partition.number, partition.count
+        listed = with_retries(self._options.connection, self._list)
+        mine = [one for one in listed if zlib.crc32(one.name.encode()) % count == number]
+        return self._batches(mine, skip_deleted=True)
+
+    def _batches(
+        self, objects: Sequence[Listed], *, skip_deleted: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        rows: list[tuple[Listed, bytes]] = []
+        size = 0
+        for one in objects:
+            row = self._fetch(one) if self._content else (one, b"")
+            if row is None and skip_deleted:
+                continue
+            if row is None:
+                raise DataLoss(
+                    f"object {one.name!r} of {self._options.bucket!r} was deleted since the read "
+                    "was planned: load it again, or call jetspark.spark.refresh on the DataFrame"
+                )
+            rows.append(row)
+            size += len(row[1])
+            if size >= BATCH_BYTES:
+                yield self._encode(rows)
+                rows, size = [], 0
+        if rows:
+            yield self._encode(rows)
+
+    def _list(self, client: sync.Client) -> list[Listed]:
+        """Return the objects to read, by name; refuses those that are too large."""
+        store = jetstream_of(client, self._options.connection).object_store(self._options.bucket)
+        found = [_listed(store, info) for info in store.list() if self._wanted(info)]
+        objects = sorted(one for one in found if one is not None)
+        if self._content:
+            self._check_sizes(objects)
+        return objects
+
+    def _fetch(self, one: Listed) -> tuple[Listed, bytes] | None:
+        """Read an object, None if it was deleted; its facts are those of the content read."""
+        options = self._options
+
+        def attempt(client: sync.Client) -> tuple[Listed, bytes]:
+            store = jetstream_of(client, options.connection).object_store(options.bucket)
+            with store.open(one.name) as reader:
+                content = reader.read()
+                return Listed(one.name, len(content), int(reader.info.mtime)), content
+
+        try:
+            return with_retries(options.connection, attempt)
+        except ObjectNotFound:
+            return None
+
+    def _encode(self, rows: Sequence[tuple[Listed, bytes]]) -> pa.RecordBatch:
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        columns: dict[str, Any] = {
+            "path": lambda kind: texts([one.name for one, _ in rows]),  # noqa: ARG005
+            "modificationtime": lambda kind: microseconds([one.mtime_ns for one, _ in rows], kind),
+            "length": lambda kind: pa.array([one.size for one, _ in rows], kind),
+            "content": lambda kind: pa.array([content for _, content in rows], kind),
+        }
+        arrays = [columns[field.name.lower()](field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _wanted(self, info: ObjectInfo) -> bool:
+        glob = self._options.path_glob
+        return not glob or fnmatch.fnmatchcase(info.name, glob)
+
+    def _check_sizes(self, objects: Sequence[Listed]) -> None:
+        for one in objects:
+            if one.size > CONTENT_BYTES_MAX:
+                raise PlanningFailed(
+                    f"format {OBJECT_FORMAT!r}: object {one.name!r} has {one.size} bytes, more "
+                    f"than a value in Spark can have ({CONTENT_BYTES_MAX}): leave it out with "
+                    "pathGlobFilter, or read without the column content"
+                )
+
+
+def _listed(store: sync.ObjectStore, info: ObjectInfo) -> Listed | None:
+    """Return what a name stands for; None for a link to a whole store, which is no object."""
+    link = info.options.link if info.options is not None else None
+    if link is None:
+        return Listed(info.name, info.size, int(info.mtime))
+    if not link.name:
+        return None
+    with store.open(info.name) as reader:
+        return Listed(info.name, reader.info.size, int(reader.info.mtime))

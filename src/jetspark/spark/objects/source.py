@@ -1,0 +1,86 @@
+"""``ObjectDataSource``: what Spark knows as the format ``nats_object``.
+
+An object is a row with the columns of Spark's ``binaryFile``: path, modificationTime, length,
+content. Written rows become objects; one of the same name and content is left alone, so that a
+task that runs twice changes nothing.
+"""
+
+import os
+from typing import cast
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from jetspark.spark.objects.options import OBJECT_FORMAT, parse_object_options
+from jetspark.spark.objects.reader import ObjectReader, check_object_schema, object_schema
+from jetspark.spark.objects.writer import (
+    ObjectBatchWriter,
+    ObjectRowWriter,
+    ObjectStreamWriter,
+    check_object_sink_schema,
+    plan_object_write,
+)
+from jetspark.spark.option_reader import refuse_catalog_table
+from jetspark.spark.stream.options import default_min_partitions
+from jetspark.spark.stream.refused_reader import RefusedStreamReader
+from jetspark.spark.stream.view import PlanningFailed
+
+
+class ObjectDataSource(DataSource):
+    """An object store as a table, one row for each object."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the word for ``spark.read.format``."""
+        return OBJECT_FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of a read whose user gave no schema."""
+        refuse_catalog_table(OBJECT_FORMAT, self.options)
+        return object_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a store; wrong options and schemas are refused here."""
+        options = parse_object_options(
+            self.options,
+            writing=False,
+            default_min_partitions=default_min_partitions(os.environ),
+        )
+        check_object_schema(schema)
+        return ObjectReader(options, schema)
+
+    # The names and arguments below are Spark's.
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
+        """Return a reader that refuses: objects are read as they are at one moment."""
+        return RefusedStreamReader(
+            PlanningFailed(
+                f"format {OBJECT_FORMAT!r} has no readStream: use spark.read, or for changes as "
+                "they come read the store's stream OBJ_<bucket> with format 'jetstream' and "
+                "subject '$O.<bucket>.M.>'"
+            )
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch; asks the server whether the store is there."""
+        return ObjectBatchWriter(self._row_writer(schema, overwrite))
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Return the writer of an epoch; Spark asks for one before each."""
+        writer = ObjectStreamWriter(self._row_writer(schema, overwrite))
+        # Spark takes either kind of streaming writer; its annotation names one.
+        return cast("DataSourceStreamWriter", writer)
+
+    def _row_writer(self, schema: StructType, overwrite: bool) -> ObjectRowWriter:
+        options = parse_object_options(self.options, writing=True)
+        check_object_sink_schema(schema)
+        plan_object_write(options, overwrite=overwrite)
+        return ObjectRowWriter(options, schema)

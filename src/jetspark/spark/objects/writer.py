@@ -1,0 +1,181 @@
+"""Writing rows into an object store, one object each."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.client.jetstream.objects.info import Digest
+from jetspark.errors import ObjectNotFound
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.objects.options import OBJECT_FORMAT, ObjectOptions
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream.range_reader import with_retries
+from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.stream.sink.plan import WriteRefused
+from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.spark.stream.view import lend_for_planning
+
+_log = logging.getLogger(__name__)
+
+OBJECT_SINK_COLUMNS: Final = {"path": ("string",), "content": ("binary", "string")}
+
+
+@dataclass
+class ObjectCommit(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    stored: int
+    unchanged: int
+
+
+def check_object_sink_schema(schema: StructType) -> None:
+    """Raise ``InvalidSchema`` unless the columns are ``path`` and ``content``."""
+    problems: list[str] = []
+    seen: set[str] = set()
+    for field in schema.fields:
+        name, kind = field.name.lower(), field.dataType.simpleString()
+        if name in seen:
+            problems.append(f"column {field.name!r} comes twice")
+        elif name not in OBJECT_SINK_COLUMNS:
+            problems.append(
+                f"column {field.name!r} has no place in an object (there are path, content): "
+                "drop it"
+            )
+        elif kind not in OBJECT_SINK_COLUMNS[name]:
+            wanted = " or ".join(OBJECT_SINK_COLUMNS[name])
+            problems.append(f"column {field.name!r} is {kind}, expected {wanted}")
+        seen.add(name)
+    problems += [
+        f"there is no column {name!r}" for name in OBJECT_SINK_COLUMNS if name not in seen
+    ]
+    if problems:
+        raise InvalidSchema(f"columns written to format {OBJECT_FORMAT!r}: {'; '.join(problems)}")
+
+
+def plan_object_write(options: ObjectOptions, *, overwrite: bool) -> None:
+    """Ask the server for the store; raises ``WriteRefused`` or ``PlanningFailed``."""
+    if overwrite:
+        raise WriteRefused(
+            f"format {OBJECT_FORMAT!r}: an object store is not overwritten as a whole: rows of "
+            "mode append replace the objects of the same path"
+        )
+    with lend_for_planning(
+        options.connection,
+        doing=f"format {OBJECT_FORMAT!r} cannot write to object store {options.bucket!r}",
+        missing=f"format {OBJECT_FORMAT!r}: there is no object store {options.bucket!r}",
+    ) as client:
+        store = jetstream_of(client, options.connection).object_store(options.bucket)
+        if store.status().stream_info.config.sealed:
+            raise WriteRefused(
+                f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} is sealed"
+            )
+
+
+class ObjectRowWriter:
+    """What batch and streaming writes have in common. Travels to the tasks by pickle."""
+
+    def __init__(self, options: ObjectOptions, schema: StructType) -> None:
+        self._options = options
+        self._at = {name.lower(): at for at, name in enumerate(schema.fieldNames())}
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> ObjectCommit:
+        """Store the rows of one task. Runs in a worker."""
+        stored = unchanged = 0
+        for batch in batches:
+            content = batch.column(self._at["content"]).cast(pa.binary())
+            for path, data in zip(
+                batch.column(self._at["path"]).to_pylist(), content.to_pylist(), strict=True
+            ):
+                if not path or data is None:
+                    raise RowRefused("a row has no path or no content: every object needs both")
+                if self._put(path, data):
+                    stored += 1
+                else:
+                    unchanged += 1
+        return ObjectCommit(stored, unchanged)
+
+    def _put(self, path: str, data: bytes) -> bool:
+        """Store an object unless it is there already, as it is after a task that ran before."""
+        digest = Digest()
+        digest.update(data)
+
+        def attempt(client: sync.Client) -> bool:
+            jetstream = jetstream_of(client, self._options.connection)
+            store = jetstream.object_store(self._options.bucket)
+            try:
+                info = store.info(path)
+            except ObjectNotFound:
+                pass
+            else:
+                if info.size == len(data) and digest.fits(info.digest):
+                    return False
+            store.put(path, data)
+            return True
+
+        return with_retries(self._options.connection, attempt)
+
+
+class ObjectBatchWriter(DataSourceArrowWriter):
+    """A batch write."""
+
+    def __init__(self, rows: ObjectRowWriter) -> None:
+        self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Store the rows of one task."""
+        return self._rows.write(iterator)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Say so, and leave what is stored."""
+        _log.warning("a write was aborted after %d tasks: their objects stay", _done(messages))
+
+
+class ObjectStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write: the same for each epoch."""
+
+    def __init__(self, rows: ObjectRowWriter) -> None:
+        self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    # The names of the arguments are Spark's.
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Store the rows of one task of one epoch."""
+        return self._rows.write(iterator)
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803
+    ) -> None:
+        """Every task of an epoch has written."""
+        _log.info("epoch %d: %d tasks have stored their objects", batchId, _done(messages))
+
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803
+    ) -> None:
+        """The epoch failed; Spark runs it again."""
+        _log.warning("epoch %d was aborted after %d tasks", batchId, _done(messages))
+
+
+def _done(messages: list[WriterCommitMessage | None]) -> int:
+    return sum(message is not None for message in messages)

@@ -1,0 +1,115 @@
+"""One Arrow array of payloads to one struct array of columns: what a task runs."""
+
+import gc
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from jetspark.spark.payloads.columns import UNFIT, ColumnBuilder, taken
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat, PayloadMismatch
+from jetspark.spark.payloads.quick import QuickDecoder
+from jetspark.spark.payloads.rows import Decoded, MsgspecRows, RowDecoder
+
+# A worker process serves one query after the other; making a decoder takes a millisecond.
+_DECODERS_KEPT: Final = 16
+_EXCERPT: Final = 200
+
+
+class BatchDecoder:
+    """Decodes batches by one plan."""
+
+    def __init__(self, plan: DecodePlan) -> None:
+        self._rescue = plan.rescue
+        self._fields = plan.arrow_fields()
+        self._columns = self._fields if plan.rescue is None else self._fields[:-1]
+        self._rows = _row_decoder(plan)
+        avro = plan.format is PayloadFormat.AVRO
+        self._builder = ColumnBuilder(by_name=avro, epoch=plan.epoch, zone=plan.zone)
+        self._quick = None if avro else QuickDecoder(plan, self._builder)
+
+    def decode(self, payloads: pa.Array) -> pa.Array:
+        """Return a struct for each payload, binary or text; never NULL itself."""
+        # A batch makes thousands of structs and lists that all live until its end and form no
+        # cycles. The cyclic collector would walk them again and again, which took half the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._decode(payloads)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _decode(self, payloads: pa.Array) -> pa.Array:
+        if not pa.types.is_binary(payloads.type):
+            payloads = payloads.cast(pa.binary())
+        arrays = None if self._quick is None else self._quick.decode(payloads)
+        if arrays is not None:
+            if self._rescue is not None:
+                arrays.append(pa.nulls(len(payloads), self._fields[-1].type))
+            return pa.StructArray.from_arrays(arrays, fields=self._fields)
+        given: list[bytes | None] = payloads.to_pylist()
+        arrays, reasons = self._exactly(given)
+        if self._rescue is not None:
+            arrays.append(self._rescued(given, reasons))
+        elif reasons:
+            row, reason = min(reasons.items())
+            raise PayloadMismatch(
+                f"{reason} (payload {(given[row] or b'')[:_EXCERPT]!r}). To keep such payloads "
+                "with the reason in a column of their own, call the decoder with rescue="
+            )
+        return pa.StructArray.from_arrays(arrays, fields=self._fields)
+
+    def _exactly(self, given: list[bytes | None]) -> tuple[list[pa.Array], dict[int, str]]:
+        """Return the columns, NULL where something does not fit, and why it does not, by row."""
+        decoded = self._rows.decode(given)
+        arrays = [self._column(index, field, decoded) for index, field in enumerate(self._columns)]
+        return arrays, decoded.reasons
+
+    def _column(self, index: int, field: pa.Field, decoded: Decoded) -> pa.Array:
+        get = self._builder.getter(index, field.name)
+        values = taken(get, decoded.rows, whole=decoded.whole)
+        try:
+            return self._builder.build(values, field.type)
+        except UNFIT:
+            # A decimal with too many digits, say: find out which, and keep the others.
+            self._rescue_unfit(values, field, decoded.reasons)
+            return self._builder.build(values, field.type)
+
+    def _rescue_unfit(self, values: list[Any], field: pa.Field, reasons: dict[int, str]) -> None:
+        for row, value in enumerate(values):
+            try:
+                self._builder.build([value], field.type)
+            except UNFIT as error:
+                values[row] = None
+                reason = f"{field.name}: {error}"
+                reasons[row] = f"{reasons[row]}; {reason}" if row in reasons else reason
+
+    def _rescued(self, payloads: list[bytes | None], reasons: dict[int, str]) -> pa.Array:
+        kind = self._fields[-1].type
+        if not reasons:
+            return pa.nulls(len(payloads), kind)
+        every = range(len(payloads))
+        text = [reasons.get(row) for row in every]
+        data = [payloads[row] if row in reasons else None for row in every]
+        # Names out of a payload may hold what is no UTF-8.
+        clean = [None if one is None else one.encode(errors="replace").decode() for one in text]
+        return pa.StructArray.from_arrays(
+            [pa.array(clean, pa.string()), pa.array(data, pa.binary())],
+            fields=list(kind),
+            mask=pa.array([one is None for one in text], pa.bool_()),
+        )
+
+
+def _row_decoder(plan: DecodePlan) -> RowDecoder:
+    if plan.format is PayloadFormat.AVRO:
+        from jetspark.spark.payloads.avro import AvroRows
+
+        return AvroRows(plan)
+    return MsgspecRows(plan)
+
+
+@lru_cache(maxsize=_DECODERS_KEPT)
+def decoder_of(plan: DecodePlan) -> BatchDecoder:
+    """Return the decoder of a plan, made once in each worker process."""
+    return BatchDecoder(plan)

@@ -1,0 +1,190 @@
+"""Schemas in DDL, read here: Spark's own parser asks the JVM, which pipelines forbid.
+
+In the query functions of a declarative pipeline every question to the server is refused
+(ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION). Read are the types that a payload can be decoded
+into; names in backticks, ``NOT NULL`` and ``COMMENT`` as in Spark.
+"""
+
+import re
+from typing import Final, NoReturn
+
+from pyspark.sql import types
+
+from jetspark.spark.stream.schema import InvalidSchema
+
+_TYPES: Final[dict[str, types.DataType]] = {
+    "boolean": types.BooleanType(),
+    "tinyint": types.ByteType(),
+    "byte": types.ByteType(),
+    "smallint": types.ShortType(),
+    "short": types.ShortType(),
+    "int": types.IntegerType(),
+    "integer": types.IntegerType(),
+    "bigint": types.LongType(),
+    "long": types.LongType(),
+    "float": types.FloatType(),
+    "real": types.FloatType(),
+    "double": types.DoubleType(),
+    "string": types.StringType(),
+    "binary": types.BinaryType(),
+    "date": types.DateType(),
+    "timestamp": types.TimestampType(),
+    "timestamp_ltz": types.TimestampType(),
+    "timestamp_ntz": types.TimestampNTZType(),
+    # What Spark takes a decimal without numbers for.
+    "decimal": types.DecimalType(10, 0),
+    "dec": types.DecimalType(10, 0),
+    "numeric": types.DecimalType(10, 0),
+}
+_DECIMALS: Final = ("decimal", "dec", "numeric")
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<word>\w+)|(?P<mark>[<>(),:])|(?P<end>$))"
+)
+_PRECISION_MAX: Final = 38
+_DEPTH_MAX: Final = 50
+
+
+def parse_ddl(text: str) -> types.StructType:
+    """Return the columns of DDL such as ``id long NOT NULL, tags array<string>``."""
+    parser = _Parser(text)
+    # ``struct<...>`` around the columns is the same, unless it is the name of one.
+    if parser.word == "struct" and parser.mark_follows("<"):
+        kind = parser.type(0)
+        parser.expect_end()
+        assert isinstance(kind, types.StructType)
+        return kind
+    fields = [parser.field(0)]
+    while parser.take(","):
+        fields.append(parser.field(0))
+    parser.expect_end()
+    return types.StructType(fields)
+
+
+class _Parser:
+    """Reads tokens from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._next = 0
+        self.kind = ""
+        self._value = ""
+        self._advance()
+
+    @property
+    def word(self) -> str:
+        """The word that comes next, without case; empty for anything else."""
+        return self._value.lower() if self.kind == "word" else ""
+
+    def mark_follows(self, mark: str) -> bool:
+        """Say whether ``mark`` stands behind what comes next."""
+        found = _TOKEN.match(self._text, self._next)
+        return found is not None and found["mark"] == mark
+
+    def take(self, mark: str) -> bool:
+        """Step over a mark if it comes next."""
+        if self.kind == "mark" and self._value == mark:
+            self._advance()
+            return True
+        return False
+
+    def expect_end(self) -> None:
+        """Refuse what stands behind the last column."""
+        if self.kind != "end":
+            self._refuse("expected , or the end")
+
+    def field(self, depth: int) -> types.StructField:
+        """Read a column: name, type, NOT NULL, COMMENT."""
+        if self.kind == "word":
+            name = self._value
+        elif self.kind == "quoted":
+            name = self._value[1:-1].replace("``", "`")
+        else:
+            self._refuse("expected the name of a column")
+        self._advance()
+        self.take(":")
+        kind = self.type(depth)
+        nullable = True
+        if self.word == "not":
+            self._advance()
+            if self.word != "null":
+                self._refuse("expected NULL behind NOT")
+            self._advance()
+            nullable = False
+        if self.word == "comment":
+            self._advance()
+            if self.kind != "text":
+                self._refuse("expected a text in quotes behind COMMENT")
+            self._advance()
+        return types.StructField(name, kind, nullable)
+
+    def type(self, depth: int) -> types.DataType:
+        """Read a type."""
+        if depth > _DEPTH_MAX:
+            self._refuse(f"types within types are {_DEPTH_MAX} deep at most")
+        name = self.word
+        if name in {"array", "map", "struct"}:
+            self._advance()
+            return self._nested(name, depth + 1)
+        if name in {"char", "character", "varchar"}:
+            self._advance()
+            (length,) = self._numbers(1)
+            return types.VarcharType(length) if name == "varchar" else types.CharType(length)
+        if name not in _TYPES:
+            self._refuse("expected a type that a payload can hold")
+        self._advance()
+        if name in _DECIMALS and self.kind == "mark" and self._value == "(":
+            precision, *rest = self._numbers(2)
+            scale = rest[0] if rest else 0
+            if not scale <= precision <= _PRECISION_MAX:
+                self._refuse(f"decimal({precision},{scale}) has 38 digits at most, scale included")
+            return types.DecimalType(precision, scale)
+        return _TYPES[name]
+
+    def _nested(self, name: str, depth: int) -> types.DataType:
+        self._expect("<")
+        if name == "array":
+            kind: types.DataType = types.ArrayType(self.type(depth))
+        elif name == "map":
+            key = self.type(depth)
+            self._expect(",")
+            kind = types.MapType(key, self.type(depth))
+        else:
+            fields = [self.field(depth)]
+            while self.take(","):
+                fields.append(self.field(depth))
+            kind = types.StructType(fields)
+        self._expect(">")
+        return kind
+
+    def _numbers(self, most: int) -> list[int]:
+        self._expect("(")
+        found: list[int] = []
+        while True:
+            if not self.word.isdecimal():
+                self._refuse("expected a number")
+            found.append(int(self.word))
+            self._advance()
+            if len(found) == most or not self.take(","):
+                break
+        self._expect(")")
+        return found
+
+    def _expect(self, mark: str) -> None:
+        if not self.take(mark):
+            self._refuse(f"expected {mark}")
+
+    def _advance(self) -> None:
+        self._at = self._next
+        found = _TOKEN.match(self._text, self._next)
+        if found is None:
+            self._refuse("this has no meaning here")
+        self._next = found.end()
+        self.kind = found.lastgroup or ""
+        self._value = found[self.kind]
+
+    def _refuse(self, problem: str) -> NoReturn:
+        rest = self._text[self._at :].strip()
+        where = f"at {rest[:40]!r}" if rest else "at the end"
+        raise InvalidSchema(f"schema {self._text!r} is no DDL: {where}: {problem}")

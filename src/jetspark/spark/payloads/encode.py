@@ -1,0 +1,105 @@
+"""Struct columns to payloads: the way back from ``decode``, for the column ``data`` of a sink."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import Column
+
+    from jetspark.spark.payloads.avro import AvroSchema
+
+
+def encode_json(row: "Column | str") -> "Column":
+    """Return a binary column of JSON objects for a struct (or map, or array) column.
+
+    The JVM makes them; NULL fields are there as ``null``, binary ones as base64, a NULL row is an
+    empty payload.
+    """
+    from pyspark.sql import functions as f
+
+    text = f.to_json(_column(row), {"ignoreNullFields": "false"})
+    return text.cast("binary")
+
+
+def encode_msgpack(row: "Column | str") -> "Column":
+    """Return a binary column of msgpack maps for a struct column; decimals and dates are text."""
+    import pyarrow as pa
+
+    def encode(rows: pa.Array) -> pa.Array:
+        import msgspec
+
+        encoder = msgspec.msgpack.Encoder()
+        given = rows.to_pylist(maps_as_pydicts="strict")
+        return pa.array(
+            [None if one is None else encoder.encode(one) for one in given], pa.binary()
+        )
+
+    return _encoded(row, encode)
+
+
+def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "plain") -> "Column":
+    """Return a binary column of Avro records for a struct column.
+
+    ``schema`` and ``framing`` as in ``decode_avro``. A row that the schema does not hold fails the
+    query.
+    """
+    import pyarrow as pa
+
+    from jetspark.spark.payloads.avro import schema_text, single_object_head
+    from jetspark.spark.payloads.plan import FRAMINGS, one_of
+    from jetspark.spark.same_version import Carried
+
+    text = schema_text(schema, "schema")
+    plain = one_of("framing", framing, FRAMINGS) == "plain"
+    carried = Carried((text, b"" if plain else single_object_head(text)))
+
+    def encode(rows: pa.Array) -> pa.Array:
+        from jetspark.spark.payloads.encode import avro_records
+
+        given = rows.to_pylist(maps_as_pydicts="strict")
+        return pa.array(avro_records(*carried.value, given), pa.binary())
+
+    return _encoded(row, encode)
+
+
+def avro_records(text: str, head: bytes, rows: list[Any]) -> list[bytes | None]:
+    """Return the payload of each row, with ``head`` in front. Runs in a task."""
+    import io
+
+    from jetspark.spark.payloads.avro import fastavro
+    from jetspark.spark.payloads.plan import PayloadMismatch
+
+    package = fastavro()
+    parsed = package.parse_schema(json.loads(text))
+    payloads: list[bytes | None] = []
+    for row in rows:
+        if row is None:
+            payloads.append(None)
+            continue
+        file = io.BytesIO()
+        file.write(head)
+        try:
+            package.schemaless_writer(file, parsed, row)
+        except Exception as error:  # it raises what it meets, TypeError and others
+            raise PayloadMismatch(f"{error} (row {row!r})") from error
+        payloads.append(file.getvalue())
+    return payloads
+
+
+def _encoded(row: "Column | str", encode: "Callable[[pa.Array], pa.Array]") -> "Column":
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.types import BinaryType
+
+    # Its stub asks for the kind of function, about which Spark then warns.
+    make: Any = arrow_udf
+    column: Column = make(encode, returnType=BinaryType())(_column(row))
+    return column
+
+
+def _column(given: "Column | str") -> "Column":
+    from pyspark.sql import functions as f
+
+    return f.col(given) if isinstance(given, str) else given

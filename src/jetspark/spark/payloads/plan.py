@@ -1,0 +1,137 @@
+"""What a decoder of payloads was asked for: checked on the driver, carried to the tasks.
+
+A schema that cannot be decoded into is refused here, in one line and before a task starts.
+"""
+
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from jetspark.errors import Error
+from jetspark.spark.payloads.ddl import parse_ddl
+from jetspark.spark.stream.schema import InvalidSchema
+
+RESCUE_TYPE: Final = StructType(
+    [StructField("reason", StringType()), StructField("data", BinaryType())]
+)
+# How many microseconds a number of each unit is; nanoseconds are divided.
+EPOCH_UNITS: Final[Mapping[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
+EXTRA_CHOICES: Final = ("ignore", "rescue")
+FRAMINGS: Final = ("plain", "single-object")
+
+
+class PayloadFormat(Enum):
+    """How payloads are encoded."""
+
+    JSON = "JSON"
+    MSGPACK = "msgpack"
+    AVRO = "Avro"
+
+
+class PayloadMismatch(Error, ValueError):
+    """A payload that does not fit the schema, where no rescue column was asked for."""
+
+
+class DecodePlan(NamedTuple):
+    """Everything a task needs to know. Text and numbers only: it travels by pickle."""
+
+    format: PayloadFormat
+    # Spark's JSON form of the columns, without the rescue column.
+    schema: str
+    rescue: str | None
+    extra: str = "ignore"
+    epoch: str = ""
+    zone: str = "UTC"
+    writer: str = ""
+    reader: str = ""
+    framing: str = "plain"
+
+    def columns(self) -> StructType:
+        """Return the columns that payloads are decoded into, as the user declared them."""
+        return StructType.fromJson(json.loads(self.schema))
+
+    def result(self) -> StructType:
+        """Return the type of the decoded column: the rescue column last, NULL everywhere allowed.
+
+        A payload that does not fit leaves NULL behind, whatever the user declared.
+        """
+        fields = _nullable(self.columns()).fields
+        if self.rescue is not None:
+            fields = [*fields, StructField(self.rescue, RESCUE_TYPE)]
+        return StructType(fields)
+
+    def arrow_fields(self) -> list[pa.Field]:
+        """Return the fields of the result as Spark expects them from Python."""
+        return list(to_arrow_schema(self.result(), timezone="UTC"))
+
+
+def parse_schema(given: "StructType | str") -> StructType:
+    """Return the schema of a user: a ``StructType``, or DDL such as ``"id long, at date"``."""
+    if isinstance(given, StructType):
+        return given
+    if not isinstance(given, str):
+        raise InvalidSchema(
+            f"schema: expected a StructType or DDL text such as 'id long, at timestamp', "
+            f"not {type(given).__name__}"
+        )
+    return parse_ddl(given)
+
+
+def check_columns(schema: StructType, rescue: str | None) -> None:
+    """Refuse a schema without columns, or with names that Spark cannot tell apart."""
+    if not schema.fields:
+        raise InvalidSchema("schema: it has no column")
+    names = [*schema.fieldNames(), *([rescue] if rescue is not None else [])]
+    seen: set[str] = set()
+    for name in names:
+        # Spark's column names do not depend on case.
+        if name.lower() in seen:
+            if name == rescue:
+                raise InvalidSchema(
+                    f"schema: column {rescue!r} is also the name of the rescue column: "
+                    "choose another with rescue="
+                )
+            raise InvalidSchema(f"schema: column {name!r} comes twice")
+        seen.add(name.lower())
+
+
+def one_of(name: str, value: str, choices: "tuple[str, ...]") -> str:
+    """Return ``value``, or refuse what is not among ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType(
+        [StructField(field.name, _nullable_type(field.dataType)) for field in schema.fields]
+    )
+
+
+def _nullable_type(kind: DataType) -> Any:
+    match kind:
+        case StructType():
+            return _nullable(kind)
+        case ArrayType():
+            return ArrayType(_nullable_type(kind.elementType))
+        case CharType() | VarcharType():
+            return StringType()  # the length is checked; Arrow has no such type
+        case MapType():
+            return MapType(_nullable_type(kind.keyType), _nullable_type(kind.valueType))
+        case _:
+            return kind

@@ -1,0 +1,85 @@
+"""The short way for batches in which every payload fits: most of them.
+
+The whole batch is decoded in one call, without looking at each payload's errors. Where anything
+does not fit, or only might not, there is no result, and the exact way (``decode_rows``) decides.
+"""
+
+from typing import Any, Final, Protocol
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import types
+
+from jetspark.spark.payloads.arrow import ArrowColumns, Doubtful
+from jetspark.spark.payloads.columns import UNFIT, ColumnBuilder
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
+from jetspark.spark.payloads.rows import UNREADABLE
+from jetspark.spark.payloads.shape import Shapes
+
+# After a batch that did not fit the next ones are not tried, once, twice, four times as many...
+_PAUSE_MAX: Final = 32
+# Columns for which Arrow's reader takes less time than msgspec, which makes an object for each
+# value; for numbers and short text it takes more.
+_COSTLY: Final = (
+    types.DecimalType,
+    types.TimestampType,
+    types.DateType,
+    types.ArrayType,
+    types.StructType,
+)
+
+
+class _Way(Protocol):
+    def decode(self, payloads: pa.Array) -> list[pa.Array]:
+        """Return an array for each column; raises where a payload might not fit."""
+
+
+class QuickDecoder:
+    """Decodes JSON and msgpack by one plan."""
+
+    def __init__(self, plan: DecodePlan, builder: ColumnBuilder) -> None:
+        self._way = _way(plan, builder)
+        self._pause = 0
+        self._left_out = 0
+
+    def decode(self, payloads: pa.Array) -> list[pa.Array] | None:
+        """Return an array for each column, or None unless every payload certainly fits."""
+        if self._left_out:
+            self._left_out -= 1
+            return None
+        try:
+            arrays = self._way.decode(payloads)
+        except (*UNREADABLE, *UNFIT, pa.ArrowException):
+            self._pause = min(2 * self._pause or 1, _PAUSE_MAX)
+            self._left_out = self._pause
+            return None
+        self._pause = 0
+        return arrays
+
+
+class _MsgspecColumns:
+    """Decodes as the exact way does, into the same structs."""
+
+    def __init__(self, plan: DecodePlan, builder: ColumnBuilder) -> None:
+        shapes = Shapes(epoch=bool(plan.epoch), forbid_extra=plan.extra == "rescue")
+        row = shapes.of_struct(plan.columns(), "")
+        codec: Any = msgspec.json if plan.format is PayloadFormat.JSON else msgspec.msgpack
+        self._one = codec.Decoder(row).decode
+        self._builder = builder
+        self._kinds = [field.type for field in plan.arrow_fields()[: len(row.__struct_fields__)]]
+
+    def decode(self, payloads: pa.Array) -> list[pa.Array]:
+        if payloads.null_count or not len(payloads):
+            raise Doubtful("a payload that is NULL, or none")
+        rows = map(self._one, payloads.to_pylist())
+        columns = zip(*map(msgspec.structs.astuple, rows), strict=True)
+        return list(map(self._builder.build, columns, self._kinds))
+
+
+def _way(plan: DecodePlan, builder: ColumnBuilder) -> _Way:
+    if any(isinstance(field.dataType, _COSTLY) for field in plan.columns().fields):
+        try:
+            return ArrowColumns(plan, builder)
+        except Doubtful:
+            pass  # a map somewhere, say
+    return _MsgspecColumns(plan, builder)

@@ -1,0 +1,165 @@
+"""A batch read: the driver plans ranges of sequences, each task scans one of them."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.errors import BucketNotFound
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream.options import FORMAT_NAME, ReadMode, SourceOptions
+from jetspark.spark.stream.planner import SequenceRange, plan_partitions, plan_range
+from jetspark.spark.stream.range_reader import RangeReader, SequencePartition, with_retries
+from jetspark.spark.stream.sink.ledger import read_entry
+from jetspark.spark.stream.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
+from jetspark.spark.stream.view import (
+    PlanningFailed,
+    await_sequence,
+    find_stream,
+    first_match,
+    first_since,
+    planning,
+    view_of,
+)
+
+
+class OpenPartition(InputPartition):
+    """A range of a read with ``endingOffsets`` open; its task decides what that is."""
+
+    def __init__(self, stream: str, first: int, end: int | None) -> None:
+        super().__init__(first)
+        self.stream = stream
+        self.first = first
+        self.end = end
+        """The first sequence not to read; None: the one after the latest."""
+
+
+class JetStreamBatchReader(DataSourceReader):
+    """Reads a stream, or what a filter leaves of it, once. Travels to the tasks by pickle."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._ranges = RangeReader(options, schema)
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    def partitions(self) -> list[InputPartition]:
+        """Ask the server how far the stream reaches and split that. Runs on the driver.
+
+        Raises ``PlanningFailed`` when the stream cannot be read with these options, ``DataLoss``
+        when what was asked for by number is gone.
+        """
+        options = self._options
+        with planning(options) as client:
+            stream = find_stream(client, options)
+            whole = self._plan(client, stream)
+            parts = self._split(stream, whole)
+            created = view_of(stream.cached_info).created
+        if options.open_ended:
+            return self._open_partitions(stream.name, parts or [whole])
+        return [SequencePartition(stream.name, part.first, part.end, created) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
+        if isinstance(partition, OpenPartition):
+            partition = self._closed(partition)
+        return self._ranges.read(partition)
+
+    def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
+        """Let the last partition grow with the stream, and the first lose what the stream does."""
+        # The plan begins within what the stream has now, and an open read where it was asked to:
+        # a stream may reach that place later, or be created again and begin before it.
+        asked = self._options.starting_seq or 1
+        return [
+            OpenPartition(
+                stream,
+                asked if number == 0 else part.first,
+                None if number == len(parts) - 1 else part.end,
+            )
+            for number, part in enumerate(parts)
+        ]
+
+    def _closed(self, partition: OpenPartition) -> SequencePartition:
+        """Return what ``partition`` is at this moment."""
+        connection, since = self._options.connection, self._options.starting_time_ns
+
+        def look(client: sync.Client) -> SequencePartition:
+            stream = jetstream_of(client, connection).stream(partition.stream)
+            view = view_of(stream.cached_info)
+            end = view.bounds.last_seq + 1
+            if partition.end is not None:
+                end = min(end, partition.end)
+            first = max(partition.first, view.bounds.first_seq, 1)
+            if since is not None:
+                first = max(first, first_since(stream, since, view.bounds))
+            first = min(first, end)
+            return SequencePartition(partition.stream, first, end, view.created)
+
+        return with_retries(connection, look)
+
+    def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
+        options = self._options
+        view = view_of(await_sequence(stream, options))
+        # Times are turned into sequences once, here: every task reads by number.
+        if options.starting_time_ns is not None:
+            start = first_since(stream, options.starting_time_ns, view.bounds)
+            options = msgspec.structs.replace(options, starting_seq=start)
+        if options.ending_time_ns is not None:
+            end = first_since(stream, options.ending_time_ns, view.bounds)
+            options = msgspec.structs.replace(options, ending_seq=end)
+        if options.committed_by:
+            end = self._committed(client) + 1
+            options = msgspec.structs.replace(options, ending_seq=end)
+        whole = plan_range(options, view.bounds)
+        if options.subjects:
+            # A read that begins with a message to read: if that is gone later, it is a loss.
+            first = first_match(stream, options.subjects, whole)
+            whole = SequenceRange(whole.end if first is None else first, whole.end)
+        if whole.first == whole.end:
+            return whole
+        # One message is read here, so that a missing permission to read is found out now.
+        list(self._ranges.scan(stream, whole.first, whole.first))
+        return whole
+
+    def _split(self, stream: sync.Stream, whole: SequenceRange) -> list[SequenceRange]:
+        """Split by sequences, or by counts where those would be uneven."""
+        options = self._options
+        least, most = options.min_partitions, options.max_records_per_partition
+        equal = plan_partitions(whole, min_partitions=least, max_records=most)
+        view = view_of(stream.cached_info)
+        span = view.bounds.last_seq - view.bounds.first_seq + 1
+        uneven = bool(options.subjects) or 2 * view.messages < span
+        direct = view.allow_direct and options.read_mode is not ReadMode.CONSUMER
+        if not (uneven and direct) or whole.end - whole.first < SPAN_MIN or len(equal) < 2:
+            return equal
+        places = probe_places(whole, len(equal), filters=len(options.subjects))
+        points, _ = count_points(stream, places, options.subjects)
+        return plan_by_count(points, min_partitions=least, max_records=most)
+
+    def _committed(self, client: sync.Client) -> int:
+        """Return how far the stream had got when the query committed."""
+        options = self._options
+        jetstream = jetstream_of(client, options.connection)
+        try:
+            found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
+            if found is None and options.stream:
+                # In the ledger that sinks create by themselves a query has an entry per stream.
+                name = f"{options.committed_by}.{options.stream}"
+                found = read_entry(jetstream, options.ledger_bucket, name)
+        except BucketNotFound:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: there is no bucket {options.ledger_bucket!r}, which "
+                "ledgerBucket names"
+            ) from None
+        if found is None:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: query {options.committed_by!r} has committed nothing "
+                f"into the ledger {options.ledger_bucket!r} yet"
+            )
+        return found.entry.last_seq

@@ -1,0 +1,122 @@
+"""Reading a range through a consumer, where a stream does not answer direct gets.
+
+One temporary consumer without acknowledgements for each range: it keeps nothing, and a range that
+is read again gets another one.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from jetspark import sync
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, DeliverPolicy
+from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.errors import Error, MessageNotFound, RequestTimeout
+from jetspark.spark.stream.view import PlanningFailed
+from jetspark.units import Nanoseconds
+
+# A task that dies leaves its consumer behind for so long.
+INACTIVE_NS: Final = 30 * 1_000_000_000
+FETCH_MAX: Final = 1_000
+
+
+def consumer_scan(
+    stream: sync.Stream, first: int, last: int, filters: Sequence[str], *, batch: int
+) -> Iterator[ScanChunk]:
+    """Yield the messages from ``first`` to ``last`` with all columns, in order of sequence."""
+    consumer = stream.create_consumer(
+        ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=first,
+            ack_policy=AckPolicy.NONE,
+            filter_subjects=tuple(filters),
+            mem_storage=True,
+            num_replicas=1,
+            inactive_threshold=Nanoseconds(INACTIVE_NS),
+        )
+    )
+    position = first
+    try:
+        for chunk in _follow(stream, consumer, last, batch):
+            position = chunk.sequences[-1] + 1
+            yield chunk
+        _check_complete(stream, position, last, filters)
+    finally:
+        # When the connection is gone, the consumer goes by itself after a while.
+        with contextlib.suppress(Error):
+            stream.delete_consumer(consumer.name)
+
+
+def _follow(
+    stream: sync.Stream, consumer: sync.Consumer, last: int, batch: int
+) -> Iterator[ScanChunk]:
+    pending = consumer.info().num_pending
+    expected = 1
+    while pending:
+        messages = consumer.fetch(min(batch, FETCH_MAX, pending))
+        if not messages:
+            raise RequestTimeout(f"stream {stream.name!r}: its consumer sent nothing")
+        chunk = ScanChunk.empty()
+        for message in messages:
+            told = message.metadata
+            if told.consumer_seq != expected:
+                # Nothing is sent again without acknowledgements: the range is read anew from here.
+                raise RequestTimeout(f"stream {stream.name!r}: messages were lost on the way")
+            expected += 1
+            pending = told.num_pending
+            if told.stream_seq > last:
+                pending = 0
+                break
+            chunk.sequences.append(told.stream_seq)
+            chunk.times.append(told.time_ns)
+            chunk.subjects.append(message.subject)
+            chunk.payloads.append(message.data)
+            chunk.headers.append(message.header_block)
+        if chunk.sequences:
+            yield chunk
+            if chunk.sequences[-1] >= last:
+                return
+
+
+def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequence[str]) -> None:
+    """Raise ``RequestTimeout`` when the leader has messages that the consumer did not send.
+
+    A consumer reads the copy of its node, which may be behind.
+    """
+    if position > last:
+        return
+    for pattern in filters or (">",):
+        try:
+            left = stream.get_msg(next_by_subject=pattern, seq=position, min_last_seq=last)
+        except MessageNotFound:
+            continue
+        if left.seq <= last:
+            raise RequestTimeout(
+                f"stream {stream.name!r}: its consumer stopped before message {left.seq}"
+            )
+
+
+def acknowledge_up_to(stream: sync.Stream, durable: str, end: int) -> None:
+    """Acknowledge, as the consumer ``durable``, every message below ``end``.
+
+    For streams that remove what was acknowledged (``onCommit`` ack). What the consumer hands out
+    beyond is given back.
+    """
+    consumer = stream.consumer(durable)
+    if consumer.info().config.ack_policy is AckPolicy.NONE:
+        raise PlanningFailed(
+            f"onCommit names the consumer {durable!r} of stream {stream.name!r}, whose ack_policy "
+            "is none: it cannot acknowledge"
+        )
+    while messages := consumer.fetch(FETCH_MAX, no_wait=True):
+        done = [message for message in messages if message.metadata.stream_seq < end]
+        for message in messages[len(done) :]:
+            message.nak()
+        for message in done[:-1]:
+            message.ack()
+        if done:
+            # The last one is waited for, and with it those before.
+            done[-1].ack_sync()
+        if len(done) < len(messages):
+            return

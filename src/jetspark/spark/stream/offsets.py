@@ -1,0 +1,145 @@
+"""The position of a streaming read, as Spark keeps it in its checkpoint.
+
+Version 2, which is written::
+
+    {"v": 2, "streams": {"ORDERS": {"next": 1001, "created": "2026-11-15T...",
+                                    "from": 1, "cuts": [251, 501, 751], "subjects": ["a.>"]}}}
+
+``next`` is the first sequence that was not read and ``created`` the time at which the stream was
+created: the sequences of a stream that was deleted and created again start over. The rest
+describes the micro-batch that ends here: the sequence it starts at, the inner edges of its
+partitions, and the subject filters it reads with. They belong to the offset because Spark runs an
+interrupted micro-batch again with nothing but its two offsets, perhaps in a process with other
+cores and options, and exactly-once writes need the same rows in it again. An offset without
+``from`` ends a micro-batch that reads nothing.
+
+Version 1 (jetspark 0.1.0) has ``next`` and ``created`` only. It is read, never written.
+"""
+
+import itertools
+from typing import Any, Final, NamedTuple
+
+from jetspark.errors import Error
+from jetspark.spark.stream.options import SEQ_MAX
+
+VERSION: Final = 2
+VERSION_WITHOUT_PLAN: Final = 1
+
+
+class OffsetRefused(Error, ValueError):
+    """An offset in a checkpoint that this read cannot continue from."""
+
+
+class BatchPlan(NamedTuple):
+    """How the micro-batch that ends at an offset is read, whenever Spark runs it."""
+
+    first: int
+    cuts: tuple[int, ...] = ()
+    subjects: tuple[str, ...] = ()
+    snapshot_split: tuple[int, int] | None = None
+    """Of a snapshot of a bucket, which has no cuts: ``minPartitions`` and the keys of each."""
+
+
+class Offset(NamedTuple):
+    """A position in one stream."""
+
+    next: int
+    created: str
+    plan: BatchPlan | None = None
+    planned: bool = True
+    """False in an offset of version 1: how its micro-batch was split is not known."""
+
+
+def encode_offset(stream: str, offset: Offset) -> dict[str, Any]:
+    """Return the form that Spark keeps."""
+    place: dict[str, Any] = {"next": offset.next, "created": offset.created}
+    plan = offset.plan
+    if plan is not None:
+        place["from"] = plan.first
+        if plan.cuts:
+            place["cuts"] = list(plan.cuts)
+        if plan.subjects:
+            place["subjects"] = list(plan.subjects)
+        if plan.snapshot_split is not None:
+            place["split"] = list(plan.snapshot_split)
+    return {"v": VERSION, "streams": {stream: place}}
+
+
+def decode_offset(stream: str, value: dict[str, Any], *, lowest: int = 1) -> Offset:
+    """Read what Spark kept; raises ``OffsetRefused`` for what another read or version wrote.
+
+    ``lowest`` is the smallest sequence that such an offset can have.
+    """
+    version = value.get("v")
+    if version not in {VERSION, VERSION_WITHOUT_PLAN} or isinstance(version, bool):
+        raise OffsetRefused(
+            f"the checkpoint holds an offset of version {version!r}, this jetspark reads versions "
+            f"{VERSION_WITHOUT_PLAN} and {VERSION}. Continue the query with the jetspark that "
+            "wrote it or a later one, or start it with a new checkpointLocation and "
+            'option("startingOffsets", ...) set to where it should continue'
+        )
+    streams = value.get("streams")
+    if not isinstance(streams, dict) or set(streams) != {stream}:
+        raise _of_another_read(stream, streams)
+    place = streams[stream]
+    if not isinstance(place, dict) or not _is_sequence(place.get("next"), lowest):
+        raise _damaged(value, "no sequence in 'next'")
+    if not isinstance(place.get("created"), str):
+        raise _damaged(value, "no time in 'created'")
+    if version == VERSION_WITHOUT_PLAN:
+        return Offset(place["next"], place["created"], planned=False)
+    return Offset(place["next"], place["created"], _plan_of(value, place, lowest))
+
+
+def _plan_of(value: dict[str, Any], place: dict[str, Any], lowest: int) -> BatchPlan | None:
+    first = place.get("from")
+    if first is None:
+        return None
+    if not _is_sequence(first, lowest) or first > place["next"]:
+        raise _damaged(value, "no sequence up to 'next' in 'from'")
+    cuts, subjects = place.get("cuts", []), place.get("subjects", [])
+    if not isinstance(cuts, list) or not all(_is_sequence(cut, lowest) for cut in cuts):
+        raise _damaged(value, "no list of sequences in 'cuts'")
+    edges = [first, *cuts, place["next"]]
+    if cuts and not all(low < high for low, high in itertools.pairwise(edges)):
+        raise _damaged(value, "no rising sequences between 'from' and 'next' in 'cuts'")
+    if not isinstance(subjects, list) or not all(isinstance(one, str) for one in subjects):
+        raise _damaged(value, "no list of filters in 'subjects'")
+    split = place.get("split")
+    if split is not None and not (
+        isinstance(split, list) and len(split) == 2 and all(_is_sequence(n, 1) for n in split)
+    ):
+        raise _damaged(value, "no two numbers in 'split'")
+    snapshot_split = None if split is None else (split[0], split[1])
+    return BatchPlan(first, tuple(cuts), tuple(subjects), snapshot_split)
+
+
+def _is_sequence(value: object, lowest: int) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and lowest <= value <= SEQ_MAX + 1  # type: ignore[operator]
+
+
+def _of_another_read(stream: str, streams: object) -> OffsetRefused:
+    names = ", ".join(map(str, streams)) if isinstance(streams, dict) else repr(streams)
+    text = (
+        f"the checkpoint belongs to another read: it has offsets of {names}, this query reads "
+        f"{stream!r}. Use a checkpointLocation of its own for {stream!r}"
+    )
+    if isinstance(streams, dict) and len(streams) == 1:
+        ((name, place),) = streams.items()
+        reached = place.get("next") if isinstance(place, dict) else None
+        if _is_sequence(reached, 1):
+            text += (
+                f"; if it is {name!r} under a new name, with the same sequences, set "
+                f'option("startingOffsets", "{reached}") there to continue after sequence '
+                f"{reached - 1}"  # type: ignore[operator]
+            )
+    return OffsetRefused(text)
+
+
+def _damaged(value: dict[str, Any], what: str) -> OffsetRefused:
+    return OffsetRefused(
+        f"the checkpoint's offset {value!r} has {what}: it was damaged or edited. Restore the "
+        "checkpoint, or start the query with a new checkpointLocation and "
+        'option("startingOffsets", ...) set to where it should continue'
+    )

@@ -1,0 +1,225 @@
+"""Reading a range of sequences in a task, as Arrow batches.
+
+Nothing is created on the server and nothing acknowledged: a range can be read again at any time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.api.enums import Retention
+from jetspark.client.jetstream.scan import Column, ScanChunk
+from jetspark.errors import Error
+from jetspark.spark.connection_settings import Connection
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.stream.consumer_scan import consumer_scan
+from jetspark.spark.stream.options import ReadMode, SourceOptions
+from jetspark.spark.stream.planner import DataLoss, SequenceRange, StreamRecreated, first_missing
+from jetspark.spark.stream.schema import BatchEncoder, columns_to_read
+from jetspark.spark.stream.view import PlanningFailed, view_of
+from jetspark.spark.task import local_property
+from jetspark.spark.times import ZONE_SETTING, check_zone
+from jetspark.sync.retry import Retries
+
+# A scan that loses its server continues where it was: this many tries without a message in
+# between, then the task fails and Spark decides.
+RETRIES_MAX: Final = 4
+
+_Result = TypeVar("_Result")
+
+
+class ChunkEncoder(Protocol):
+    """Turns chunks of a scan into Arrow batches."""
+
+    def encode(self, chunk: ScanChunk) -> pa.RecordBatch:
+        """Return the rows of ``chunk``."""
+
+
+class SequencePartition(InputPartition):
+    """The sequences of a stream that one task reads: ``first`` is read, ``end`` is not."""
+
+    def __init__(
+        self,
+        stream: str,
+        first: int,
+        end: int,
+        created: str = "",
+        subjects: tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__(SequenceRange(first, end))
+        self.stream = stream
+        self.first = first
+        self.end = end
+        self.created = created
+        """When the stream was created that the read was planned for; empty: any will do."""
+        self.subjects = subjects
+        """The filters to read with; None: those of the options."""
+
+
+class RangeReader:
+    """Reads partitions. Travels to the tasks by pickle."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of ``partition`` as Arrow batches."""
+        if self._options.assumed_zone is not None:
+            check_zone(self._options.assumed_zone, local_property(ZONE_SETTING))
+        if not isinstance(partition, SequencePartition):
+            # Spark's stand-in when there are no partitions: InputPartition(None).
+            return iter(())
+        return self._batches(partition)
+
+    def scan(
+        self, stream: sync.Stream, first: int, last: int, filters: Sequence[str] | None = None
+    ) -> Iterator[ScanChunk]:
+        """Yield the messages of a range that the options and the schema ask for."""
+        options = self._options
+        filters = options.subjects if filters is None else filters
+        direct = stream.config.allow_direct
+        if options.read_mode is ReadMode.DIRECT and not direct:
+            raise PlanningFailed(
+                f"stream {stream.name!r} has allow_direct off, which readMode direct needs: "
+                'switch it on, or set option("readMode", "auto")'
+            )
+        # Of a work queue, each consumer would take messages away: there the leader is asked.
+        limits = stream.config.retention is Retention.LIMITS
+        through_consumer = not direct and limits and options.read_mode is ReadMode.AUTO
+        if options.read_mode is ReadMode.CONSUMER or through_consumer:
+            return consumer_scan(stream, first, last, filters, batch=options.batch_size)
+        return stream.scan(
+            first,
+            last,
+            filters=filters,
+            columns=self.columns(),
+            batch=options.batch_size,
+            max_bytes=options.max_batch_bytes,
+        )
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return what a scan has to bring."""
+        return columns_to_read(self._schema)
+
+    def encoder(self, stream: str) -> ChunkEncoder:
+        """Make what turns the chunks of ``stream`` into batches."""
+        return BatchEncoder(self._schema, stream=stream, headers=self._options.headers)
+
+    def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
+        subjects = self._options.subjects if partition.subjects is None else partition.subjects
+        # A scan has one filter after the other: each goes on from a place of its own.
+        each: list[tuple[str, ...]] = [(subject,) for subject in subjects]
+        for filters in each or [()]:
+            yield from self._filtered(partition, filters)
+
+    def _filtered(
+        self, partition: SequencePartition, filters: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        encoder = self.encoder(partition.stream)
+        for chunk in self.chunks(partition, filters):
+            yield encoder.encode(chunk)
+
+    def chunks(self, partition: SequencePartition, filters: Sequence[str]) -> Iterator[ScanChunk]:
+        """Yield the messages of ``partition``; a scan that is cut off continues where it was."""
+        if partition.first >= partition.end:
+            return
+        options = self._options
+        position = partition.first
+        missing: int | None = None
+        retries = Retries(RETRIES_MAX)
+        while True:
+            try:
+                with CONNECTIONS.borrow(options.connection) as client:
+                    jetstream = jetstream_of(client, options.connection)
+                    stream = jetstream.stream(partition.stream)
+                    if not self._is_the_planned(stream, partition, position):
+                        return
+                    for chunk in self.scan(stream, position, partition.end - 1, filters):
+                        if filters:
+                            self._check_passed(stream, chunk, position)
+                        elif missing is None:
+                            missing = first_missing(chunk.sequences, position)
+                        position = chunk.sequences[-1] + 1
+                        retries.restart()
+                        yield chunk
+                    if missing is None and position < partition.end:
+                        missing = position
+                    # The last look: nothing that was yielded counts before this task has ended.
+                    stream.info()
+                    self._check_unchanged(stream, partition)
+                    self.check_still_kept(stream, missing)
+            except Error as error:
+                retries.pause(error)
+            else:
+                return
+
+    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
+        """Raise ``DataLoss`` when messages were removed between the planning and the read.
+
+        ``missing`` is the first sequence that was not among those read, ``stream`` was just asked
+        for its state. A hole is no loss by itself: the message may have been deleted on purpose,
+        or have another subject than the filter. But a hole below the first sequence of the stream
+        may have been a message that expired unread, and as in Spark's Kafka source a false alarm
+        is better than silence.
+        """
+        if missing is None or not self._options.fail_on_data_loss:
+            return
+        head = stream.cached_info.state.first_seq
+        if head > missing:
+            raise DataLoss(
+                f"stream {stream.name!r} begins at {head} by now, and message {missing} was not "
+                "among those read: it may have been removed since the query was planned. "
+                'To go on without such messages, set option("failOnDataLoss", "false"). If the '
+                "DataFrame was loaded some time ago, or is the static side of a streaming join: "
+                "load it again, call jetspark.spark.refresh on it, or read it with "
+                'option("endingOffsets", "open")'
+            )
+
+    def _check_passed(self, stream: sync.Stream, chunk: ScanChunk, position: int) -> None:
+        """Raise ``DataLoss`` when the gap before a chunk of a filtered read may hide a loss.
+
+        Asked for each chunk, since nearly every filtered read has gaps: at the end of the read
+        the stream may well have removed, in its usual course, what lies before them.
+        """
+        if chunk.sequences[0] > position and self._options.fail_on_data_loss:
+            stream.info()
+            self.check_still_kept(stream, position)
+
+    def _is_the_planned(
+        self, stream: sync.Stream, partition: SequencePartition, position: int
+    ) -> bool:
+        """Say whether the stream is still the one that the read was planned for.
+
+        If not, the messages of ``partition`` no longer exist: that is a ``StreamRecreated`` loss,
+        or with ``failOnDataLoss`` false there is nothing to read.
+        """
+        if self._options.fail_on_data_loss or position > partition.first:
+            self._check_unchanged(stream, partition)
+        return partition.created in {"", view_of(stream.cached_info).created}
+
+    def _check_unchanged(self, stream: sync.Stream, partition: SequencePartition) -> None:
+        """Raise ``StreamRecreated`` when the rows read so far may be of two streams."""
+        created = view_of(stream.cached_info).created
+        if partition.created not in {"", created}:
+            raise StreamRecreated(
+                f"stream {stream.name!r} was deleted and created again at {created}, after the "
+                f"read of the one of {partition.created} was planned: its messages are gone. "
+                "Start a batch read again with a new DataFrame; for a streaming query "
+                'option("onRecreate", ...) says how to continue'
+            )
+
+
+def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
+    """Return what ``attempt`` returns, tried again after what is transient."""
+    retries = Retries(RETRIES_MAX)
+    while True:
+        try:
+            with CONNECTIONS.borrow(connection) as client:
+                return attempt(client)
+        except Error as error:
+            retries.pause(error)

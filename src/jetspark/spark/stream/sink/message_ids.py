@@ -1,0 +1,115 @@
+"""Message ids that a task makes again when Spark repeats it.
+
+``<prefix>.<epoch>.<partition>.<digest>[.<nth equal row>]``: the stream drops what it has seen
+within its duplicate window. The partition is in it because equal rows of two partitions are
+two messages. A replay of the epoch may spread the rows differently: ``ledger`` settles that by the
+digests, which are read back out of the ids.
+"""
+
+from binascii import hexlify
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from xxhash import xxh3_128_digest
+
+from jetspark.spark.stream.sink.row_counts import DIGEST_SIZE
+from jetspark.spark.stream.sink.rows import Rows
+
+
+class WriteTask(NamedTuple):
+    """Which part of which write a task is: the same again whenever Spark repeats it."""
+
+    prefix: str
+    """Names the query, or the batch job; empty when ids are not made here."""
+    epoch: int
+    partition: int
+    query: str = ""
+    """The id that Spark keeps in the checkpoint; empty in a batch."""
+
+    @property
+    def id_prefix(self) -> str:
+        """What all ids of the task begin with."""
+        return f"{self.epoch_prefix}{self.partition}."
+
+    @property
+    def epoch_prefix(self) -> str:
+        """What all ids of the epoch begin with."""
+        return f"{self.prefix}.{self.epoch}."
+
+
+class IdMaker:
+    """Makes the ids of rows by their content, in the order in which they come."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix.encode()
+        self._seen: dict[bytes, int] = {}
+
+    def ids(self, digests: Sequence[bytes]) -> list[bytes]:
+        """Return the id of each row."""
+        seen, fresh = self._seen, dict.fromkeys(digests, 1)
+        if len(fresh) == len(digests) and seen.keys().isdisjoint(fresh):
+            # Rows are seldom equal. No Python step for each row: all ids are cut out of one text.
+            seen.update(fresh)
+            return self._plain(digests)
+        made: list[bytes] = []
+        for key, plain in zip(digests, self._plain(digests), strict=True):
+            nth = seen.get(key, 0)
+            seen[key] = nth + 1
+            made.append(b"%s.%d" % (plain, nth) if nth else plain)
+        return made
+
+    def _plain(self, digests: Sequence[bytes]) -> list[bytes]:
+        if not digests:
+            return []
+        text = hexlify(b"".join(digests), "\n", DIGEST_SIZE)
+        return (self._prefix + text.replace(b"\n", b"\n" + self._prefix)).split(b"\n")
+
+
+def digest_in(msg_id: bytes, epoch_prefix: bytes) -> bytes | None:
+    """Return the digest of the row that an id of this epoch was made for; None if it has none."""
+    words = msg_id[len(epoch_prefix) :].split(b".")
+    if len(words) not in {2, 3} or len(words[1]) != 2 * DIGEST_SIZE:
+        return None
+    try:
+        return bytes.fromhex(words[1].decode("ascii"))
+    except ValueError:
+        return None
+
+
+def row_digests(rows: Rows, digest: Callable[[bytes], bytes] = xxh3_128_digest) -> list[bytes]:
+    """Return a digest of each row: subject, headers, payload, and what the columns ask for.
+
+    A cryptographic hash would cost as much as all the rest of a write; ``markers``, whose batches
+    cost more anyway, asks for one.
+    """
+    lines = rows.lines or [b""] * len(rows.subjects)
+    subjects = set(rows.subjects) if rows.lines is None and not any(rows.headers) else ()
+    if 0 < len(subjects) <= len(rows.subjects) // 2:
+        # Few subjects and nothing else: what comes before the payload is made once for each.
+        starts = {
+            one: b"%d 0 0 %s" % (len(one), one.encode("utf-8", "surrogateescape"))
+            for one in subjects
+        }
+        return [
+            digest(starts[subject] + payload)
+            for subject, payload in zip(rows.subjects, rows.payloads, strict=True)
+        ]
+    return [
+        # The lengths keep 'a' + 'bc' apart from 'ab' + 'c'.
+        digest(
+            b"%d %d %d " % (len(subject), len(block), len(line))
+            + subject.encode("utf-8", "surrogateescape")
+            + block
+            + line
+            + payload
+        )
+        for subject, block, line, payload in zip(
+            rows.subjects, rows.headers, lines, rows.payloads, strict=True
+        )
+    ]
+
+
+def strong_digest(data: bytes) -> bytes:
+    """Return a digest for which nobody can make two inputs."""
+    return blake2b(data, digest_size=DIGEST_SIZE).digest()

@@ -1,0 +1,211 @@
+"""The options of a write to format ``jetstream``, checked all at once."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import msgspec
+
+from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
+from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.option_reader import (
+    DIGITS,
+    STREAMING_WRITE_OPTIONS,
+    OptionReader,
+    boolean,
+    positive,
+)
+from jetspark.spark.stream.options import FORMAT_NAME, SEQ_MAX, stream_name
+from jetspark.subjects.tokens import is_valid_literal
+
+ACK_TIMEOUT_MS: Final = 5_000
+RETRIES: Final = 4
+LEDGER_BUCKET: Final = "jetspark_ledger"
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+class PublishMode(StrEnum):
+    """How messages are handed to the stream."""
+
+    AUTO = "auto"
+    FAST = "fast"
+    ASYNC = "async"
+    ATOMIC = "atomic"
+
+
+class Delivery(StrEnum):
+    """What a replay by Spark does to rows that are already stored."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+class IdSource(StrEnum):
+    """What the message id of a row is made of."""
+
+    COLUMN = "column"
+    CONTENT = "content"
+
+
+class AtomicScope(StrEnum):
+    """What is stored as one atomic batch."""
+
+    CHUNK = "chunk"
+    PARTITION = "partition"
+    EPOCH = "epoch"
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a write was asked for; None is *decided when it is planned*."""
+
+    connection: Connection
+    stream: str = ""
+    """Empty: the one stream that takes ``subject``."""
+    subject: str = ""
+    """The subject of every row; empty: the column."""
+    publish_mode: PublishMode = PublishMode.AUTO
+    delivery: Delivery | None = None
+    id_source: IdSource | None = None
+    id_prefix: str = ""
+    atomic_scope: AtomicScope = AtomicScope.CHUNK
+    ledger_subject: str = ""
+    """Where the markers of atomic exactly-once writes go."""
+    ledger_bucket: str = ""
+    """The bucket with the committed epochs; empty: ``LEDGER_BUCKET`` where one is needed."""
+    fail_on_replay_gaps: bool | None = None
+    """Whether a replay stops when messages were removed among which are rows of its epoch; None:
+    not given, which is true."""
+    keep_committed_epoch: int | None = None
+    """An epoch whose stored rows stay, although a replay of it has other rows."""
+    max_in_flight: int = PUBLISH_ASYNC_MAX
+    ack_timeout_s: float = ACK_TIMEOUT_MS / 1000
+    retries: int = RETRIES
+    allow_purge: bool = False
+    txn_app_id: str = ""
+    txn_version: int | None = None
+    streaming: bool = False
+
+
+_COMMON: Final = (
+    *CONNECTION_OPTIONS,
+    "stream",
+    "subject",
+    "publishMode",
+    "delivery",
+    "idSource",
+    "atomicScope",
+    "ledgerSubject",
+    "ledgerBucket",
+    "failOnReplayGaps",
+    "keepCommittedEpoch",
+    "maxInFlight",
+    "ackTimeoutMs",
+    "retries",
+    "allowPurge",
+)
+_STREAMING_ONLY: Final = ("idPrefix", *STREAMING_WRITE_OPTIONS)
+_BATCH_ONLY: Final = ("txnAppId", "txnVersion")
+
+
+def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Turn the options of a write into a struct, or raise ``InvalidOptions`` with all errors."""
+    own, refused = (
+        (
+            _STREAMING_ONLY,
+            dict.fromkeys(_BATCH_ONLY, "is for batch writes: a query has its epochs"),
+        )
+        if streaming
+        else (_BATCH_ONLY, {"idPrefix": "is for writeStream: a batch has txnAppId"})
+    )
+    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), refused)
+    parsed = SinkOptions(
+        connection=parse_connection(reader),
+        stream=reader.take("stream", stream_name, "", required=not reader.has("subject")),
+        subject=reader.take("subject", _literal, ""),
+        publish_mode=reader.take("publishMode", _word(PublishMode), PublishMode.AUTO),
+        delivery=reader.take("delivery", _word(Delivery), None),
+        id_source=reader.take("idSource", _id_source, None),
+        id_prefix=reader.take("idPrefix", _literal, ""),
+        atomic_scope=reader.take("atomicScope", _word(AtomicScope), AtomicScope.CHUNK),
+        ledger_subject=reader.take("ledgerSubject", _literal, ""),
+        ledger_bucket=reader.take("ledgerBucket", _literal, ""),
+        fail_on_replay_gaps=reader.take("failOnReplayGaps", boolean, None),
+        keep_committed_epoch=reader.take("keepCommittedEpoch", parse_count, None),
+        max_in_flight=reader.take("maxInFlight", positive, PUBLISH_ASYNC_MAX),
+        ack_timeout_s=reader.take("ackTimeoutMs", positive, ACK_TIMEOUT_MS) / 1000,
+        retries=reader.take("retries", parse_count, RETRIES),
+        allow_purge=reader.take("allowPurge", boolean, default=False),
+        txn_app_id=reader.take("txnAppId", _literal, ""),
+        txn_version=reader.take("txnVersion", parse_count, None),
+        streaming=streaming,
+    )
+    _check_together(reader, parsed)
+    reader.finish()
+    return parsed
+
+
+def _check_together(reader: OptionReader, options: SinkOptions) -> None:
+    """Note what contradicts each other."""
+    problems = reader.problems
+    atomic = options.publish_mode is PublishMode.ATOMIC
+    if reader.has("txnAppId") != reader.has("txnVersion"):
+        problems.append("txnAppId and txnVersion go together: only one is given")
+    if reader.has("atomicScope") and not atomic:
+        problems.append("atomicScope is for publishMode atomic")
+    if options.ledger_subject and not atomic:
+        problems.append("ledgerSubject is for publishMode atomic; others take a ledgerBucket")
+    if options.ledger_bucket and atomic:
+        problems.append("ledgerBucket is not for publishMode atomic, which has a ledgerSubject")
+    if options.atomic_scope is AtomicScope.EPOCH and reader.has("failOnReplayGaps"):
+        problems.append(
+            "failOnReplayGaps has no meaning with atomicScope epoch: its rows are stored together "
+            "with the commit, so that a replay reads none back"
+        )
+    if options.delivery is Delivery.AT_LEAST_ONCE:
+        for name in (
+            "ledgerSubject",
+            "ledgerBucket",
+            "txnAppId",
+            "failOnReplayGaps",
+            "keepCommittedEpoch",
+        ):
+            if reader.has(name):
+                problems.append(f"{name} is for delivery exactly-once, not at-least-once")
+        if options.id_source is IdSource.CONTENT:
+            problems.append("idSource content is for delivery exactly-once")
+
+
+def _word(kind: type[_Word]) -> Callable[[str], _Word]:
+    """Make the parser of one of the words of an enumeration."""
+
+    def parse(text: str) -> _Word:
+        try:
+            return kind(text.lower())
+        except ValueError:
+            raise ValueError(f"{text!r} is none of {', '.join(kind)}") from None
+
+    return parse
+
+
+def _id_source(text: str) -> IdSource:
+    if text.lower() == "position":
+        raise ValueError(
+            "'position' is not offered any more: the place of a row changes with the number of "
+            "partitions and the order of a shuffle, so that a replay would lose rows or store "
+            "them twice. Leave it out (content), or give the rows a column 'msg_id'"
+        )
+    return _word(IdSource)(text)
+
+
+def _literal(text: str) -> str:
+    if not is_valid_literal(text.encode()):
+        raise ValueError(f"{text!r} is not a subject without wildcards, blanks or empty tokens")
+    return text
+
+
+def parse_count(text: str) -> int:
+    """Read a whole number from 0 on."""
+    if not DIGITS.fullmatch(text) or int(text) > SEQ_MAX:
+        raise ValueError(f"{text!r} is not a whole number from 0 to {SEQ_MAX}")
+    return int(text)

@@ -1,0 +1,96 @@
+"""Whether an epoch was begun with another ledger than the one that a run uses.
+
+A query may come back with another ``publishMode``, ``ledgerSubject``, ``ledgerBucket`` or
+``idPrefix``. What was begun with one ledger, or under one name, is not known to another: all rows
+would be stored again.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from jetspark import sync
+from jetspark.errors import BucketNotFound
+from jetspark.spark.stream.sink.ledger import (
+    LedgerEntry,
+    all_entries,
+    key_place,
+    ledger_key,
+    read_entry,
+    subject_place,
+)
+from jetspark.spark.stream.sink.message_ids import WriteTask
+from jetspark.spark.stream.sink.options import LEDGER_BUCKET
+from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused
+
+# Subjects of markers with up to so many words before the last are asked for by pattern, one
+# request for each number. What is longer is listed: hardly any stream has such subjects.
+_WORDS_MAX: Final = 16
+_RUN: Final = ".run"
+
+
+def check_begun_here(
+    jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask, *, place: str
+) -> None:
+    """Raise ``WriteRefused`` when another ledger than ``place`` has the epoch, or a later one."""
+    for other, entry in itertools.chain(
+        _in_buckets(jetstream, plan, task), _in_stream(jetstream, plan, task)
+    ):
+        newest = max(entry.epoch, entry.begun if entry.begun is not None else entry.epoch)
+        elsewhere = entry.stream not in {"", plan.stream}
+        if other == place or elsewhere or entry.query != task.query or newest < task.epoch:
+            continue
+        what = "epoch" if plan.options.streaming else "txnVersion"
+        raise WriteRefused(
+            f"{what} {task.epoch} of {task.prefix!r} was begun with another publishMode, "
+            f"ledgerSubject, ledgerBucket or idPrefix: {other} has it, {place} has not, and its "
+            "rows would be stored a second time. Run it once with the options that it was begun "
+            "with, and change them after that; or, if rows may be stored twice, run it once with "
+            'option("delivery", "at-least-once")'
+        )
+
+
+def _in_buckets(
+    jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask
+) -> Iterator[tuple[str, LedgerEntry]]:
+    """Yield what buckets say: the one of this write, and the one that is used by default."""
+    for bucket in dict.fromkeys((LEDGER_BUCKET, plan.ledger_bucket or LEDGER_BUCKET)):
+        try:
+            if task.query:
+                # Under whichever name: the entry has the query.
+                for key, entry in all_entries(jetstream, bucket):
+                    yield key_place(bucket, key), entry
+                continue
+            for name in (f"{task.prefix}.{plan.stream}", task.prefix):
+                found = read_entry(jetstream, bucket, name)
+                if found is not None:
+                    yield key_place(bucket, ledger_key(name)), found.entry
+        except BucketNotFound:
+            continue
+
+
+def _in_stream(
+    jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask
+) -> Iterator[tuple[str, LedgerEntry]]:
+    """Yield what the markers in the stream say."""
+    stream = jetstream.stream(plan.stream)
+    name = "*" if task.query else task.prefix
+    patterns = [f"{'*.' * words}{name}{_RUN}" for words in range(1, _WORDS_MAX)]
+    patterns.append(f"{'*.' * (_WORDS_MAX + 1)}>")
+    subjects = [
+        subject
+        for pattern in patterns
+        for subject in stream.info(subjects_filter=pattern).state.subjects or ()
+        if subject.endswith(_RUN if task.query else f".{name}{_RUN}")
+    ]
+    if not subjects:
+        return
+    last = stream.info().state.last_seq
+    for message in stream.get_last_many(subjects, up_to_seq=last, min_last_seq=last):
+        try:
+            entry = msgspec.json.decode(message.data, type=LedgerEntry)
+        except msgspec.DecodeError:
+            continue  # a message of the user's own
+        yield subject_place(message.subject), entry

@@ -1,0 +1,383 @@
+"""What a write will do, decided on the driver before a task starts.
+
+A promise that the options, the columns or the stream cannot keep is refused here, in one line.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Final, TypeVar
+
+import msgspec
+
+from jetspark import sync
+from jetspark.api.enums import PersistMode, Retention
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
+from jetspark.errors import (
+    BucketExists,
+    ConnectFailed,
+    ConnectionClosed,
+    Error,
+    StreamNotFound,
+)
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.stream.options import FORMAT_NAME
+from jetspark.spark.stream.sink.options import (
+    LEDGER_BUCKET,
+    Delivery,
+    IdSource,
+    PublishMode,
+    SinkOptions,
+)
+from jetspark.spark.stream.view import PlanningFailed, ServerUnreachable, lend_for_planning
+from jetspark.subjects.match import matches
+from jetspark.sync.retry import Retries
+from jetspark.units import format_duration
+
+# What a repetition may take: Spark starts a task again within seconds, a driver within a minute.
+# Below this the duplicate window does not carry the promise.
+MIN_DUPLICATE_WINDOW_NS: Final = 60 * 1_000_000_000
+
+
+_log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+
+class WriteRefused(PlanningFailed):
+    """A write whose promise cannot be kept; the text says what to change."""
+
+
+class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a task needs to know; travels by pickle."""
+
+    options: SinkOptions
+    stream: str
+    stream_subjects: tuple[str, ...]
+    mode: PublishMode
+    delivery: Delivery
+    id_source: IdSource | None
+    """None: no message ids."""
+    run: str = ""
+    """Names this run of the write: all its tasks and their repetitions share it."""
+    ledger_bucket: str = ""
+    """The bucket with the committed epochs; empty: none."""
+    duplicate_window_ns: int = 0
+    overwrite_below: int = 0
+    """At commit, messages below this sequence are removed; 0: none."""
+
+    @property
+    def marked(self) -> bool:
+        """Whether markers in the stream keep the promise."""
+        return self.mode is PublishMode.ATOMIC and self.delivery is Delivery.EXACTLY_ONCE
+
+
+def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool) -> SinkPlan:
+    """Ask the server for the stream and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
+    delivery, id_source = decide_delivery(options, columns, overwrite=overwrite)
+    _check_replay_options(options, delivery, id_source)
+    return through_outages(
+        options, lambda: _plan(options, columns, delivery, id_source, overwrite=overwrite)
+    )
+
+
+def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Result:
+    """Return what ``attempt`` returns.
+
+    Spark plans each epoch anew: a server that restarts meanwhile must not end the query.
+    """
+    retries = Retries(options.retries if options.streaming else 0)
+    while True:
+        try:
+            return attempt()
+        except ServerUnreachable as error:
+            retries.pause(error)
+
+
+def _plan(
+    options: SinkOptions,
+    columns: frozenset[str],
+    delivery: Delivery,
+    id_source: IdSource | None,
+    *,
+    overwrite: bool,
+) -> SinkPlan:
+    with sink_planning(options) as client:
+        jetstream = jetstream_of(client, options.connection)
+        name = options.stream or jetstream.stream_name_by_subject(options.subject)
+        info = jetstream.stream(name).cached_info
+        plan = SinkPlan(
+            options=options,
+            stream=name,
+            stream_subjects=info.config.subjects,
+            mode=choose_mode(options, info.config),
+            delivery=delivery,
+            id_source=id_source,
+            # Spark plans each epoch, and each batch, once.
+            run=secrets.token_hex(6),
+            ledger_bucket=choose_ledger(options, delivery, id_source),
+            duplicate_window_ns=info.config.duplicate_window,
+            overwrite_below=info.state.last_seq + 1 if overwrite else 0,
+        )
+        check_stream(plan, info.config, columns)
+        if plan.ledger_bucket:
+            _find_ledger(jetstream, plan, info.config.num_replicas)
+    return plan
+
+
+def choose_ledger(options: SinkOptions, delivery: Delivery, id_source: IdSource | None) -> str:
+    """Return the bucket of the ledger; empty where the write needs none.
+
+    Ids from a column do not depend on how rows are partitioned: the duplicate window is enough.
+    """
+    needed = delivery is Delivery.EXACTLY_ONCE and id_source is IdSource.CONTENT
+    return options.ledger_bucket or (LEDGER_BUCKET if needed else "")
+
+
+def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> None:
+    """Make sure that there is a ledger; the default one is created."""
+    bucket = plan.ledger_bucket
+    ways = (
+        f"create the bucket {bucket!r} (history 1, no ttl), name another with ledgerBucket, give "
+        "the rows a column 'msg_id' of their own (with_msg_id), or set delivery at-least-once"
+    )
+    try:
+        config = jetstream.stream(stream_name(bucket)).cached_info.config
+    except StreamNotFound:
+        if plan.options.ledger_bucket:
+            raise _refused(f"there is no bucket {bucket!r} for the ledger: {ways}") from None
+    except (ConnectionClosed, ConnectFailed):
+        raise
+    except Error as error:
+        raise _refused(
+            f"the ledger of exactly-once writes cannot be read ({error}): {ways}"
+        ) from None
+    else:
+        problem = _ledger_problem(config)
+        if problem:
+            raise _refused(f"the bucket {bucket!r} cannot be the ledger: it {problem}: {ways}")
+        return
+    wanted = KeyValueConfig(
+        bucket=bucket,
+        description="epochs that jetspark's Spark sinks have committed",
+        replicas=replicas,
+    )
+    try:
+        jetstream.create_key_value(wanted)
+    except BucketExists:
+        return  # by another query at the same moment
+    except (ConnectionClosed, ConnectFailed):
+        raise
+    except Error as error:
+        raise _refused(
+            f"the ledger of exactly-once writes cannot be created ({error}): {ways}"
+        ) from None
+    _log.info("created the bucket %r for the ledger of exactly-once writes", bucket)
+
+
+def _ledger_problem(config: StreamConfig) -> str:
+    """Say why a bucket cannot be trusted with what is committed; empty if it can."""
+    if config.max_msgs_per_subject < 1:
+        return "is a stream that keeps every message, not a key-value bucket"
+    if config.max_age:
+        return (
+            f"has a ttl of {format_duration(config.max_age)}, after which it forgets what is "
+            "committed, so that rows would be stored twice"
+        )
+    if config.mirror is not None:
+        return f"is a mirror of {config.mirror.name!r}, which may lag"
+    return ""
+
+
+def decide_delivery(
+    options: SinkOptions, columns: frozenset[str], *, overwrite: bool
+) -> tuple[Delivery, IdSource | None]:
+    """Return what is promised and what ids are made of, as far as the options tell."""
+    delivery, id_source = options.delivery, options.id_source
+    has_ids = "msg_id" in columns
+    if overwrite:
+        return _decide_overwrite(options, has_ids=has_ids)
+    if id_source is IdSource.COLUMN and not has_ids:
+        raise _refused("idSource is column, but there is no column 'msg_id'")
+    if id_source is IdSource.CONTENT and has_ids:
+        raise _refused(
+            "idSource is content, and there is a column 'msg_id' which would be ignored: "
+            "drop one of the two"
+        )
+    if delivery is None:
+        promised = options.streaming or options.txn_app_id or has_ids
+        delivery = Delivery.EXACTLY_ONCE if promised else Delivery.AT_LEAST_ONCE
+    if has_ids:
+        id_source = IdSource.COLUMN
+    elif delivery is Delivery.EXACTLY_ONCE:
+        id_source = id_source or IdSource.CONTENT
+        if not options.streaming and not options.txn_app_id:
+            raise _refused(
+                "delivery exactly-once of a batch write needs txnAppId and txnVersion, which name "
+                "the job and the run (or a column 'msg_id'): Spark gives a batch no name"
+            )
+    else:
+        id_source = None
+    if options.publish_mode is PublishMode.ATOMIC:
+        return _decide_atomic(options, delivery, id_source)
+    if options.ledger_bucket:
+        _check_ledger(options, delivery)
+    return delivery, id_source
+
+
+def _check_ledger(options: SinkOptions, delivery: Delivery) -> None:
+    if delivery is not Delivery.EXACTLY_ONCE or not (options.streaming or options.txn_app_id):
+        raise _refused(
+            "ledgerBucket is for delivery exactly-once; a batch needs txnAppId and txnVersion"
+        )
+
+
+def _check_replay_options(
+    options: SinkOptions, delivery: Delivery, id_source: IdSource | None
+) -> None:
+    """Refuse options for replays where nothing reads them."""
+    once = delivery is Delivery.EXACTLY_ONCE
+    by_column = id_source is IdSource.COLUMN
+    if options.fail_on_replay_gaps is not None and (not once or by_column):
+        raise _refused(
+            "failOnReplayGaps is for delivery exactly-once by the ledger or by markers, which "
+            "read back the rows of earlier runs"
+            + (": ids of a column 'msg_id' are known to the stream" if by_column else "")
+            + ". Leave it out"
+        )
+    ledgered = once and (not by_column or bool(options.ledger_bucket))
+    if options.keep_committed_epoch is not None and not ledgered:
+        raise _refused(
+            "keepCommittedEpoch is for delivery exactly-once with a ledger or markers, which "
+            "record what is committed"
+            + (": a column 'msg_id' needs none, unless you name a ledgerBucket" if once else "")
+            + ". Leave it out"
+        )
+
+
+def _decide_overwrite(options: SinkOptions, *, has_ids: bool) -> tuple[Delivery, IdSource | None]:
+    if not options.allow_purge:
+        raise _refused(
+            "overwrite (complete mode) removes every older message of the stream: set "
+            'option("allowPurge", "true") if that is meant, else use append'
+        )
+    if options.delivery is Delivery.EXACTLY_ONCE or options.txn_app_id or has_ids:
+        raise _refused(
+            "overwrite publishes everything anew and then removes what is older: with message "
+            "ids the stream would drop rows it knows, which are removed then. Leave delivery at "
+            "at-least-once, without txnAppId and a column 'msg_id'"
+        )
+    return Delivery.AT_LEAST_ONCE, None
+
+
+def _decide_atomic(
+    options: SinkOptions, delivery: Delivery, id_source: IdSource | None
+) -> tuple[Delivery, IdSource | None]:
+    if delivery is not Delivery.EXACTLY_ONCE:
+        return delivery, id_source
+    if id_source is IdSource.COLUMN or options.id_source is not None:
+        raise _refused(
+            "publishMode atomic keeps delivery exactly-once by markers, not by message ids: leave "
+            "out idSource and the column 'msg_id', or choose another publishMode"
+        )
+    if not options.ledger_subject:
+        raise _refused(
+            "publishMode atomic with delivery exactly-once needs ledgerSubject: a subject of the "
+            "stream, without wildcards, under which its markers are kept"
+        )
+    if not options.streaming and not options.txn_app_id:
+        raise _refused("delivery exactly-once of a batch write needs txnAppId and txnVersion")
+    return delivery, None
+
+
+def choose_mode(options: SinkOptions, config: StreamConfig) -> PublishMode:
+    """Return how to publish; ``auto`` is fast ingest where the stream has it."""
+    if options.publish_mode is not PublishMode.AUTO:
+        return options.publish_mode
+    return PublishMode.FAST if config.allow_batched else PublishMode.ASYNC
+
+
+def check_stream(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) -> None:
+    """Raise ``WriteRefused`` with everything that the stream cannot do of what is asked."""
+    problems = [*_cannot_take(plan, config, columns)]
+    if plan.delivery is Delivery.EXACTLY_ONCE:
+        problems += _cannot_promise(plan, config)
+    if problems:
+        raise _refused(f"stream {config.name!r} {'; '.join(problems)}")
+
+
+def _cannot_take(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) -> Iterator[str]:
+    if config.mirror is not None:
+        yield f"is a mirror and takes no messages: write to {config.mirror.name!r}"
+    if config.sealed:
+        yield "is sealed and takes no messages"
+    if config.no_ack:
+        yield "has no_ack, so that nothing tells whether a row was stored"
+    if plan.mode is PublishMode.FAST and not config.allow_batched:
+        yield "has allow_batched off, which publishMode fast needs"
+    if plan.mode is PublishMode.ATOMIC and not config.allow_atomic:
+        yield "has allow_atomic off, which publishMode atomic needs"
+    if plan.mode is PublishMode.ATOMIC and config.persist_mode is PersistMode.ASYNC:
+        yield "has persist_mode async, which takes no atomic batches"
+    if "ttl" in columns and not config.allow_msg_ttl:
+        yield "has allow_msg_ttl off, which the column 'ttl' needs"
+    if plan.overwrite_below and config.deny_purge:
+        yield "has deny_purge, so that it cannot be overwritten"
+    subject = plan.options.subject
+    if subject and not takes(config.subjects, subject):
+        yield f"does not take the subject {subject!r} (it has {', '.join(config.subjects)})"
+
+
+def _cannot_promise(plan: SinkPlan, config: StreamConfig) -> Iterator[str]:
+    if config.persist_mode is PersistMode.ASYNC:
+        yield (
+            "has persist_mode async, so that an acknowledged row may be lost: "
+            "delivery exactly-once cannot be promised, at-least-once neither; set it to default"
+        )
+    window = config.duplicate_window
+    if plan.id_source is not None and window < MIN_DUPLICATE_WINDOW_NS:
+        yield (
+            f"has a duplicate_window of {format_duration(window)}, less than the "
+            f"{format_duration(MIN_DUPLICATE_WINDOW_NS)} that delivery exactly-once needs for a "
+            "replay: raise it, or choose at-least-once"
+        )
+    if plan.id_source is IdSource.CONTENT and config.retention is not Retention.LIMITS:
+        yield (
+            f"has retention {config.retention}, so that rows are gone as soon as they are "
+            "consumed: a replay could not tell which rows an earlier run stored. Give the rows a "
+            "column 'msg_id' of their own (with_msg_id), or choose at-least-once"
+        )
+    marker = f"{plan.options.ledger_subject}.query.0"
+    if plan.id_source is None and not takes(config.subjects, marker):
+        yield (
+            f"does not take the markers below ledgerSubject, such as {marker!r} (it has "
+            f"{', '.join(config.subjects)})"
+        )
+    if plan.id_source is None and config.retention is not Retention.LIMITS:
+        yield (
+            f"has retention {config.retention}, which removes the markers that atomic "
+            "exactly-once writes stand on: use limits"
+        )
+
+
+def takes(stream_subjects: tuple[str, ...], subject: str) -> bool:
+    """Say whether a stream stores messages of ``subject``."""
+    name = subject.encode("utf-8", "surrogateescape")
+    return any(matches(name, pattern.encode()) for pattern in stream_subjects)
+
+
+def sink_planning(options: SinkOptions) -> AbstractContextManager[sync.Client]:
+    """Lend a connection for planning a write."""
+    target = f"stream {options.stream!r}" if options.stream else f"subject {options.subject!r}"
+    what = f"no {target}" if options.stream else f"no stream that takes {options.subject!r}"
+    return lend_for_planning(
+        options.connection,
+        doing=f"format {FORMAT_NAME!r} cannot write to {target}",
+        missing=f"format {FORMAT_NAME!r}: there is {what}",
+    )
+
+
+def _refused(text: str) -> WriteRefused:
+    return WriteRefused(f"format {FORMAT_NAME!r}: {text}")

@@ -1,0 +1,204 @@
+"""The columns of a write: which there may be, and Arrow batches turned into messages."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructType
+
+from jetspark.errors import Error
+from jetspark.headers.block import (
+    encode_headers,
+    has_nats_headers,
+    remove_header,
+    remove_headers_starting,
+)
+from jetspark.spark.stream.options import FORMAT_NAME
+from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.units import parse_duration
+
+_WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
+# The columns, and the types each may have.
+SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "subject": ("string",),
+    "data": ("binary", "string"),
+    "headers": ("map<string,string>", "map<string,array<string>>", "binary"),
+    "msg_id": ("string",),
+    "expected_last_subject_seq": _WHOLE,
+    "ttl": (*_WHOLE, "float", "double", "string"),
+}
+_ALIASES: Final = {"value": "data"}
+
+# What a message was published with belongs to that publish: a row that is copied from another
+# stream must not be refused, or dropped, because of it. The columns say what this publish wants.
+_OF_ANOTHER_PUBLISH: Final = (b"Nats-Expected-", b"Nats-Batch-", b"Nats-Fast-Batch-", b"Nats-Flow")
+
+
+class RowRefused(Error, ValueError):
+    """A row that cannot be a message; the text says which and why."""
+
+
+class Rows(NamedTuple):
+    """Messages of one chunk, as parallel columns."""
+
+    subjects: list[str]
+    payloads: list[bytes]
+    headers: list[bytes]
+    """The user's headers as blocks, empty for none."""
+    lines: list[bytes] | None
+    """Header lines that the columns ask for (expected sequence, time to live)."""
+    msg_ids: list[str] | None
+
+
+def column_name(name: str) -> str:
+    """Return the name under which a column is known here."""
+    return _ALIASES.get(name.lower(), name.lower())
+
+
+def check_sink_schema(schema: StructType, subject: str) -> frozenset[str]:
+    """Return the columns there are; raise ``InvalidSchema`` with everything that is wrong."""
+    problems: list[str] = []
+    seen: set[str] = set()
+    for field in schema.fields:
+        name = column_name(field.name)
+        if name in seen:
+            problems.append(f"column {field.name!r} comes twice")
+        elif name not in SINK_COLUMNS:
+            problems.append(_unknown_column(field.name))
+        elif _type_name(field.dataType) not in SINK_COLUMNS[name]:
+            wanted = " or ".join(SINK_COLUMNS[name])
+            problems.append(
+                f"column {field.name!r} is {field.dataType.simpleString()}, expected {wanted}"
+            )
+        seen.add(name)
+    if "data" not in seen:
+        problems.append("there is no column 'data' (or 'value')")
+    if "subject" not in seen and not subject:
+        problems.append("there is no column 'subject', and no option subject for all rows")
+    if problems:
+        raise InvalidSchema(f"columns written to format {FORMAT_NAME!r}: {'; '.join(problems)}")
+    return frozenset(seen)
+
+
+def _type_name(kind: DataType) -> str:
+    name = kind.simpleString()
+    return "string" if name.startswith(("char(", "varchar(")) else name
+
+
+def _unknown_column(name: str) -> str:
+    known = list(SINK_COLUMNS)
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}; drop it"
+    return f"column {name!r} has no place in a message: {hint}"
+
+
+class RowDecoder:
+    """Turns Arrow batches of one write into messages."""
+
+    def __init__(self, schema: StructType, subject: str) -> None:
+        self._at = {column_name(name): at for at, name in enumerate(schema.fieldNames())}
+        self._subject = subject
+
+    def decode(self, batch: pa.RecordBatch) -> Rows:
+        """Return the messages of ``batch``; raises ``RowRefused`` for a row that is none."""
+        count = batch.num_rows
+        subjects = [self._subject] * count if self._subject else self._texts(batch, "subject")
+        data = batch.column(self._at["data"])
+        if pa.types.is_string(data.type) or pa.types.is_large_string(data.type):
+            data = data.cast(pa.binary())
+        payloads: list[bytes] = data.to_pylist()
+        if data.null_count:
+            payloads = [payload or b"" for payload in payloads]
+        return Rows(
+            subjects,
+            payloads,
+            self._headers(batch),
+            self._lines(batch),
+            self._texts(batch, "msg_id") if "msg_id" in self._at else None,
+        )
+
+    def _texts(self, batch: pa.RecordBatch, name: str) -> list[str]:
+        column = batch.column(self._at[name])
+        texts: list[str] = column.to_pylist()
+        if column.null_count:
+            raise RowRefused(f"column {name!r} is NULL in a row: every message needs one")
+        if "" in texts:
+            raise RowRefused(f"column {name!r} is empty in a row: every message needs one")
+        return texts
+
+    def _headers(self, batch: pa.RecordBatch) -> list[bytes]:
+        if "headers" not in self._at:
+            return [b""] * batch.num_rows
+        column = batch.column(self._at["headers"])
+        raw = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+        encode = _checked_block if raw else _block_of_map
+        return [own_headers(encode(value)) if value else b"" for value in column.to_pylist()]
+
+    def _lines(self, batch: pa.RecordBatch) -> list[bytes] | None:
+        expected = self._values(batch, "expected_last_subject_seq")
+        ttl = self._values(batch, "ttl")
+        if expected is None and ttl is None:
+            return None
+        lines = [b""] * batch.num_rows
+        for row, value in enumerate(expected or ()):
+            if value is not None:
+                if value < 0:
+                    raise RowRefused(f"expected_last_subject_seq is {value}: expected 0 or more")
+                lines[row] = b"Nats-Expected-Last-Subject-Sequence: %d\r\n" % value
+        for row, value in enumerate(ttl or ()):
+            if value is not None:
+                lines[row] += b"Nats-TTL: %s\r\n" % _ttl_text(value).encode()
+        return lines
+
+    def _values(self, batch: pa.RecordBatch, name: str) -> list[Any] | None:
+        if name not in self._at:
+            return None
+        values: list[Any] = batch.column(self._at[name]).to_pylist()
+        return values
+
+
+def _ttl_text(value: float | str) -> str:
+    if isinstance(value, str):
+        if value == "never":
+            return value
+        try:
+            duration = parse_duration(value)
+        except ValueError:
+            raise RowRefused(f"ttl is {value!r}: expected a duration like 30s, or never") from None
+        if duration < 1_000_000_000:
+            raise RowRefused(f"ttl is {value!r}: the shortest time to live is 1 second")
+        return value
+    if value < 1:
+        raise RowRefused(f"ttl is {value}: the shortest time to live is 1 second")
+    return f"{value}s"
+
+
+def _checked_block(block: bytes) -> bytes:
+    if not block.startswith(b"NATS/1.0\r\n") or not block.endswith(b"\r\n\r\n"):
+        raise RowRefused(
+            f"column 'headers' holds {block[:40]!r}: raw headers are a block from NATS/1.0 to an "
+            "empty line; jetspark.spark.encode_headers makes one of a map"
+        )
+    return block
+
+
+def _block_of_map(pairs: Iterable[tuple[str, Any]]) -> bytes:
+    flat: list[tuple[str, str]] = []
+    for name, value in pairs:
+        several: list[str | None] = value if isinstance(value, list) else [value]
+        flat.extend((name, one) for one in several if one is not None)
+    try:
+        return encode_headers(flat)
+    except ValueError as error:
+        raise RowRefused(f"column 'headers': {error}") from None
+
+
+def own_headers(block: bytes) -> bytes:
+    """Return the headers without those that another publish was sent with."""
+    if not block or not has_nats_headers(block):
+        return block
+    block = remove_header(block, b"Nats-Msg-Id")
+    for prefix in _OF_ANOTHER_PUBLISH:
+        block = remove_headers_starting(block, prefix)
+    return block

@@ -1,0 +1,211 @@
+"""Chunks of messages on their way from a task into the stream, sent again when that may help.
+
+A chunk is done when the stream has acknowledged all of it. What is transient is tried again with
+jitter, with the same message ids; then the task fails and Spark decides.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from jetspark import sync
+from jetspark.client.jetstream.publish_fast import FLOW
+from jetspark.errors import (
+    BatchDuplicate,
+    Error,
+    MessageNotFound,
+    TooManyBatches,
+)
+from jetspark.headers.block import find_value
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.stream.sink.options import PublishMode
+from jetspark.spark.stream.sink.plan import SinkPlan, takes
+from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.sync.bulk import publish_columns, publish_together
+from jetspark.sync.retry import Retries
+
+ATOMIC_ROWS_MAX: Final = 1_000  # more are refused with 10199
+
+_ADVICE: Final[dict[type[Error], str]] = {
+    TooManyBatches: "fewer tasks at once help: df.coalesce(n) before the write",
+}
+_Result = TypeVar("_Result")
+
+
+class Sender:
+    """Publishes the chunks of one task.
+
+    ``check`` is asked before each try, and raises when this task must not write any more.
+    """
+
+    def __init__(
+        self, plan: SinkPlan, check: Callable[[sync.JetStream], None] | None = None
+    ) -> None:
+        self._plan = plan
+        self._check = check
+        self._options = plan.options
+        self._known_subjects: set[str] = set()
+
+    def send(
+        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
+    ) -> int:
+        """Return when all rows are stored, with a sequence known of them (0: none is)."""
+        self.check_subjects(subjects)
+        match self._plan.mode:
+            case PublishMode.FAST:
+                return self._send_fast(subjects, payloads, headers)
+            case PublishMode.ATOMIC:
+                return self._send_atomic(subjects, payloads, headers)
+            case _:
+                return self.with_retries(
+                    lambda jetstream: self._publish(jetstream, subjects, payloads, headers)
+                )
+
+    def _publish(
+        self,
+        jetstream: sync.JetStream,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes],
+    ) -> int:
+        if self._check is not None:
+            self._check(jetstream)
+        return publish_columns(
+            jetstream,
+            subjects,
+            payloads,
+            headers,
+            max_in_flight=self._options.max_in_flight,
+            timeout=self._options.ack_timeout_s,
+        ).last_seq
+
+    def send_together(
+        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
+    ) -> int:
+        """Store rows as one atomic batch, once; the sequence of the last."""
+        with CONNECTIONS.borrow(self._options.connection) as client:
+            return publish_together(
+                jetstream_of(client, self._options.connection),
+                subjects,
+                payloads,
+                headers,
+                max_messages=ATOMIC_ROWS_MAX,
+                timeout=self._options.ack_timeout_s,
+            ).seq
+
+    def with_retries(self, attempt: Callable[[sync.JetStream], _Result]) -> _Result:
+        """Return what ``attempt`` returns, tried again after what is transient."""
+        retries = self.retries()
+        while True:
+            try:
+                with CONNECTIONS.borrow(self._options.connection) as client:
+                    return attempt(jetstream_of(client, self._options.connection))
+            except Error as error:
+                retries.pause(error)
+
+    def _send_fast(
+        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
+    ) -> int:
+        at, retries = 0, self.retries()
+        flow = min(FLOW, self._options.max_in_flight)
+        while True:
+            publisher: sync.FastPublisher | None = None
+            try:
+                with CONNECTIONS.borrow(self._options.connection) as client:
+                    jetstream = jetstream_of(client, self._options.connection)
+                    if self._check is not None:
+                        self._check(jetstream)
+                    publisher = jetstream.fast_publisher(
+                        flow=flow,
+                        max_outstanding_acks=max(1, self._options.max_in_flight // flow),
+                        ack_timeout=self._options.ack_timeout_s,
+                    )
+                    with publisher:
+                        publisher.extend(subjects[at:], payloads[at:], headers[at:])
+                    return publisher.ack.seq
+            except Error as error:
+                stored = publisher.acked if publisher is not None else 0
+                # The batch is over; what was not acknowledged is sent again.
+                at += stored
+                if stored:
+                    retries.restart()
+                if error.transient and at == len(subjects):
+                    return 0
+                retries.pause(error)
+
+    def _send_atomic(
+        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
+    ) -> int:
+        last = 0
+        for at in range(0, len(subjects), ATOMIC_ROWS_MAX):
+            rows = slice(at, at + ATOMIC_ROWS_MAX)
+            retries = self.retries()
+            while True:
+                try:
+                    last = self.send_together(subjects[rows], payloads[rows], headers[rows])
+                except BatchDuplicate as error:
+                    self._check_all_known(headers[rows], error)
+                except Error as error:
+                    retries.pause(error)
+                    continue
+                break
+        return last
+
+    def _check_all_known(self, headers: Sequence[bytes], refusal: BatchDuplicate) -> None:
+        """10201 is success when every id is stored already, else a failure that names one."""
+        ids = {find_value(block, b"Nats-Msg-Id") or b"" for block in headers}
+        since = time.time_ns() - self._plan.duplicate_window_ns
+        stored = self.with_retries(lambda js: stored_ids(js.stream(self._plan.stream), since))
+        missing = ids - stored
+        if missing:
+            refusal.add_note(
+                f"message id {min(missing).decode()!r} is not stored while others of its batch "
+                "are: the same ids were written in other batches before"
+            )
+            raise refusal
+
+    def check_subjects(self, subjects: Sequence[str]) -> None:
+        """Refuse subjects that the stream does not take: nobody would answer for them."""
+        new = set(subjects) - self._known_subjects
+        for subject in new:
+            if not takes(self._plan.stream_subjects, subject):
+                raise RowRefused(
+                    f"subject {subject!r} is none of stream {self._plan.stream!r}, which takes "
+                    f"{', '.join(self._plan.stream_subjects)}"
+                )
+        self._known_subjects |= new
+
+    def retries(self, *, also: tuple[type[Error], ...] = ()) -> Retries:
+        """What counts the failures of one thing to be written."""
+        return Retries(self._options.retries, also=also, advice=_ADVICE)
+
+
+def stored_ids(stream: sync.Stream, since_ns: int) -> set[bytes]:
+    """Return the message ids of everything stored at or after a time."""
+    last = stream.info().state.last_seq
+    try:
+        first = stream.get_msg(start_time=since_ns, min_last_seq=last).seq
+    except MessageNotFound:
+        return set()
+    return ids_between(stream, first, last)
+
+
+def ids_between(stream: sync.Stream, first: int, last: int, prefix: bytes = b"") -> set[bytes]:
+    """Return the message ids in a range of sequences, those that begin with ``prefix``."""
+    if first > last:
+        return set()
+    found = set[bytes]()
+    for chunk in stream.scan(first, last, columns=("headers",)):
+        for block in chunk.headers:
+            msg_id = id_of(block, prefix)
+            if msg_id is not None:
+                found.add(msg_id)
+    return found
+
+
+def id_of(block: bytes, prefix: bytes) -> bytes | None:
+    """Return the message id in a header block if it begins so."""
+    if not block or prefix not in block:
+        return None
+    msg_id = find_value(block, b"Nats-Msg-Id")
+    return msg_id if msg_id is not None and msg_id.startswith(prefix) else None

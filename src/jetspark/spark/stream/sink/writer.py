@@ -1,0 +1,438 @@
+"""Writing rows into a stream: what a task does, and what the driver does when all are done.
+
+Spark may run a task twice, side by side or again, and a whole epoch again after a restart, with
+the rows in other partitions. Within a run rows carry ids that come out the same, so that the
+stream keeps one copy; a ledger (``ledger``, ``replay``) or markers (``markers``) carry the promise
+from run to run. ``abort`` never undoes: the same epoch comes again.
+"""
+
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from jetspark.headers.block import append_lines
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream.sink.epoch_ledger import Totals
+from jetspark.spark.stream.sink.markers import (
+    COMMIT_PART,
+    EpochWriter,
+    MarkedLedger,
+    MarkedWriter,
+    check_size,
+    missing_copies,
+)
+from jetspark.spark.stream.sink.message_ids import IdMaker, WriteTask, row_digests, strong_digest
+from jetspark.spark.stream.sink.options import AtomicScope, IdSource
+from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused
+from jetspark.spark.stream.sink.replay import KnownIds, ReplayLedger
+from jetspark.spark.stream.sink.row_counts import RowCounts, digest_sum, sum_of_sums
+from jetspark.spark.stream.sink.rows import RowDecoder, Rows
+from jetspark.spark.stream.sink.sending import Sender
+
+_log = logging.getLogger(__name__)
+
+# Arrow batches are gathered into chunks of about this size: an acknowledged chunk costs two round
+# trips, and is kept in memory until then.
+CHUNK_ROWS: Final = 10_000
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass
+class SinkCommit(WriterCommitMessage):
+    """What a task tells the driver: how much it wrote, as part of what."""
+
+    task: WriteTask
+    rows: int
+    last_seq: int
+    """The highest sequence of its rows, as far as the task knows; 0: unknown."""
+    held: Rows | None = None
+    """Rows that the driver is to store (``atomicScope`` epoch)."""
+    run: str = ""
+    """The run of the write that the task belongs to; Spark plans the commit as another one."""
+    checksum: int = 0
+    """Of all rows of the task, written or not."""
+    reported: bytes = b""
+    """Packed ``RowCounts`` of the rows of which earlier runs stored some: the driver settles."""
+
+
+class Tally:
+    """What a task has seen of its rows."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.last_seq = 0
+        self.checksum = 0
+        self._reported = bytearray()
+
+    def add(self, digests: Sequence[bytes]) -> None:
+        """Count rows."""
+        self.rows += len(digests)
+        self.checksum = digest_sum(digests, self.checksum)
+
+    def new_places(self, digests: Sequence[bytes], earlier: RowCounts) -> list[int]:
+        """Return which rows no earlier run has stored; the others are reported."""
+        places: list[int] = []
+        for place, digest in enumerate(digests):
+            if digest in earlier:
+                self._reported += digest
+            else:
+                places.append(place)
+        return places
+
+    def message(self, task: WriteTask, run: str, held: Rows | None = None) -> SinkCommit:
+        """Return what the driver is told."""
+        reported = RowCounts.of(self._reported).packed() if self._reported else b""
+        return SinkCommit(task, self.rows, self.last_seq, held, run, self.checksum, reported)
+
+
+class RowWriter:
+    """What batch and streaming writes have in common. Travels to the tasks by pickle."""
+
+    def __init__(self, plan: SinkPlan, schema: StructType) -> None:
+        self._plan = plan
+        self._schema = schema
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
+        """Publish the rows of one task. Runs in a worker."""
+        task = this_task(self._plan)
+        chunks = gather(RowDecoder(self._schema, self._plan.options.subject), batches)
+        if self._plan.marked:
+            return self._write_marked(task, chunks)
+        if self._plan.ledger_bucket:
+            return self._write_ledgered(task, chunks)
+        sender, tally = Sender(self._plan), Tally()
+        for rows in chunks:
+            tally.rows += len(rows.subjects)
+            ids = encoded(rows.msg_ids) if rows.msg_ids is not None else None
+            headers = finished_headers(self._plan.stream, rows, ids)
+            last = sender.send(rows.subjects, rows.payloads, headers)
+            tally.last_seq = max(tally.last_seq, last)
+        return tally.message(task, self._plan.run)
+
+    def _write_ledgered(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:
+        """Publish rows with message ids, in a run that the ledger knows."""
+        plan, tally = self._plan, Tally()
+        ledger = ReplayLedger(plan, plan.run, task)
+        epochs = ledger.epochs
+        sender = Sender(plan, epochs.check)
+        found = sender.with_retries(epochs.begin)
+        if epochs.is_committed(found):
+            # Spark's replay of a committed epoch; its rows are taken and left alone.
+            for rows in chunks:
+                tally.add(row_digests(rows))
+            return tally.message(task, plan.run)
+        by_content = plan.id_source is IdSource.CONTENT
+        earlier = None
+        if by_content and epochs.is_replay(found):
+            earlier = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
+        known = KnownIds(plan, found, task, attempt_number())
+        if known.due(at_start=True, replay=epochs.is_replay(found)):
+            sender.with_retries(known.read)
+        maker = IdMaker(task.id_prefix)
+        for rows in chunks:
+            digests = row_digests(rows)
+            tally.add(digests)
+            if earlier is not None:
+                new = tally.new_places(digests, earlier)
+                rows, digests = picked(rows, new), [digests[at] for at in new]  # noqa: PLW2901
+            ids = maker.ids(digests) if by_content else encoded(rows.msg_ids or [])
+            if known.due():
+                sender.with_retries(known.read)
+            if known:
+                new = [at for at, one in enumerate(ids) if one not in known]
+                rows, ids = picked(rows, new), [ids[at] for at in new]  # noqa: PLW2901
+            if rows.subjects:
+                headers = finished_headers(plan.stream, rows, ids)
+                last = sender.send(rows.subjects, rows.payloads, headers)
+                tally.last_seq = max(tally.last_seq, last)
+                if epochs.may_be_late:
+                    sender.with_retries(
+                        functools.partial(epochs.check_late, rows=len(ids), last_seq=last)
+                    )
+        return tally.message(task, plan.run)
+
+    def _write_marked(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:
+        """Store rows in atomic batches, or leave that to the driver for a whole epoch."""
+        plan, tally = self._plan, Tally()
+        scope = plan.options.atomic_scope
+        rows = functools.reduce(joined, chunks, NO_ROWS)
+        digests = row_digests(rows, strong_digest)
+        tally.add(digests)
+        if scope is not AtomicScope.CHUNK:
+            check_size(rows, "a partition")
+        if scope is AtomicScope.EPOCH:
+            return tally.message(task, plan.run, rows)
+        sender = Sender(plan)
+        sender.check_subjects(rows.subjects)
+        ledger = MarkedLedger(plan, plan.run, task)
+        found = sender.with_retries(ledger.epochs.begin)
+        if ledger.epochs.is_committed(found):
+            return tally.message(task, plan.run)
+        if ledger.epochs.is_replay(found):
+            earlier = sender.with_retries(lambda js: ledger.earlier_rows(js, found)).counts
+            new = tally.new_places(digests, earlier)
+            rows, digests = picked(rows, new), [digests[at] for at in new]
+        if rows.subjects:
+            headers = finished_headers(plan.stream, rows, None)
+            writer = MarkedWriter(plan, ledger, task, str(task.partition))
+            tally.last_seq = writer.write(found, rows, headers, digests)
+        return tally.message(task, plan.run)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Every task has written; the driver does what is left to do for all of them."""
+        plan = self._plan
+        done = [message for message in messages if isinstance(message, SinkCommit)]
+        _log.info("%d tasks have written to stream %r", len(done), plan.stream)
+        if done and plan.marked:
+            self._commit_marked(done)
+        elif done and plan.ledger_bucket:
+            self._commit_ledgered(done)
+        if plan.overwrite_below:
+            Sender(plan).with_retries(
+                lambda js: js.stream(plan.stream).purge(seq=plan.overwrite_below)
+            )
+
+    def _commit_ledgered(self, done: Sequence[SinkCommit]) -> None:
+        plan, totals = self._plan, totals_of(done)
+        ledger = ReplayLedger(plan, done[0].run, done[0].task)
+        epochs = ledger.epochs
+        sender = Sender(plan, epochs.check)
+        found = sender.with_retries(epochs.begin)
+        if epochs.is_committed(found):
+            epochs.check_same_rows(found, totals)
+            sender.with_retries(lambda js: ledger.check_still_stored(js, found))
+            return
+        if plan.id_source is IdSource.CONTENT and epochs.is_replay(found):
+            missing = sender.with_retries(
+                lambda js: ledger.missing(js, found, reports_of(done), totals.rows)
+            )
+            if missing.ids:
+                headers = finished_headers(plan.stream, missing.rows, missing.ids)
+                sender.send(missing.rows.subjects, missing.rows.payloads, headers)
+            sender.with_retries(lambda js: ledger.check_complete(js, found, missing, totals.rows))
+        elif plan.id_source is IdSource.CONTENT:
+            sender.with_retries(lambda js: ledger.check_taken(js, found, totals.rows))
+        sender.with_retries(lambda js: epochs.commit(js, found, totals))
+
+    def _commit_marked(self, done: Sequence[SinkCommit]) -> None:
+        plan, totals = self._plan, totals_of(done)
+        ledger = MarkedLedger(plan, done[0].run, done[0].task)
+        epochs = ledger.epochs
+        if plan.options.atomic_scope is AtomicScope.EPOCH:
+            held = [message.held for message in done if message.held is not None]
+            rows = functools.reduce(joined, held, NO_ROWS)
+            check_size(rows, "an epoch")
+            Sender(plan).check_subjects(rows.subjects)
+            headers = finished_headers(plan.stream, rows, None)
+            digests = row_digests(rows, strong_digest)
+            EpochWriter(plan, ledger).write(rows, headers, digests, totals)
+            return
+        sender = Sender(plan)
+        found = sender.with_retries(epochs.begin)
+        if epochs.is_committed(found):
+            epochs.check_same_rows(found, totals)
+            return
+        if epochs.is_replay(found):
+            stored = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
+            reported = RowCounts.merged(reports_of(done))
+            surplus = epochs.report_surplus(stored.counts, reported, totals.rows)
+            rows, digests = sender.with_retries(
+                lambda js: missing_copies(js, plan, stored, reported)
+            )
+            if digests:
+                headers = finished_headers(plan.stream, rows, None)
+                writer = MarkedWriter(plan, ledger, done[0].task, COMMIT_PART)
+                writer.write(found, rows, headers, digests)
+            due = totals.rows + surplus
+            sender.with_retries(lambda js: ledger.check_complete(js, found, due))
+        sender.with_retries(lambda js: epochs.commit(js, found, totals))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say so, and leave what is stored: Spark's replay counts on it."""
+        done = sum(message is not None for message in messages)
+        _log.warning(
+            "a write to stream %r was aborted: %d of %d tasks have written, their rows stay",
+            self._plan.stream,
+            done,
+            len(messages),
+        )
+
+
+class JetStreamBatchWriter(DataSourceArrowWriter):
+    """A batch write."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Publish the rows of one task."""
+        return self._rows.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Every task has written."""
+        self._rows.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """The write failed."""
+        self._rows.abort(messages)
+
+
+class JetStreamStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write: the same for each epoch."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    # The names of the arguments are Spark's.
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Publish the rows of one task of one epoch."""
+        return self._rows.write(iterator)
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803, ARG002
+    ) -> None:
+        """Every task of an epoch has written."""
+        self._rows.commit(messages)
+
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803, ARG002
+    ) -> None:
+        """The epoch failed; Spark runs it again."""
+        self._rows.abort(messages)
+
+
+def totals_of(done: Sequence[SinkCommit]) -> Totals:
+    """Return the rows of all tasks together."""
+    return Totals(
+        sum(message.rows for message in done), sum_of_sums(message.checksum for message in done)
+    )
+
+
+def reports_of(done: Sequence[SinkCommit]) -> list[RowCounts]:
+    """Return the rows that the tasks left to the driver."""
+    return [RowCounts.unpacked(message.reported) for message in done if message.reported]
+
+
+def this_task(plan: SinkPlan) -> WriteTask:
+    """Ask Spark which part of which write this is.
+
+    The epoch and the query reach a task as local properties only; a batch is named by the user.
+    """
+    context = TaskContext.get()
+    partition = context.partitionId() if context is not None else 0
+    options = plan.options
+    if not options.streaming:
+        return WriteTask(options.txn_app_id, options.txn_version or 0, partition)
+    query = epoch = None
+    if context is not None:
+        query = context.getLocalProperty("sql.streaming.queryId")
+        epoch = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or epoch is None:
+        raise WriteRefused(
+            "Spark did not tell this task its query and epoch, of which message ids are made: "
+            'set option("delivery", "at-least-once"), or give the rows a column "msg_id"'
+        )
+    return WriteTask(options.id_prefix or query, int(epoch), partition, query)
+
+
+def attempt_number() -> int:
+    """Return how often Spark has tried this task before."""
+    context = TaskContext.get()
+    return context.attemptNumber() if context is not None else 0
+
+
+def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+    """Yield the rows of small batches together, in order; none are empty."""
+    held: Rows | None = None
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        # Spark's batches are bounded (10,000 rows by default), so that one fits a chunk.
+        rows = decoder.decode(batch)
+        size += batch.nbytes
+        held = rows if held is None else joined(held, rows)
+        if len(held.subjects) >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield held
+            held, size = None, 0
+    if held is not None:
+        yield held
+
+
+NO_ROWS: Final = Rows([], [], [], None, None)
+
+
+def joined(first: Rows, second: Rows) -> Rows:
+    """Return the rows of both, which have the same columns."""
+    if not first.subjects:
+        return second
+    if not second.subjects:
+        return first
+    return Rows(
+        first.subjects + second.subjects,
+        first.payloads + second.payloads,
+        first.headers + second.headers,
+        first.lines + second.lines if first.lines and second.lines else None,
+        first.msg_ids + second.msg_ids if first.msg_ids and second.msg_ids else None,
+    )
+
+
+def picked(rows: Rows, places: Sequence[int]) -> Rows:
+    """Return some of the rows."""
+    return Rows(
+        [rows.subjects[place] for place in places],
+        [rows.payloads[place] for place in places],
+        [rows.headers[place] for place in places],
+        [rows.lines[place] for place in places] if rows.lines is not None else None,
+        [rows.msg_ids[place] for place in places] if rows.msg_ids is not None else None,
+    )
+
+
+def encoded(ids: Sequence[str]) -> list[bytes]:
+    """Return message ids of a column as they are sent."""
+    return [one.encode() for one in ids]
+
+
+def finished_headers(stream: str, rows: Rows, ids: Sequence[bytes] | None) -> list[bytes]:
+    """Return the header blocks as they are sent: the user's, then those of this publish.
+
+    ``stream`` empty: whichever stream takes the message.
+    """
+    expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode() if stream else b""
+    if ids is not None and rows.lines is None and not any(rows.headers):
+        start = append_lines(b"", expected + b"Nats-Msg-Id: ")[: -len(b"\r\n")]
+        return [b"%s%s\r\n\r\n" % (start, one) for one in ids]
+    if ids is None:
+        lines = [expected] * len(rows.subjects)
+    else:
+        lines = [b"%sNats-Msg-Id: %s\r\n" % (expected, one) for one in ids]
+    if rows.lines is not None:
+        lines = [line + asked for line, asked in zip(lines, rows.lines, strict=True)]
+    return [
+        append_lines(block, line) if line else block
+        for block, line in zip(rows.headers, lines, strict=True)
+    ]

@@ -1,0 +1,96 @@
+"""``JetStreamDataSource``: what Spark knows as the format ``jetstream``.
+
+Spark makes an instance in a short-lived process on the driver for every plan, so nothing here
+connects: the first to do so is the reader, when it is asked for its partitions.
+"""
+
+import os
+from typing import cast
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from jetspark.spark.option_reader import refuse_catalog_table
+from jetspark.spark.stream.batch_reader import JetStreamBatchReader
+from jetspark.spark.stream.options import (
+    FORMAT_NAME,
+    SourceOptions,
+    default_min_partitions,
+    header_mode,
+    parse_source_options,
+)
+from jetspark.spark.stream.refused_reader import reader_or_refusal
+from jetspark.spark.stream.schema import check_schema, default_schema
+from jetspark.spark.stream.sink.options import parse_sink_options
+from jetspark.spark.stream.sink.plan import plan_write
+from jetspark.spark.stream.sink.rows import check_sink_schema
+from jetspark.spark.stream.sink.writer import (
+    JetStreamBatchWriter,
+    JetStreamStreamWriter,
+    RowWriter,
+)
+from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
+from jetspark.spark.times import session_zone
+
+
+class JetStreamDataSource(DataSource):
+    """A stream as a table, one row for each message: batch and streaming."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the word for ``spark.read.format``."""
+        return FORMAT_NAME
+
+    def schema(self) -> StructType:
+        """Return the columns of a read whose user gave no schema."""
+        refuse_catalog_table(FORMAT_NAME, self.options)
+        # Spark asks before it says whether the read is a batch or a stream.
+        return default_schema(header_mode(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader for a batch query; wrong options and schemas are refused here."""
+        options = self._source_options(streaming=False)
+        check_schema(schema, options.headers)
+        return JetStreamBatchReader(options, schema)
+
+    # The names and arguments below are Spark's.
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch; asks the server whether it can do what is promised."""
+        return JetStreamBatchWriter(self._row_writer(schema, overwrite, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader for a streaming query; one that raises if it cannot be made."""
+        return reader_or_refusal(lambda: self._stream_reader(schema))
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Return the writer of an epoch; Spark asks for one before each."""
+        writer = JetStreamStreamWriter(self._row_writer(schema, overwrite, streaming=True))
+        # Spark takes either kind of streaming writer; its annotation names one.
+        return cast("DataSourceStreamWriter", writer)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
+        options = self._source_options(streaming=True)
+        check_schema(schema, options.headers)
+        return JetStreamStreamReader(options, schema)
+
+    def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> RowWriter:
+        options = parse_sink_options(self.options, streaming=streaming)
+        columns = check_sink_schema(schema, options.subject)
+        return RowWriter(plan_write(options, columns, overwrite=overwrite), schema)
+
+    def _source_options(self, *, streaming: bool) -> SourceOptions:
+        return parse_source_options(
+            self.options,
+            default_min_partitions=default_min_partitions(os.environ),
+            zone=session_zone(os.environ),
+            streaming=streaming,
+        )

@@ -1,0 +1,422 @@
+"""A streaming read: micro-batches are ranges of sequences; Spark keeps the position.
+
+Progress is only in Spark's checkpoint: nothing is stored on the server. The end offset of a
+micro-batch says how it is read (``offsets``), so that a run of it after a restart reads the same
+rows in the same partitions. Spark keeps one instance for the whole query in a process of its own,
+asks it for offsets and partitions, and sends a copy of it to each task.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream.consumer_scan import acknowledge_up_to
+from jetspark.spark.stream.offsets import (
+    BatchPlan,
+    Offset,
+    OffsetRefused,
+    decode_offset,
+    encode_offset,
+)
+from jetspark.spark.stream.options import SourceOptions, TriggerLimits
+from jetspark.spark.stream.planner import (
+    DataLoss,
+    SequenceRange,
+    StreamRecreated,
+    admit,
+    check_planned,
+    check_position,
+    plan_batch,
+    planned_ranges,
+)
+from jetspark.spark.stream.range_reader import RangeReader, SequencePartition
+from jetspark.spark.stream.view import (
+    PlanningFailed,
+    ServerUnreachable,
+    StreamView,
+    await_sequence,
+    find_stream,
+    first_match,
+    first_since,
+    planning,
+    view_of,
+)
+from jetspark.sync.retry import retry_delay
+
+# A query that has been running waits so long for a server that does not answer: it restarts, or a
+# cluster elects a leader. Then the query fails, and Spark's checkpoint knows where it was.
+OUTAGE_S: Final = 60.0
+OUTAGE_PAUSE_MAX_S: Final = 2.0
+
+# An idle query asks for the latest offset every 10 ms; it is answered, and the stream asked, less
+# often. An old answer instead would make Spark believe that there is nothing new.
+POLL_S: Final = 0.05
+
+# How often the offset of a read with filters passes messages that no filter takes. Each time is an
+# empty micro-batch; too seldom, and after a restart what expired meanwhile counts as unread.
+PASS_S: Final = 60.0
+
+_Result = TypeVar("_Result")
+
+
+class Place(NamedTuple):
+    """A sequence of one particular stream."""
+
+    created: str
+    seq: int
+
+
+class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream for as long as the query runs."""
+
+    def __init__(
+        self, options: SourceOptions, schema: StructType, ranges: RangeReader | None = None
+    ) -> None:
+        self._options = options
+        self._limits = options.trigger or TriggerLimits()
+        self._ranges = ranges or RangeReader(options, schema)
+        self._view: StreamView | None = None
+        self._initial: dict[str, Any] | None = None
+        self._idle_until = 0.0
+        # Where an AvailableNow query ends, once it is known.
+        self._target: Place | None = None
+        # Up to here no filter takes anything that was not read.
+        self._searched = Place("", 0)
+        # Where the query stands while no filter takes anything from there to the stream's end.
+        self._caught_up: Offset | None = None
+        self._moved_at: float | None = None
+        # Since when messages are held back for minOffsetsPerTrigger.
+        self._held_since: float | None = None
+        self._released = False
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
+    # The names and arguments below are Spark's.
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return where a new query begins.
+
+        Spark asks several times until the first micro-batch is done: the answer stays the same.
+        """
+        if self._initial is None:
+            self._initial = self._begin()
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Tell Spark of the limits; it takes one, the others hold all the same."""
+        if self._limits.max_offsets is not None:
+            return ReadMaxRows(self._limits.max_offsets)
+        if self._limits.max_bytes is not None:
+            return ReadMaxBytes(self._limits.max_bytes)
+        if self._limits.min_offsets > 1:
+            return ReadMinRows(self._limits.min_offsets)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return where the next micro-batch ends, and how it is read.
+
+        Without anything new this is ``start`` itself, of whatever version: Spark compares the
+        text of offsets, and a difference is a micro-batch.
+        """
+        time.sleep(max(0.0, self._idle_until - time.monotonic()))
+        self._caught_up = None
+        if not self._released and self._options.on_commit:
+            # Spark calls no commit for the last batch of an AvailableNow run: what lies before
+            # the start is committed.
+            self._release(start)
+        view = self._look()
+        checkpointed = self._decode(view, start)
+        place = self._searched_from(checkpointed)
+        first = self._resume(view, place)
+        end = self._end(view)
+        begin = self._first_to_read(view, SequenceRange(first, end))
+        if begin is not None:
+            admitted = self._admitted(view, SequenceRange(begin, end), limit)
+            if admitted > begin:
+                self._held_since = None
+                plan = self._new_plan(SequenceRange(begin, admitted))
+                return self._moved(view, Offset(admitted, view.created, plan))
+        elif self._is_time_to_pass(view, checkpointed.next, end):
+            return self._moved(view, Offset(end, view.created))
+        elif end > view.bounds.last_seq:
+            self._caught_up = Offset(checkpointed.next, checkpointed.created)
+        if self._target is None:
+            self._idle_until = time.monotonic() + POLL_S
+        if (first, view.created) != (place.next, place.created):
+            # The position changed without a message: a loss was accepted, the stream replaced.
+            self._caught_up = None
+            return self._moved(view, Offset(first, view.created))
+        return start
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the end of the stream: what lies before it and was not read yet is the lag.
+
+        Messages that no filter takes are no lag, so where only such are left it is the position of
+        the query, which passes them later.
+        """
+        view = self._view
+        if view is None:
+            return None
+        end = Offset(view.bounds.last_seq + 1, view.created)
+        return encode_offset(view.name, self._caught_up or end)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end of the query: what comes from now on is not read."""
+        view = self._look()
+        self._target = Place(view.created, view.bounds.last_seq + 1)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the partitions of the micro-batch that ends at ``end``, as its offset has them.
+
+        With the same ``start`` and ``end``, as Spark asks at a restart, there are none.
+        """
+        if start == end:
+            return []
+        view = self._look()
+        last = self._decode(view, end)
+        plan = last.plan if last.planned else self._plan_of_version_1(view, start, last)
+        if plan is None or plan.first >= last.next:
+            return []
+        try:
+            if not check_planned(
+                view.name, plan, last, view.created, view.bounds, self._options.when_recreated
+            ):
+                return []
+        except DataLoss as loss:
+            if not self._accepts(loss):
+                raise
+        return self._split(view, plan, last)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Give back what was committed, if that was asked for (``onCommit``)."""
+        if self._options.on_commit:
+            self._release(end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
+        return self._ranges.read(partition)
+
+    def stop(self) -> None:
+        """The query ended: nothing is left on the server, only connections to close."""
+        CONNECTIONS.close()
+
+    def _begin(self) -> dict[str, Any]:
+        options = self._options
+        with planning(options) as client:
+            stream = find_stream(client, options)
+            view = self._view = view_of(await_sequence(stream, options))
+            beyond = view.bounds.last_seq + 1
+            earliest = max(view.bounds.first_seq, 1)
+            if options.starting_time_ns is not None:
+                first = first_since(stream, options.starting_time_ns, view.bounds)
+            elif options.from_latest:
+                first = beyond
+            else:
+                first = options.starting_seq or earliest
+            if first < beyond:
+                # So that a missing permission to read is found out before any task has started.
+                list(self._ranges.scan(stream, first, first))
+        start = Offset(first, view.created)
+        try:
+            check_position(view.name, start, view.created, view.bounds)
+        except DataLoss as loss:
+            if options.fail_on_data_loss:
+                raise PlanningFailed(f"startingOffsets is {first}, but {loss}") from None
+            start = Offset(loss.resume_at, view.created)
+        return encode_offset(view.name, start)
+
+    def _release(self, end: dict[str, Any]) -> None:
+        self._patiently(lambda: self._give_back(end))
+        self._released = True
+
+    def _give_back(self, end: dict[str, Any]) -> None:
+        with planning(self._options) as client:
+            stream = find_stream(client, self._options)
+            place = decode_offset(stream.name, end)
+            if place.created != view_of(stream.cached_info).created:
+                return  # created again: these numbers are of another stream, as `_resume` will say
+            durable = self._options.on_commit.removeprefix("ack:")
+            if durable != "purge":
+                acknowledge_up_to(stream, durable, place.next)
+            elif place.next > 1:
+                for subject in self._options.subjects or ("",):
+                    stream.purge(subject=subject, seq=place.next)
+
+    def _look(self) -> StreamView:
+        """Ask the server for the stream."""
+        self._view = self._patiently(self._ask)
+        return self._view
+
+    def _ask(self) -> StreamView:
+        with self._planning() as client:
+            return view_of(self._find(client).cached_info)
+
+    def _planning(self) -> AbstractContextManager[sync.Client]:
+        return planning(self._options)
+
+    def _find(self, client: sync.Client) -> sync.Stream:
+        return find_stream(client, self._options)
+
+    def _decode(self, view: StreamView, offset: dict[str, Any]) -> Offset:
+        return decode_offset(view.name, offset)
+
+    def _began_at_latest(self) -> bool:
+        return self._options.from_latest
+
+    def _patiently(self, attempt: Callable[[], _Result]) -> _Result:
+        """Return what ``attempt`` returns; once the query runs, an outage is waited out."""
+        deadline = time.monotonic() + OUTAGE_S
+        failures = 0
+        while True:
+            try:
+                return attempt()
+            except ServerUnreachable as error:
+                failures += 1
+                # A new query fails at once: perhaps the address is wrong.
+                if self._view is None:
+                    raise
+                if time.monotonic() >= deadline:
+                    raise ServerUnreachable(
+                        f"{error}. The query waited {OUTAGE_S:.0f} seconds: start it again once "
+                        "a server answers, and it continues from its checkpoint"
+                    ) from None
+                time.sleep(min(retry_delay(failures), OUTAGE_PAUSE_MAX_S))
+
+    def _searched_from(self, place: Offset) -> Offset:
+        """Return the position without what this instance knows to hold nothing for the filters.
+
+        Foreign messages that expire before the offset passes them are then no loss.
+        """
+        if place.created != self._searched.created or place.next >= self._searched.seq:
+            return place
+        return Offset(self._searched.seq, place.created)
+
+    def _resume(self, view: StreamView, place: Offset) -> int:
+        """Return the sequence to continue from; raises ``DataLoss`` unless it is accepted."""
+        try:
+            return check_position(
+                view.name, place, view.created, view.bounds, self._options.when_recreated
+            )
+        except DataLoss as loss:
+            if not self._accepts(loss):
+                raise
+            return loss.resume_at
+
+    def _accepts(self, loss: DataLoss) -> bool:
+        return not (self._options.fail_on_data_loss or isinstance(loss, StreamRecreated))
+
+    def _end(self, view: StreamView) -> int:
+        """Return where the stream ends for this query."""
+        beyond = view.bounds.last_seq + 1
+        if self._target is None:
+            return beyond
+        if self._target.created != view.created:
+            self._target = Place(view.created, beyond)
+        return min(beyond, self._target.seq)
+
+    def _first_to_read(self, view: StreamView, whole: SequenceRange) -> int | None:
+        """Return the first sequence of a range that has something to read, or None.
+
+        With filters the server is asked, but only about what came since it was asked before.
+        """
+        if whole.first >= whole.end:
+            return None
+        if not self._options.subjects:
+            return whole.first
+        found = self._patiently(lambda: self._match(whole))
+        self._searched = Place(view.created, whole.end if found is None else found)
+        return found
+
+    def _match(self, whole: SequenceRange) -> int | None:
+        with self._planning() as client:
+            return first_match(self._find(client), self._options.subjects, whole)
+
+    def _admitted(self, view: StreamView, whole: SequenceRange, limit: ReadLimit) -> int:
+        """Return where a micro-batch ends that could take all of ``whole``."""
+        if isinstance(limit, ReadAllAvailable):
+            return whole.end
+        now = time.monotonic()
+        if self._held_since is None:
+            self._held_since = now
+        return admit(
+            whole.first,
+            whole.end,
+            self._limits,
+            mean_size=view.mean_size,
+            waited_s=None if self._target is not None else now - self._held_since,
+        )
+
+    def _is_time_to_pass(self, view: StreamView, checkpointed: int, end: int) -> bool:
+        """Say whether the offset shall pass messages that no filter takes.
+
+        Once in a while, before the checkpointed position expires, and at the end of an
+        AvailableNow run, which may not come back before that.
+        """
+        if not self._options.subjects or end <= checkpointed:
+            return False
+        now = time.monotonic()
+        if self._moved_at is None:
+            self._moved_at = now
+        return (
+            self._target is not None
+            or checkpointed < view.bounds.first_seq
+            or now - self._moved_at >= PASS_S
+        )
+
+    def _moved(self, view: StreamView, offset: Offset) -> dict[str, Any]:
+        self._moved_at = time.monotonic()
+        return encode_offset(view.name, offset)
+
+    def _new_plan(self, whole: SequenceRange) -> BatchPlan:
+        """Plan a micro-batch with the options of this start."""
+        try:
+            return plan_batch(
+                whole,
+                self._options.subjects,
+                min_partitions=self._options.min_partitions,
+                max_records=self._options.max_records_per_partition,
+            )
+        except ValueError as error:
+            raise PlanningFailed(f"{error}, or set maxOffsetsPerTrigger") from None
+
+    def _plan_of_version_1(
+        self, view: StreamView, start: dict[str, Any], last: Offset
+    ) -> BatchPlan:
+        """Plan a micro-batch that jetspark 0.1.0 has begun, as it did: from start to end."""
+        begin = self._decode(view, start)
+        if begin.planned and self._began_at_latest():
+            # The checkpoint has no start offset for the first micro-batch of a query, so that
+            # this one is from `initialOffset`, which has moved on with the stream.
+            raise OffsetRefused(
+                "jetspark 0.1.0 was interrupted in the first micro-batch of this query and did "
+                "not record where it began, which was the end of the stream at that time. Set "
+                f'option("startingOffsets", ...) to the sequence it began at (up to {last.next}); '
+                f"what lies between it and {last.next - 1} is read again"
+            )
+        return self._new_plan(SequenceRange(begin.next, max(begin.next, last.next)))
+
+    def _split(self, view: StreamView, plan: BatchPlan, last: Offset) -> list[InputPartition]:
+        """Return the partitions of ``plan``; its filters are those of the first run."""
+        subjects = None if plan.subjects == self._options.subjects else plan.subjects
+        return [
+            SequencePartition(view.name, part.first, part.end, view.created, subjects)
+            for part in planned_ranges(plan, last.next, view.bounds)
+        ]

@@ -1,0 +1,161 @@
+"""What the driver asks the server before a read: which stream, how far it reaches, since when."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, NamedTuple
+
+from jetspark import sync
+from jetspark.api.stream import StreamInfo
+from jetspark.errors import (
+    BucketNotFound,
+    Error,
+    MessageNotFound,
+    MinLastSequence,
+    StreamNotFound,
+)
+from jetspark.spark.connection_settings import Connection
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.stream.options import FORMAT_NAME, SourceOptions
+from jetspark.spark.stream.planner import DataLoss, SequenceRange, StreamBounds
+from jetspark.units import format_rfc3339
+
+# How long minLastSeq is waited for, and how often the stream is asked meanwhile.
+MIN_LAST_SEQ_WAIT_S: Final = 10.0
+MIN_LAST_SEQ_POLL_S: Final = 0.05
+
+
+class PlanningFailed(Error):
+    """A read that cannot work, found out on the driver before any task has started."""
+
+
+class ServerUnreachable(PlanningFailed):
+    """No server answers for the moment; a query that has been running waits for it."""
+
+    transient = True
+
+
+class StreamView(NamedTuple):
+    """A stream at one moment."""
+
+    name: str
+    created: str
+    bounds: StreamBounds
+    mean_size: float
+    """Bytes of a message, on average; 0 in an empty stream."""
+    allow_direct: bool
+    messages: int = 0
+
+
+@contextmanager
+def lend_for_planning(
+    connection: Connection, *, doing: str, missing: str
+) -> Iterator[sync.Client]:
+    """Lend a connection for planning; what goes wrong becomes one clear line.
+
+    ``doing`` says what cannot be done when it goes wrong, ``missing`` what there is none of.
+    """
+    where = f"on {connection.display_servers}"
+    try:
+        with CONNECTIONS.borrow(connection) as client:
+            yield client
+    except (DataLoss, PlanningFailed):
+        raise
+    except (StreamNotFound, BucketNotFound):
+        raise PlanningFailed(f"{missing} {where}: create it, or correct the options") from None
+    except (Error, ValueError) as error:
+        passing = isinstance(error, Error) and error.transient
+        kind = ServerUnreachable if passing else PlanningFailed
+        raise kind(f"{doing} {where}: {error}") from None
+
+
+def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
+    """Lend a connection for planning the read of a stream."""
+    named = f"stream {options.stream!r}" if options.stream else f"subject {options.subjects}"
+    what = f"no {named}" if options.stream else f"no stream that takes {options.subjects}"
+    return lend_for_planning(
+        options.connection,
+        doing=f"format {FORMAT_NAME!r} cannot read {named}",
+        missing=f"format {FORMAT_NAME!r}: there is {what}",
+    )
+
+
+def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
+    """Return the stream to read: by name, or the one that takes all the subjects (ADR-15)."""
+    jetstream = jetstream_of(client, options.connection)
+    if options.stream:
+        return jetstream.stream(options.stream)
+    names = {jetstream.stream_name_by_subject(subject) for subject in options.subjects}
+    if len(names) != 1:
+        raise PlanningFailed(
+            f"format {FORMAT_NAME!r}: the subjects {', '.join(options.subjects)} belong to "
+            f"several streams ({', '.join(sorted(names))}): read each with its own "
+            'option("stream", ...)'
+        )
+    return jetstream.stream(names.pop())
+
+
+def view_of(info: StreamInfo) -> StreamView:
+    """Return what planning needs of STREAM.INFO."""
+    state = info.state
+    return StreamView(
+        info.config.name,
+        format_rfc3339(info.created),
+        StreamBounds(state.first_seq, state.last_seq),
+        state.bytes / state.messages if state.messages else 0.0,
+        info.config.allow_direct,
+        state.messages,
+    )
+
+
+def await_sequence(stream: sync.Stream, options: SourceOptions) -> StreamInfo:
+    """Return STREAM.INFO, which the leader answers, once it has reached ``minLastSeq``."""
+    deadline = time.monotonic() + MIN_LAST_SEQ_WAIT_S
+    info = stream.info()
+    while info.state.last_seq < options.min_last_seq:
+        if time.monotonic() >= deadline:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: minLastSeq is {options.min_last_seq}, but stream "
+                f"{stream.name!r} is at {info.state.last_seq} after {MIN_LAST_SEQ_WAIT_S:.0f} "
+                "seconds: what was to be read has not been written"
+            )
+        time.sleep(MIN_LAST_SEQ_POLL_S)
+        info = stream.info()
+    return info
+
+
+def first_since(stream: sync.Stream, time_ns: int, bounds: StreamBounds) -> int:
+    """Return the sequence of the first message stored at or after a time, or the one to come."""
+    try:
+        # From a copy that has all of what is planned for: one that is behind would say "none".
+        return stream.get_msg(start_time=time_ns, min_last_seq=bounds.last_seq).seq
+    except MessageNotFound:
+        return bounds.last_seq + 1
+
+
+def first_match(stream: sync.Stream, subjects: Sequence[str], whole: SequenceRange) -> int | None:
+    """Return the first sequence of a range whose message one of the filters takes, or None.
+
+    The range must not reach beyond the last sequence of the stream.
+    """
+    if whole.first >= whole.end:
+        return None
+    found = [
+        match for subject in subjects if (match := _match(stream, subject, whole)) is not None
+    ]
+    return min(found, default=None)
+
+
+def _match(stream: sync.Stream, subject: str, whole: SequenceRange) -> int | None:
+    try:
+        # From a copy that has all of the range: one that is behind would say "none".
+        seq = stream.get_msg(
+            next_by_subject=subject, seq=whole.first, min_last_seq=whole.end - 1
+        ).seq
+    except MessageNotFound:
+        return None
+    except MinLastSequence as error:
+        raise ServerUnreachable(
+            f"no copy of stream {stream.name!r} has caught up with its leader: {error}"
+        ) from None
+    return seq if seq < whole.end else None

@@ -1,6 +1,6 @@
 """A snapshot of a bucket: the last value of every key as of one revision.
 
-How it is read depends on what the bucket holds (``kv_plan``): ranges of revisions where every key
+How it is read depends on what the bucket holds (``plan``): ranges of revisions where every key
 has one value, keys asked for by name where there are several, all of it in one task where the
 copies that answer cannot be told to be up to date. A bucket keeps only so many values of a key:
 one that was overwritten too often since is missing, and is reported or replaced, never silently

@@ -1,6 +1,6 @@
 """A batch of JSON to columns by Arrow's JSON reader, in one call for all payloads.
 
-Its rules differ from those of the exact way (``decode_rows``) in places, each of which is looked
+Its rules differ from those of the exact way (``rows``) in places, each of which is looked
 for here: where anything does not fit, or only might not, an exception leaves the batch to it.
 """
 

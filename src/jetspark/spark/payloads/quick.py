@@ -1,7 +1,7 @@
 """The short way for batches in which every payload fits: most of them.
 
 The whole batch is decoded in one call, without looking at each payload's errors. Where anything
-does not fit, or only might not, there is no result, and the exact way (``decode_rows``) decides.
+does not fit, or only might not, there is no result, and the exact way (``rows``) decides.
 """
 
 from typing import Any, Final, Protocol

@@ -1,7 +1,7 @@
 """A Spark schema as types that msgspec decodes into: one C call for each payload.
 
 msgspec checks types, ranges and what must be there while it decodes; what it refuses is looked at
-again field by field (``decode_rows``), with the same types and therefore the same rules.
+again field by field (``rows``), with the same types and therefore the same rules.
 """
 
 import datetime as dt

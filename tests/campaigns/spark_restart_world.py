@@ -35,8 +35,8 @@ FILES: Final = 36
 ORIGIN: Final = "ORIGIN"
 FEED: Final = "FEED"
 LEDGER: Final = "LEDGER"
-# Lives are minutes apart, and only the case that means to outlives the window.
-WINDOW_NS: Final = 3_600 * 1_000_000_000
+# Only the case that means to outlives the window; a beginning that was kept may be days old.
+WINDOW_NS: Final = 30 * 86_400 * 1_000_000_000
 SECOND_NS: Final = 1_000_000_000
 
 

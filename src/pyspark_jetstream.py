@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``jetstream``: it looks for ``pyspark_*`` (spark.md 1.3)."""
+"""Where Spark finds the format ``jetstream``: it looks for ``pyspark_*``."""
 
 from jetspark.spark.stream.source import JetStreamDataSource as DefaultSource
 

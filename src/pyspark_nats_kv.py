@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``nats_kv``: it looks for ``pyspark_*`` (spark.md 1.3)."""
+"""Where Spark finds the format ``nats_kv``: it looks for ``pyspark_*``."""
 
 from jetspark.spark.kv.source import KvDataSource as DefaultSource
 

@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``nats_object``: it looks for ``pyspark_*`` (spark.md 1.3)."""
+"""Where Spark finds the format ``nats_object``: it looks for ``pyspark_*``."""
 
 from jetspark.spark.objects.source import ObjectDataSource as DefaultSource
 

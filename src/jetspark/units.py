@@ -1,8 +1,8 @@
 """Units: nanoseconds and bytes as types, and their texts.
 
-Times are integer nanoseconds since 1970 and RFC 3339 on the wire (wire-facts 4), durations are
-integer nanoseconds and Go's syntax (``1m30s``) in configurations, sizes are integer bytes and
-``64MB`` in configurations.
+Times are integer nanoseconds since 1970 and RFC 3339 on the wire (wire.md, API requests),
+durations are integer nanoseconds and Go's syntax (``1m30s``) in configurations, sizes are integer
+bytes and ``64MB`` in configurations.
 """
 
 import re
@@ -14,7 +14,7 @@ Nanoseconds = NewType("Nanoseconds", int)
 ByteCount = NewType("ByteCount", int)
 
 ZERO_TIME_TEXT: Final = "0001-01-01T00:00:00Z"
-"""How JSON spells a time that is not set (wire-facts 4)."""
+"""How JSON spells a time that is not set (wire.md, API requests)."""
 
 ZERO_TIME_NS: Final = -62_135_596_800_000_000_000
 """The same as nanoseconds since 1970. It does not fit 64 bits."""

@@ -95,7 +95,7 @@ def check_every_cut(calls: Callable[[list[bytes]], list[Call]], wire: bytes) -> 
 
 @given(frames=st.lists(client_frame, max_size=6), places=cuts)
 def test_frames_of_clients_do_not_depend_on_cuts(frames: list[bytes], places: list[int]) -> None:
-    """wire-facts 3: frames may arrive in any pieces."""
+    """wire.md, Core protocol: frames may arrive in any pieces."""
     wire = b"".join(frames)
 
     assert server_calls(cut(wire, places)) == server_calls([wire])
@@ -104,7 +104,7 @@ def test_frames_of_clients_do_not_depend_on_cuts(frames: list[bytes], places: li
 
 @given(frames=st.lists(server_frame, max_size=6), places=cuts)
 def test_frames_of_servers_do_not_depend_on_cuts(frames: list[bytes], places: list[int]) -> None:
-    """wire-facts 3: frames may arrive in any pieces."""
+    """wire.md, Core protocol: frames may arrive in any pieces."""
     wire = b"".join(frames)
 
     assert client_calls(cut(wire, places)) == client_calls([wire])

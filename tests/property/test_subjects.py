@@ -32,7 +32,7 @@ def patterns(draw: st.DrawFn) -> bytes:
 
 
 subjects = st.lists(words, min_size=1, max_size=5).map(b".".join)
-# What may be published: also empty tokens and wildcard characters (wire-facts 3).
+# What may be published: also empty tokens and wildcard characters (wire.md, Core protocol).
 odd_subjects = st.lists(
     st.sampled_from([b"a", b"b", b"ab", b"f*o", b"*", b">", b""]), min_size=1, max_size=5
 ).map(b".".join)

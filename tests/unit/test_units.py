@@ -62,7 +62,7 @@ def test_a_duration_that_is_no_number_is_refused(value: float) -> None:
     ],
 )
 def test_times_are_utc_with_up_to_nine_digits(ns: int, text: str) -> None:
-    """wire-facts 4, last point."""
+    """wire.md, API requests, last point."""
     assert format_rfc3339(ns) == text
     assert parse_rfc3339(text) == ns
 

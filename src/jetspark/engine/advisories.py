@@ -1,10 +1,10 @@
-"""Advisories: what an engine tells about itself on ``$JS.EVENT`` (wire-facts.md 13).
+"""Advisories: what an engine tells about itself on ``$JS.EVENT`` (wire.md, Advisories).
 
 Handlers, consumers and batches build an event of ``api/advisory.py`` with its own fields; the id,
 the time and the domain are filled in here. ``send`` is for what has happened already, ``hold`` for
 what a staged record stands behind: it is told when that record is durable, and never when it could
-not be written (contracts.md 1). Nothing is built while nobody listens, as in nats-server; a stream
-that stores the subject listens too.
+not be written (contracts.md, Commit). Nothing is built while nobody listens, as in nats-server; a
+stream that stores the subject listens too.
 """
 
 from collections.abc import Callable

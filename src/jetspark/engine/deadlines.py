@@ -1,4 +1,4 @@
-"""When who has something to do: one heap for streams, one for consumers (contracts.md 1)."""
+"""When who has something to do: one heap for streams, one for consumers (contracts.md, Commit)."""
 
 from heapq import heapify, heappop, heappush
 from itertools import count

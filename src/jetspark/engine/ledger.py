@@ -1,4 +1,4 @@
-"""What the accounts of a server may store and what they promised to (wire-facts.md 4, 14).
+"""What the accounts of a server may store and what they promised to (wire.md, API requests).
 
 Promises are the ``max_bytes`` of streams: one that cannot be kept is refused when the stream is
 made. Use is counted in staged bytes, per stream, when a group lands or a guarded stream takes a

@@ -2,16 +2,16 @@
 
 from typing import Final
 
-READ_RECORDS_PER_TURN: Final = 1000  # contracts.md 1, reads
-READ_BYTES_PER_TURN: Final = 256 * 1024  # contracts.md 1, reads
+READ_RECORDS_PER_TURN: Final = 1000  # contracts.md, Commit, reads
+READ_BYTES_PER_TURN: Final = 256 * 1024  # contracts.md, Commit, reads
 DIRECT_GET_BYTES_MAX: Final = 64 * 1024 * 1024  # ADR-31: the server's max_pending
-MIN_LAST_SEQ_WAIT_NS: Final = 500_000_000  # decisions.md, ADR-53
-HELD_READS_MAX: Final = 10_000  # decisions.md, held reads, of a server
-HELD_READS_PER_CLIENT: Final = 1_000  # decisions.md, held reads, of a connection
+MIN_LAST_SEQ_WAIT_NS: Final = 500_000_000  # decisions.md, Read-after-write
+HELD_READS_MAX: Final = 10_000  # decisions.md, Read-after-write, of a server
+HELD_READS_PER_CLIENT: Final = 1_000  # decisions.md, Read-after-write, of a connection
 PURGE_STEP: Final = 20_000  # sequences that a purge takes out at a time: a few milliseconds
-NAMES_PAGE: Final = 1024  # wire-facts.md 4
-LIST_PAGE: Final = 256  # wire-facts.md 4
-SUBJECTS_PAGE: Final = 100_000  # wire-facts.md 4, subjects in STREAM.INFO
-MESSAGE_HEADERS_MAX: Final = 0xFFFF  # wire-facts.md 6, error 10097
+NAMES_PAGE: Final = 1024  # wire.md, API requests
+LIST_PAGE: Final = 256  # wire.md, API requests
+SUBJECTS_PAGE: Final = 100_000  # wire.md, API requests, subjects in STREAM.INFO
+MESSAGE_HEADERS_MAX: Final = 0xFFFF  # wire.md, Publishing, error 10097
 # An id costs about 200 bytes; past this number the next message with one is refused (10023).
 DUPLICATE_IDS_MAX: Final = 32_000_000

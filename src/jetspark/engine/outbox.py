@@ -51,7 +51,7 @@ class Outbox:
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # the recording outlet of the tests is interpreted
 class Outlet:
-    """One receiver, resolved once, for a run of messages (speed.md 4.3)."""
+    """One receiver, resolved once, for a run of messages (hot-path.md, Rules)."""
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message to the receiver."""

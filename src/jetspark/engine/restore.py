@@ -1,4 +1,4 @@
-"""STREAM.RESTORE: an archive becomes a stream (wire-facts.md 18).
+"""STREAM.RESTORE: an archive becomes a stream (wire.md, Snapshot and restore).
 
 The messages go into a stream that nobody sees, under the name it will have and with a mark in its
 metadata; when the archive is whole and everything is durable, the mark goes and the stream is

@@ -1,4 +1,4 @@
-"""What a server sets for the engines of all its accounts (decisions.md, our settings)."""
+"""What a server sets for the engines of all its accounts (decisions.md, Server)."""
 
 import msgspec
 

@@ -80,7 +80,7 @@ def nats_pairs(block: bytes) -> list[bytes]:
 def strip_status(block: bytes) -> bytes:
     """Return ``block`` without status and text; empty if it had nothing else.
 
-    That is what is stored of a published message (wire-facts 6).
+    That is what is stored of a published message (wire.md, Publishing).
     """
     end: i64 = len(block)
     if end <= 8 or block[8] == _CR or not block.startswith(VERSION):

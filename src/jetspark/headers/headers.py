@@ -11,7 +11,7 @@ class Headers:
     """Ordered headers, where a name may have several values. Names are case-sensitive.
 
     ``headers["A"]`` and ``get("A")`` give the *last* value, because a server adds its own headers
-    behind those of the user (wire-facts 1, point 12); ``get_all`` gives all of them. ``len`` and
+    behind those of the user; ``get_all`` gives all of them. ``len`` and
     iteration count and give one name for each value.
     """
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# Publishing (wire-facts 6).
+# Publishing (wire.md, Publishing).
 MSG_ID: Final = b"Nats-Msg-Id"
 EXPECTED_STREAM: Final = b"Nats-Expected-Stream"
 EXPECTED_LAST_SEQUENCE: Final = b"Nats-Expected-Last-Sequence"
@@ -17,7 +17,7 @@ COUNTER_SOURCES: Final = b"Nats-Counter-Sources"
 STREAM_SOURCE: Final = b"Nats-Stream-Source"
 MARKER_REASON: Final = b"Nats-Marker-Reason"
 
-# Scheduled messages (wire-facts 6).
+# Scheduled messages (wire.md, Publishing).
 SCHEDULE: Final = b"Nats-Schedule"
 SCHEDULE_TARGET: Final = b"Nats-Schedule-Target"
 SCHEDULE_SOURCE: Final = b"Nats-Schedule-Source"
@@ -35,7 +35,7 @@ FAST_BATCH_ID: Final = b"Nats-Fast-Batch-Id"
 BATCH_GAP: Final = b"Nats-Batch-Gap"
 FLOW: Final = b"Nats-Flow"
 
-# Stored messages in replies: ADR-31 direct get, republish (wire-facts 6, 8).
+# Stored messages in replies: ADR-31 direct get, republish (wire.md, Publishing).
 STREAM: Final = b"Nats-Stream"
 SUBJECT: Final = b"Nats-Subject"
 SEQUENCE: Final = b"Nats-Sequence"
@@ -49,7 +49,7 @@ MSG_SIZE: Final = b"Nats-Msg-Size"
 MIN_LAST_SEQUENCE: Final = b"Nats-Min-Last-Sequence"
 FORWARDED: Final = b"Nats-Forwarded"
 
-# Consumers (wire-facts 7).
+# Consumers (wire.md, Consumers).
 PENDING_MESSAGES: Final = b"Nats-Pending-Messages"
 PENDING_BYTES: Final = b"Nats-Pending-Bytes"
 LAST_CONSUMER: Final = b"Nats-Last-Consumer"
@@ -57,7 +57,7 @@ LAST_STREAM: Final = b"Nats-Last-Stream"
 CONSUMER_STALLED: Final = b"Nats-Consumer-Stalled"
 PIN_ID: Final = b"Nats-Pin-Id"
 
-# API requests (wire-facts 4) and their replies.
+# API requests (wire.md, API requests) and their replies.
 REQUIRED_API_LEVEL: Final = b"Nats-Required-Api-Level"
 RESPONSE_TYPE: Final = b"Nats-Response-Type"
 REQUEST_INFO: Final = b"Nats-Request-Info"

@@ -1,4 +1,4 @@
-"""Status lines: what servers send instead of a message (wire-facts 3, 7, 8, 9, 18)."""
+"""Status lines: what servers send instead of a message (wire.md, Core protocol, 8, 9, 18)."""
 
 from typing import Final
 

@@ -135,7 +135,7 @@ def encode_err(text: bytes) -> bytes:
 
 
 def encode_info(info: ServerInfo) -> bytes:
-    """Return INFO; the blank before CRLF is there because nats-server sends one (wire-facts 3)."""
+    """Return INFO; the blank before CRLF is there because nats-server sends one."""
     return b"INFO %b \r\n" % info_json(info)
 
 

@@ -1,4 +1,4 @@
-"""INFO and CONNECT as models, and their JSON (wire-facts 3 and 17).
+"""INFO and CONNECT as models, and their JSON (wire.md, Core protocol and 17).
 
 Go's JSON reader, which the released server has, takes keys without regard to case, null as absent
 and broken UTF-8 as U+FFFD; so do the decoders here. Fields that nats-server or nats.go always

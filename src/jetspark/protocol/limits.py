@@ -2,14 +2,15 @@
 
 from typing import Final
 
-# nats-server's default for `max_control_line` (wire-facts 15). It counts the arguments of a line,
-# without the operation, the blanks after it and the line end.
+# nats-server's default for `max_control_line` (wire.md, Limits and timings). It counts the
+# arguments of a line, without the operation, the blanks after it and the line end.
 CONTROL_LINE_MAX: Final = 4096
 
-# nats-server's default for `max_payload`, announced in INFO (wire-facts 3, 15). Headers count.
+# nats-server's default for `max_payload`, announced in INFO (wire.md, Core protocol). Headers
+# count.
 PAYLOAD_MAX: Final = 1024 * 1024
-
-# nats-server's default for `max_pending`; `max_payload` may not be above it (wire-facts 15).
+# nats-server's default for `max_pending`; `max_payload` may not be above it (wire.md, Limits
+# and timings).
 PENDING_MAX: Final = 64 * 1024 * 1024
 
 # nats-server refuses sizes with more digits (parseSize in its util.go).
@@ -21,8 +22,8 @@ SIZE_DIGITS_MAX: Final = 9
 CLIENT_CONTROL_LINE_MAX: Final = 1024 * 1024
 
 # A server adds headers of its own to a stored message (direct get, republish), so a message may
-# exceed the announced max_payload. Stored headers are at most 64 KiB (wire-facts 15); this is room
-# for as much again.
+# exceed the announced max_payload. Stored headers are at most 64 KiB (wire.md, Limits and
+# timings); this is room for as much again.
 CLIENT_PAYLOAD_ROOM: Final = 128 * 1024
 
 # Subscription ids are chosen by the client; ours are numbers that fit 64 bits in any server.

@@ -26,7 +26,8 @@ from jetspark.protocol.arguments import (
 from jetspark.protocol.framing import STOP, WORD, FrameParser
 from jetspark.protocol.handshake import info_problem
 
-# Texts of -ERR (wire-facts 3). Malformed arguments have none: the connection is just closed.
+# Texts of -ERR (wire.md, Core protocol). Malformed arguments have none: the connection is just
+# closed.
 UNKNOWN_OPERATION: Final = b"Unknown Protocol Operation"
 PAYLOAD_VIOLATION: Final = b"Maximum Payload Violation"
 CONTROL_LINE_VIOLATION: Final = b"maximum control line exceeded"

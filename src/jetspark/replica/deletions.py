@@ -1,9 +1,10 @@
 """What the leader no longer has is removed from the copy.
 
-Mirrors copy messages, not what removes them (wire-facts.md 12). Limits remove the same messages
-here as there; the rest is found by comparing: a stream whose first sequence moved has lost its
-front, and one with fewer messages at the same last sequence has lost some in between, which it
-can name. ADR-53 promises nothing about deletes ("requests can flip"); here they end flipping.
+Mirrors copy messages, not what removes them (wire.md, Mirrors and sources). Limits remove the same
+messages here as there; the rest is found by comparing: a stream whose first sequence moved has
+lost its front, and one with fewer messages at the same last sequence has lost some in between,
+which it can name. ADR-53 promises nothing about deletes ("requests can flip"); here they end
+flipping.
 """
 
 import asyncio

@@ -185,7 +185,7 @@ class RemoteFeed:
                 log.exception("Reading stream %r of a remote failed", self._stream)
                 self._note(error)
             if not self._again.is_set():
-                # wire-facts.md 12: again after 2 s, then less and less often up to 2 min.
+                # Again after 2 s, then less and less often up to 2 min.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._pause):
                         await self._again.wait()

@@ -4,7 +4,7 @@ The leader's list of streams is the truth; it is read again every few seconds, a
 the leader says that a stream came, went or changed, or when a client of ours asked for that. New
 streams that match are copied, those that are gone are dropped, those that were made anew are
 copied anew, and changed limits are followed. Mirrors do not follow deletes and purges
-(wire-facts.md 12), so what the leader no longer has is removed here.
+(wire.md, Mirrors and sources), so what the leader no longer has is removed here.
 """
 
 import asyncio

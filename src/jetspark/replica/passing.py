@@ -85,7 +85,7 @@ class Read:
 class PassedReads:
     """The reads that the leader was asked for. ``wait`` is how long an unmet read waits, in s.
 
-    As many may be under way as may wait in any server (decisions.md, held reads).
+    As many may be under way as may wait in any server (decisions.md).
     """
 
     def __init__(self, router: Router, bridge: Bridge, wait: float, held: HeldReads) -> None:

@@ -90,7 +90,7 @@ class ClientHandler(ServerOps):
         self.system: bool = False
         # Why the server ends the connection; None: it does not, or the client left by itself.
         self.close_reason: CloseReason | None = None
-        # What a client is before it said CONNECT (wire-facts.md 3).
+        # What a client is before it said CONNECT (wire.md, Core protocol).
         self.verbose: bool = True
         self.pedantic: bool = True
         self.no_responders: bool = False
@@ -304,7 +304,7 @@ class ClientHandler(ServerOps):
         return True
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
-        """SUB: a sid that is in use keeps its first subscription (wire-facts.md 3)."""
+        """SUB: a sid that is in use keeps its first subscription (wire.md, Core protocol)."""
         if not self.ready and not self.admitted():
             self._held.append(("sub", subject, queue, sid, ()))
             return

@@ -1,7 +1,8 @@
 """Where clients meet consumers: acknowledgements, flow control, and who listens to whom.
 
 The subject of an acknowledgement is used once, so it enters no route: it is known by its prefix
-and read by offsets (speed.md 4.8). Whoever subscribed to such subjects gets them all the same.
+and read by offsets (hot-path.md, Rules). Whoever subscribed to such subjects gets them all the
+same.
 """
 
 from typing import Any, Final

@@ -2,7 +2,7 @@
 
 Everything is per chunk or per loop turn, never per message. A turn is scheduled when a chunk left
 something for the disk or a read unfinished, so all sockets that are ready are read before the
-groups of all dirty streams go to the committer together (speed.md 7).
+groups of all dirty streams go to the committer together (hot-path.md, Disk).
 """
 
 import asyncio

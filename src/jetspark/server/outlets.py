@@ -1,4 +1,4 @@
-"""Whoever listens on a subject, as the receiver of a run of messages (speed.md 4.3)."""
+"""Whoever listens on a subject, as the receiver of a run of messages (hot-path.md, Rules)."""
 
 from typing import Final
 
@@ -10,7 +10,8 @@ from jetspark.server.route import Route
 from jetspark.server.router import Router
 from jetspark.subjects.sublist import Match
 
-# A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
+# A run of messages to one receiver pauses while it has this much waiting (hot-path.md,
+# Loop and sockets).
 OUTLET_FULL: Final[i64] = 256 * 1024
 
 NOBODY: Final = Match([], [], [])

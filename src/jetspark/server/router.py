@@ -1,11 +1,11 @@
 """From a published message to everybody who gets it: subscribers, queue groups, the engine.
 
 Routes are resolved once per subject and kept with the sublist's result, which drops out of its
-cache when it is no longer true (design.md, hot path rule 3); the engine's part of a route is good
+cache when it is no longer true; the engine's part of a route is good
 while its generation stands. Inboxes are used once: those of one client share a route.
 
 Frames are forwarded as they came: behind the subject, what a PUB says and what a MSG must say are
-the same bytes (speed.md 4.2). Output is collected per receiver and written once per chunk.
+the same bytes (hot-path.md, Rules). Output is collected per receiver and written once per chunk.
 """
 
 from typing import Any, Final

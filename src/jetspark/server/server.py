@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("jetspark.server")
 
-READ_BUFFER: Final = 256 * 1024  # speed.md 6
+READ_BUFFER: Final = 256 * 1024  # hot-path.md, Loop and sockets
 BACKLOG: Final = 4096
 AUTHORIZATION_TIMEOUT: Final = seconds(2)
 # How long clients may read on when the server closes.

@@ -55,7 +55,7 @@ class Session:
         self.ping_sent_ns = 0
         self.rtt_ns = 0
         self.rtt_at_ns = 0
-        # The first PING after CONNECT is followed by a second INFO (wire-facts.md 3).
+        # The first PING after CONNECT is followed by a second INFO (wire.md, Core protocol).
         self.settled = False
         self.admission = Admission(
             server.authenticator, now=now, timeout=server.authorization_timeout
@@ -214,7 +214,7 @@ class Session:
             client.receiver.queue(OK)
 
     def client_info(self) -> ClientInfo:
-        """Describe the client as advisories do (wire-facts.md 13)."""
+        """Describe the client as advisories do (wire.md, Advisories)."""
         user = self.user
         return ClientInfo(
             start=Timestamp(self.started_ns + self._server.clock.wall_lead_ns),

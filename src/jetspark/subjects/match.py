@@ -8,8 +8,8 @@ from jetspark.subjects.tokens import DOT, GREATER, STAR, has_empty_token, has_em
 def matches(subject: bytes, pattern: bytes) -> bool:
     """Tell whether the literal ``subject`` is one that ``pattern`` stands for.
 
-    Wildcard characters in ``subject`` mean themselves (wire-facts 3). A subject or a pattern with
-    an empty token matches nothing.
+    Wildcard characters in ``subject`` mean themselves (wire.md, Core protocol). A subject or a
+    pattern with an empty token matches nothing.
     """
     subject_end: i64 = len(subject)
     pattern_end: i64 = len(pattern)

@@ -106,7 +106,8 @@ class Sublist:
     def match(self, subject: bytes) -> Match:
         """Return the subscribers of ``subject``; wildcard characters in it mean themselves.
 
-        A subject with an empty token has none (wire-facts 3: such a publish is accepted).
+        A subject with an empty token has none (wire.md, Core protocol: such a publish is
+        accepted).
         """
         hit = self._cache.get(subject)
         if hit is not None:

@@ -1,7 +1,7 @@
 """Subjects and names: which are valid, which have wildcards, what is wrong with a bad name.
 
 A subject is tokens separated by dots. ``*`` and ``>`` are wildcards only as whole tokens:
-``f*o`` is a literal token (wire-facts 3).
+``f*o`` is a literal token (wire.md, Core protocol).
 """
 
 import re
@@ -20,7 +20,7 @@ _CR: Final = 0x0D
 _BLANK: Final = 0x20
 
 NAME_LENGTH_MAX: Final = 255
-"""Bytes in the name of a stream or consumer (wire-facts 15)."""
+"""Bytes in the name of a stream or consumer (wire.md, Limits and timings)."""
 
 _NAME_REFUSED: Final = re.compile(r"[ \t\r\n\f.*>\\/]")
 _BUCKET_REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -89,12 +89,12 @@ def is_valid_literal(subject: bytes) -> bool:
 
 
 def stream_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a stream, or None (wire-facts 5)."""
+    """Say what is wrong with the name of a stream, or None (wire.md, Streams)."""
     return _name_problem(name)
 
 
 def consumer_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a consumer, or None (wire-facts 7)."""
+    """Say what is wrong with the name of a consumer, or None (wire.md, Consumers)."""
     return _name_problem(name)
 
 

@@ -2,7 +2,8 @@
 
 A destination is a subject whose tokens may be placeholders: ``$1`` or ``{{wildcard(1)}}`` for the
 token that the first ``*`` of the source stood for, and functions of such tokens (``partition``,
-``split``, ``splitFromLeft`` ...; wire-facts 6). A ``>`` at the end of both takes the rest along.
+``split``, ``splitFromLeft`` ...; wire.md, Publishing). A ``>`` at the end of both takes the rest
+along.
 """
 
 import re
@@ -136,8 +137,8 @@ class SubjectTransform:
     def apply(self, subject: bytes) -> bytes | None:
         """Return the new subject, or None when ``subject`` is to be left as it is.
 
-        That is when it does not match the source, has a wildcard as a token (wire-facts 3 lets
-        such subjects be published), or when the result would have an empty token.
+        That is when it does not match the source, has a wildcard as a token (such subjects can be
+        published), or when the result would have an empty token.
         """
         if self._is_identity:
             return subject

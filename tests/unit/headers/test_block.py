@@ -174,7 +174,7 @@ def test_no_name_has_no_value() -> None:
 
 
 def test_servers_read_the_first_value_and_clients_the_last() -> None:
-    """wire-facts 1, point 12: the user's comes first, what the server added last."""
+    """wire.md, point 12: the user's comes first, what the server added last."""
     assert find_value(BLOCK, b"A") == b"1"
     assert decode_headers(BLOCK).get("A") == "2"
 
@@ -224,7 +224,7 @@ def test_all_headers_of_the_server_come_in_one_pass() -> None:
     ],
 )
 def test_a_status_is_removed_before_storing(raw: bytes, stored: bytes) -> None:
-    """wire-facts 6; the rows with headers were observed on nats-server 2.15.1 by MSG.GET."""
+    """The rows with headers were observed on nats-server 2.15.1 by MSG.GET."""
     assert strip_status(raw) == stored
 
 
@@ -240,7 +240,7 @@ def test_a_status_is_removed_before_storing(raw: bytes, stored: bytes) -> None:
     ],
 )
 def test_lines_go_behind_the_headers_of_the_user(raw: bytes, result: bytes) -> None:
-    """wire-facts 8: user headers first, then those of the server."""
+    """wire.md, Direct get: user headers first, then those of the server."""
     assert append_lines(raw, b"N: 1\r\n") == result
 
 

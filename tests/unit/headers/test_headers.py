@@ -29,7 +29,7 @@ def test_headers_are_made_of_pairs_or_a_mapping(
 
 
 def test_one_value_is_the_last_value() -> None:
-    """wire-facts 1, point 12: clients must read the last value."""
+    """wire.md, point 12: clients must read the last value."""
     headers = Headers(PAIRS)
 
     assert headers["A"] == headers.get("A") == "3"
@@ -37,7 +37,7 @@ def test_one_value_is_the_last_value() -> None:
 
 
 def test_names_are_case_sensitive() -> None:
-    """wire-facts 1, point 11."""
+    """wire.md, point 11."""
     headers = Headers(PAIRS)
 
     assert headers.get("a") is None

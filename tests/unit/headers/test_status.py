@@ -22,7 +22,7 @@ from jetspark.headers.status import parse_status, status_block
 def test_a_status_block_is_written_and_read(
     code: int, text: bytes, lines: bytes, block: bytes
 ) -> None:
-    """wire-facts 3, 7, 8: the blocks as nats-server sends them."""
+    """wire.md, Core protocol, 8: the blocks as nats-server sends them."""
     assert status_block(code, text, lines) == block
     assert parse_status(block) == (code, text)
 
@@ -53,7 +53,7 @@ def test_blocks_without_a_proper_status_are_read_too(
 
 
 def test_texts_with_a_limit_take_it() -> None:
-    """wire-facts 7: the answers of a consumer with limits for pull requests."""
+    """wire.md, Consumers: the answers of a consumer with limits for pull requests."""
     assert status.MAX_REQUEST_BATCH_TEXT % 5 == b"Exceeded MaxRequestBatch of 5"
     assert status.MAX_REQUEST_EXPIRES_TEXT % b"1s" == b"Exceeded MaxRequestExpires of 1s"
     assert status.MAX_REQUEST_MAX_BYTES_TEXT % 9 == b"Exceeded MaxRequestMaxBytes of 9"

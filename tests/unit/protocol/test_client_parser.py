@@ -43,12 +43,12 @@ def parse(*chunks: bytes, control_line: int = 4096, payload: int = 1000) -> list
     ids=lambda value: repr(value) if isinstance(value, bytes) else "",
 )
 def test_each_operation_calls_its_method(wire: bytes, call: Call) -> None:
-    """wire-facts 3: what servers send, and the freedom they take."""
+    """wire.md, Core protocol: what servers send, and the freedom they take."""
     assert parse(wire) == [call]
 
 
 def test_info_may_come_again_at_any_time() -> None:
-    """wire-facts 3: a second INFO follows the first PONG; lame duck mode sends another."""
+    """A second INFO follows the first PONG; lame duck mode sends another."""
     calls = parse(b"INFO {} \r\nPONG\r\nINFO {} \r\nMSG a 1 0\r\n\r\nINFO {}\r\n")
 
     assert [call[0] for call in calls] == ["info", "pong", "info", "msg", "info"]

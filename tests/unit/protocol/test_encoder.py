@@ -39,7 +39,7 @@ BLOCK = b"NATS/1.0\r\n\r\n"
     ids=lambda value: repr(value) if isinstance(value, bytes) else "",
 )
 def test_a_frame_is_encoded_as_on_the_wire(encoded: bytes, wire: bytes) -> None:
-    """wire-facts 3."""
+    """wire.md, Core protocol."""
     assert encoded == wire
 
 
@@ -71,7 +71,7 @@ def test_numbers_of_every_length_are_written(digits: int) -> None:
 
 
 def test_info_ends_with_a_blank() -> None:
-    """wire-facts 3: the INFO line of nats-server has a blank before CRLF."""
+    """wire.md, Core protocol: the INFO line of nats-server has a blank before CRLF."""
     wire = encoder.encode_info(ServerInfo(server_id="x"))
 
     assert wire.startswith(b'INFO {"server_id":"x"')
@@ -79,7 +79,7 @@ def test_info_ends_with_a_blank() -> None:
 
 
 def test_connect_is_one_line_of_json() -> None:
-    """wire-facts 17."""
+    """wire.md, Command line and configuration."""
     wire = encoder.encode_connect(ConnectOptions(verbose=False, name="a\r\nb"))
 
     assert wire.startswith(b'CONNECT {"verbose":false,')

@@ -36,7 +36,7 @@ OBSERVED = {
 
 
 def test_an_info_of_the_released_server_keeps_its_fields_and_their_order() -> None:
-    """wire-facts 3 and 17: what is read is written back the same, but xkey comes last."""
+    """What is read is written back the same, but xkey comes last."""
     info = decode_info(json.dumps(OBSERVED).encode())
     written = json.loads(info_json(info))
 
@@ -75,7 +75,7 @@ def test_info_says_what_jetspark_adds() -> None:
 
 
 def test_every_field_of_info_survives() -> None:
-    """wire-facts 17: what clients look at."""
+    """wire.md, Command line and configuration: what clients look at."""
     info = ServerInfo(
         server_id="id",
         nonce="n",
@@ -107,7 +107,7 @@ def test_info_is_read_as_other_servers_may_write_it() -> None:
 
 
 def test_connect_starts_from_what_the_server_assumes() -> None:
-    """wire-facts 3: a client that has said nothing is verbose; also pedantic, and with echo."""
+    """A client that has said nothing is verbose; also pedantic, and with echo."""
     options = decode_connect(b"{}")
 
     assert options == ConnectOptions()
@@ -116,7 +116,7 @@ def test_connect_starts_from_what_the_server_assumes() -> None:
 
 
 def test_every_field_of_connect_survives() -> None:
-    """wire-facts 17: the fields of CONNECT under the names of the wire."""
+    """The fields of CONNECT under the names of the wire."""
     fields: dict[str, object] = {
         "verbose": False,
         "pedantic": False,
@@ -158,7 +158,7 @@ def test_connect_always_says_what_servers_assume_otherwise() -> None:
 
 
 def test_a_second_connect_changes_only_what_it_names() -> None:
-    """wire-facts 3: a second CONNECT is allowed and changes options."""
+    """wire.md, Core protocol: a second CONNECT is allowed and changes options."""
     first = decode_connect(b'{"verbose":false,"pass":"p","name":"a"}')
     second = decode_connect(b'{"headers":true,"name":null}', first)
 

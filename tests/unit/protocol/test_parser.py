@@ -44,7 +44,7 @@ def parse(*chunks: bytes, control_line: int = 4096, payload: int = 1000) -> list
     ids=lambda value: repr(value) if isinstance(value, bytes) else "",
 )
 def test_each_operation_calls_its_method(wire: bytes, call: Call) -> None:
-    """wire-facts 3 and the interface of the handler."""
+    """wire.md, Core protocol and the interface of the handler."""
     assert parse(wire) == [call]
 
 
@@ -60,7 +60,7 @@ def test_arguments_of_every_length_are_found(size: int) -> None:
 @pytest.mark.parametrize("byte", [0, 1, 31, 33, 0x7E, 0x7F, 0x80, 0x9F, 0xA0, 0xDF, 0xE0, 0xFF])
 @pytest.mark.parametrize("at", range(9))
 def test_only_blanks_tabs_and_line_ends_end_an_argument(byte: int, at: int) -> None:
-    """wire-facts 3: every other byte belongs to it, also to the left and right of a separator."""
+    """Every other byte belongs to it, also to the left and right of a separator."""
     subject = b"a" * at + bytes([byte]) + b"a" * (9 - at)
     frame = b"PUB %b %b 1\r\nx\r\n" % (subject, subject)
 
@@ -99,7 +99,7 @@ def test_only_the_cut_frame_is_joined() -> None:
 
 
 def test_a_payload_is_refused_before_it_arrives() -> None:
-    """wire-facts 3: Maximum Payload Violation comes with the control line."""
+    """wire.md, Core protocol: Maximum Payload Violation comes with the control line."""
     assert parse(b"PUB a 1001\r\n") == [("violation", b"Maximum Payload Violation", True)]
 
 
@@ -115,7 +115,7 @@ def test_a_payload_and_a_control_line_at_their_limits_are_taken() -> None:
 
 
 def test_headers_count_as_payload() -> None:
-    """wire-facts 15: the total of HPUB is compared with max_payload."""
+    """wire.md, Limits and timings: the total of HPUB is compared with max_payload."""
     assert parse(b"HPUB a 12 1001\r\n") == [("violation", b"Maximum Payload Violation", True)]
 
 
@@ -128,7 +128,7 @@ def test_a_payload_limit_of_minus_one_is_none() -> None:
 
 @pytest.mark.parametrize("op", [b"PUB ", b"HPUB ", b"SUB ", b"UNSUB ", b"CONNECT ", b"INFO "])
 def test_every_control_line_is_bounded_with_and_without_its_end(op: bytes) -> None:
-    """wire-facts 3: 'maximum control line exceeded' closes."""
+    """wire.md, Core protocol: 'maximum control line exceeded' closes."""
     refused = [("violation", b"maximum control line exceeded", True)]
 
     assert parse(op + b"a" * 17 + b"\r\n", control_line=16) == refused
@@ -148,7 +148,7 @@ def test_nothing_is_read_after_a_violation() -> None:
 
 
 def test_headers_can_be_switched_on_by_connect() -> None:
-    """wire-facts 3: HPUB before headers were agreed is closed silently."""
+    """wire.md, Core protocol: HPUB before headers were agreed is closed silently."""
 
     class Agreeing(RecordingServerOps):
         def on_connect(self, body: bytes) -> None:

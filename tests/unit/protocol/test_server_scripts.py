@@ -270,7 +270,7 @@ def greeting_answer(script: Script) -> bytes:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
 def test_the_parser_answers_as_the_released_server_does(script: Script) -> None:
-    """wire-facts 3: the answer and whether the connection is closed."""
+    """wire.md, Core protocol: the answer and whether the connection is closed."""
     session = Session()
     session.parser.feed(script.greeting + script.sent)
 
@@ -282,7 +282,7 @@ def test_the_parser_answers_as_the_released_server_does(script: Script) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
 def test_the_answer_does_not_depend_on_how_the_script_was_cut(script: Script) -> None:
-    """wire-facts 3: frames may arrive in any pieces."""
+    """wire.md, Core protocol: frames may arrive in any pieces."""
     wire = script.greeting + script.sent
     for cut in range(len(script.greeting), min(len(wire), len(script.greeting) + 64)):
         session = Session()
@@ -376,7 +376,7 @@ def test_the_table_is_what_the_released_server_does(released_server: int, script
 def test_the_info_of_the_released_server_is_written_back_byte_for_byte(
     released_server: int,
 ) -> None:
-    """wire-facts 3: no field is lost, and the order and the blank at the end are the same."""
+    """No field is lost, and the order and the blank at the end are the same."""
     with socket.create_connection(("127.0.0.1", released_server), timeout=10) as peer:
         line = b""
         while not line.endswith(b"\r\n"):

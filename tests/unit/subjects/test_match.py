@@ -31,7 +31,7 @@ from jetspark.subjects.match import is_subset, matches, overlaps
     ],
 )
 def test_matching_subjects(subject: bytes, pattern: bytes) -> None:
-    """wire-facts 3; the rows with wildcards in the subject were observed on nats-server 2.15.1."""
+    """The rows with wildcards in the subject were observed on nats-server 2.15.1."""
     assert matches(subject, pattern)
 
 
@@ -92,7 +92,7 @@ def test_subjects_that_do_not_match(subject: bytes, pattern: bytes) -> None:
     ],
 )
 def test_overlap(a: bytes, b: bytes, *, expected: bool) -> None:
-    """wire-facts 5: wildcards that merely collide overlap."""
+    """wire.md, Streams: wildcards that merely collide overlap."""
     assert overlaps(a, b) is expected
     assert overlaps(b, a) is expected
 

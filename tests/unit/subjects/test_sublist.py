@@ -63,7 +63,7 @@ EVERYTHING = (
 def test_odd_subjects_are_delivered_as_by_nats_server(
     subject: bytes, receivers: set[bytes], method: str
 ) -> None:
-    """wire-facts 3; every row was observed on nats-server 2.15.1 with these subscriptions."""
+    """Every row was observed on nats-server 2.15.1 with these subscriptions."""
     subscriptions = sublist(*EVERYTHING)
     for _ in range(2):
         if method == "has_interest":

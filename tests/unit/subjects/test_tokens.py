@@ -21,7 +21,7 @@ from jetspark.subjects.tokens import (
     [b"a", b"a.b.c", b"f*o", b"a.b*", b"*a", b"a.>x", b">>", b"**", b"a.**.b", b"", b"a..b", b"."],
 )
 def test_a_wildcard_counts_only_as_a_whole_token(subject: bytes) -> None:
-    """wire-facts 3: ``f*o`` is a literal."""
+    """wire.md, Core protocol: ``f*o`` is a literal."""
     assert is_literal(subject)
 
 
@@ -71,7 +71,7 @@ def test_valid_subjects(subject: bytes) -> None:
     ],
 )
 def test_invalid_subjects(subject: bytes) -> None:
-    """wire-facts 3 and 5: empty tokens, ``>`` before the end and blanks are refused."""
+    """wire.md, Core protocol and 5: empty tokens, ``>`` before the end and blanks are refused."""
     assert not is_valid_subject(subject)
     assert not is_valid_literal(subject)
 
@@ -117,7 +117,7 @@ def test_names_that_streams_and_consumers_may_have(name: str) -> None:
     ],
 )
 def test_names_that_they_may_not_have(name: str, problem: str) -> None:
-    r"""wire-facts 5: empty, with ``.*>\/`` or blanks, longer than 255."""
+    r"""wire.md, Streams: empty, with ``.*>\/`` or blanks, longer than 255."""
     for found in (stream_name_problem(name), consumer_name_problem(name)):
         assert found is not None
         assert problem in found

@@ -7,7 +7,8 @@ import pytest
 from jetspark.subjects.transform import SubjectTransform, TransformError, fnv1a_32
 
 # Source, destination, published subject, stored subject: observed on a stream with this
-# ``subject_transform`` (wire-facts 6). A subject that is stored as it came was not transformed.
+# ``subject_transform`` (wire.md, Publishing). A subject that is stored as it came was not
+# transformed.
 PARTITIONS = [
     ("in.*.*", "d.{{partition(10,1)}}", "in.a.b", "d.0"),
     ("in.*.*", "d.{{partition(10,1)}}", "in.orders.eu", "d.0"),

@@ -2,7 +2,7 @@
 
 ADR-50, server behaviour: expectations are checked at the commit, with what the stream held before
 the batch; what the batch itself did before only decides whether a check can be made at all. The
-order of the checks is the released server's (wire-facts.md 11).
+order of the checks is the released server's (wire.md, Batches).
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ ATOMIC_PER_STREAM: Final = 50
 ATOMIC_PER_SERVER: Final = 1000
 HEADER_PER_STREAM: Final = 50
 HEADER_PER_SERVER: Final = 1000
-# The reply-subject dialect has the limits of released servers (decisions.md, fast ingest).
+# The reply-subject dialect has the limits of released servers (decisions.md).
 REPLY_PER_STREAM: Final = 1000
 REPLY_PER_SERVER: Final = 50_000
 IDLE_NS: Final = 10_000_000_000
-# What all open atomic batches together may hold in memory (reliability.md 2, memory).
+# What all open atomic batches together may hold in memory.
 STAGED_BYTES: Final = 64 * 1024 * 1024
 ID_MAX: Final = 64
 

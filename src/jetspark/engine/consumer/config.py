@@ -1,8 +1,8 @@
 """What a consumer's configuration becomes: defaults filled in, everything checked, or refused.
 
-Defaults come before the checks, and both run in the order of the released server (wire-facts.md
-7), because a configuration with two mistakes is answered with the first. Which changes of an
-existing consumer are legal is in ``config_update.py``.
+Defaults come before the checks, and both run in the order of the released server (wire.md,
+Consumers), because a configuration with two mistakes is answered with the first. Which changes of
+an existing consumer are legal is in ``config_update.py``.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ __all__ = [
     "with_threshold",
 ]
 
-# wire-facts.md 15
+# wire.md, Limits and timings
 ACK_WAIT: Final = Nanoseconds(30_000_000_000)
 MAX_ACK_PENDING: Final = 1000
 MAX_WAITING: Final = 512

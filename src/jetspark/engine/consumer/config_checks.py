@@ -14,7 +14,7 @@ from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_literal, is_valid_subject
 from jetspark.units import Nanoseconds, format_duration, parse_int64
 
-HEARTBEAT_LEAST: Final = Nanoseconds(100_000_000)  # wire-facts.md 15
+HEARTBEAT_LEAST: Final = Nanoseconds(100_000_000)  # wire.md, Limits and timings
 EXPIRES_LEAST: Final = Nanoseconds(1_000_000)
 GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}", re.ASCII)
 # How an error calls the policies.

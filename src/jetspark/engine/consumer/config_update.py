@@ -31,7 +31,7 @@ def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> Co
     """Return what a consumer is to become; ``new`` was prepared by itself (config.py) before.
 
     ``bound`` says whether somebody listens on the deliver subject of ``old``. Raises Refusal for
-    a change that no consumer can make (wire-facts.md 7).
+    a change that no consumer can make (wire.md, Consumers).
     """
     for name, text in _FIXED:
         if getattr(old, name) != getattr(new, name):

@@ -331,7 +331,7 @@ class Delivery:
             self.waiting.append(self.waiting.pop(0))
 
     def ack_subject(self, deliveries: i64, seq: i64, number: i64, time: i64, left: i64) -> bytes:
-        """The reply subject of a message, nine tokens (wire-facts.md 7)."""
+        """The reply subject of a message, nine tokens (wire.md, Consumers)."""
         out = self.scratch
         out.truncate(0)
         out.write(self.ack_prefix)

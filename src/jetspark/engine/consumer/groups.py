@@ -1,4 +1,4 @@
-"""Priority groups: which of the waiting requests gets the next message (wire-facts.md 7).
+"""Priority groups: which of the waiting requests gets the next message (wire.md, Consumers).
 
 ``overflow`` serves a request only while enough is pending, ``prioritized`` serves the lowest
 number first, ``pinned_client`` serves one client until it stops asking.

@@ -1,4 +1,4 @@
-"""Streams that keep only what somebody still needs: interest and work queues (wire-facts.md 6).
+"""Streams that keep only what somebody still needs: interest and work queues.
 
 What a consumer acknowledged is looked at once per turn; messages that nobody needs any more go as
 ranges, staged like every delete, so they are gone for readers when that is durable. When interest

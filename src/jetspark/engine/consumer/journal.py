@@ -1,4 +1,4 @@
-"""The state of a consumer in the log: small changes, and now and then the whole (contracts.md 4).
+"""The state of a consumer in the log: small changes, and now and then the whole (disk-format.md).
 
 A change says where the consumer is, which messages became pending since the record before, which
 of those in earlier records are not pending any more, and how often some were delivered. After a

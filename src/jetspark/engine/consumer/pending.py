@@ -1,4 +1,4 @@
-"""What a consumer delivered and nobody acknowledged yet, as columns (speed.md 4.6, 4.7).
+"""What a consumer delivered and nobody acknowledged yet, as columns (hot-path.md, Rules).
 
 One row per message, in the order of its first delivery, so sequences and delivery numbers both
 grow along the rows and a row is found by a binary search. A row is *live* while the time to

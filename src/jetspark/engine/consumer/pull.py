@@ -1,7 +1,7 @@
 """Pull requests of a consumer: taken or refused, waiting, and how each one ends.
 
-Statuses and their texts are the released server's (wire-facts.md 7). A status goes the way of the
-messages, so that the requester gets both in order.
+Statuses and their texts are the released server's (wire.md, Consumers). A status goes the way of
+the messages, so that the requester gets both in order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The deliver subject of a push consumer: who listens, how fast, and what is said meanwhile.
 
 Nothing flows without interest. Flow control asks the receiver to confirm when half the window is
-out; while that is unanswered, heartbeats say so (wire-facts.md 7).
+out; while that is unanswered, heartbeats say so (wire.md, Consumers).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a consumer begins: the deliver policy, looked up in the index (wire-facts.md 7).
+"""Where a consumer begins: the deliver policy, looked up in the index (wire.md, Consumers).
 
 No message is read, but for ``by_start_time``, whose binary search reads the times of a few.
 """

@@ -1,4 +1,4 @@
-"""Status blocks of consumers that more than one part sends (wire-facts.md 7)."""
+"""Status blocks of consumers that more than one part sends (wire.md, Consumers)."""
 
 from typing import Final
 

@@ -211,5 +211,5 @@ def page_bytes(max_bytes: int) -> int:
 
 
 def proof_line(stream: Stream) -> bytes:
-    """The header that proves how far the copy that answers is (decisions.md, ADR-53)."""
+    """The header that proves how far the copy that answers is (decisions.md, Read-after-write)."""
     return b"%b: %d\r\n" % (MIN_LAST_SEQUENCE, stream.log.index.last_seq)

@@ -1,4 +1,4 @@
-"""STREAM.MSG.GET: a message as JSON (wire-facts.md 5), with read-after-write (ADR-53)."""
+"""STREAM.MSG.GET: a message as JSON (wire.md, Streams), with read-after-write (ADR-53)."""
 
 from jetspark.api.base import Timestamp
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse, StoredMessage

@@ -29,7 +29,7 @@ from jetspark.store.format.record import (
     subject_end,
 )
 
-# A record that the disk gave back damaged; its neighbours are served (reliability.md 2).
+# A record that the disk gave back damaged; its neighbours are served.
 UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
 
 _QUOTE: Final = 0x22
@@ -321,7 +321,7 @@ class BatchRead(Run):
             self.seq = index.next_seq(self.seq + 1, self.mask)
 
     def finish(self) -> None:
-        """Say that the batch is over; an empty one is a 404 (wire-facts.md 8)."""
+        """Say that the batch is over; an empty one is a 404 (wire.md, Direct get)."""
         if self.seq == 0:
             self.pending = 0  # what was counted at the start may have been deleted meanwhile
         if self.last_sent == 0 and self.batch > 0:

@@ -1,4 +1,4 @@
-"""What a direct get asks for: one legal shape, or the status that refuses it (wire-facts.md 8)."""
+"""What a direct get asks for: one legal shape, or the status that refuses it."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ LEVEL_TOO_LOW: Final = status_block(PRECONDITION_FAILED, REQUIRED_API_LEVEL_TEXT
 def needs_newer(headers: bytes) -> bool:
     """Tell whether a request says that it needs a higher API level than this server has.
 
-    What is not a number is refused too (wire-facts.md 4).
+    What is not a number is refused too (wire.md, API requests).
     """
     if not headers:
         return False

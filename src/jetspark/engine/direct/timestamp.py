@@ -1,7 +1,7 @@
 """Times as text, fast: RFC 3339 with nanoseconds, trailing zeros trimmed.
 
 Messages that are read together were mostly stored within the same second, so its text is kept
-(speed.md 4.9).
+(hot-path.md, Rules).
 """
 
 from typing import Final

@@ -1,1 +1,1 @@
-"""Mirrors and sources: streams that copy other streams of the account (wire-facts.md 12)."""
+"""Mirrors and sources: streams that copy other streams of the account."""

@@ -32,8 +32,8 @@ from jetspark.subjects.transform import SubjectTransform
 
 # More than this is not staged ahead of the disk.
 AHEAD_MAX: Final = 8 * 1024 * 1024
-RETRY_NS: Final = 2_000_000_000  # wire-facts.md 12
-# Expectations and batches were for the origin (ADR-50, wire-facts.md 12).
+RETRY_NS: Final = 2_000_000_000  # wire.md, Mirrors and sources
+# Expectations and batches were for the origin (ADR-50, wire.md, Mirrors and sources).
 _NOT_COPIED: Final = (EXPECTED_PREFIX, b"Nats-Batch-", FAST_BATCH_ID + b":", FLOW + b":")
 logger = logging.getLogger("jetspark.engine")
 _error_decoder = decoder(ApiErrorBody)

@@ -8,7 +8,7 @@ from jetspark.engine.stream.config import API_LEVEL
 
 
 def info(engine: Engine, _request: Request) -> bytes:
-    """Answer ``$JS.API.INFO``; its body is ignored (wire-facts.md 4)."""
+    """Answer ``$JS.API.INFO``; its body is ignored (wire.md, API requests)."""
     ledger = engine.ledger
     return ACCOUNT_INFO.ok(
         AccountInfo(

@@ -148,7 +148,7 @@ def _free_name(engine: Engine, stream: Stream) -> str:
 
 
 def info(engine: Engine, request: Request) -> bytes | None:
-    """Describe a consumer; the answer waits until what it says is durable (contracts.md 1)."""
+    """Describe a consumer; the answer waits until what it says is durable."""
     if not request.is_empty():
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream, consumer = _named(engine, request)

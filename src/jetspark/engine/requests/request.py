@@ -41,7 +41,7 @@ class Request:
     subject_filter: str = ""
 
     def decoded(self, model: type[_Model]) -> _Model:
-        """The body, read strictly (contracts.md 3)."""
+        """The body, read strictly (contracts.md, JSON)."""
         try:
             return decode(self.body, model)
         except InvalidRequest as problem:
@@ -111,7 +111,7 @@ class Request:
             self.audit.answered(body, self.outbox)
 
     def hold(self, stream: Stream, answer: bytes, kind: Response[Any]) -> None:
-        """Answer when what is staged in a stream is durable (contracts.md 1)."""
+        """Answer when what is staged in a stream is durable (contracts.md, Commit)."""
         audit = self.audit
         if audit is None:
             stream.replies.hold_answer((self.reply, answer, kind.error), self.outbox)

@@ -1,7 +1,7 @@
-"""What a message must pass before a stream takes it: the checks and their order (wire-facts.md 6).
+"""What a message must pass before a stream takes it: the checks and their order.
 
-Decisions use staged state (contracts.md 1). A refusal that stands on such state says so, because
-its reply waits like an acknowledgement does.
+Decisions use staged state (contracts.md, Commit). A refusal that stands on such state says so,
+because its reply waits like an acknowledgement does.
 """
 
 from typing import Final
@@ -138,7 +138,7 @@ class Checks:
         rules = self.rules
         if rules.sealed:
             return error_body(ErrCode.STREAM_SEALED)
-        # Before all headers, in 2.15.1 (observed; wire-facts.md 6 has it from older source).
+        # Before all headers, in 2.15.1 (observed; wire.md, Publishing has it from older source).
         error = self.size_problem(subject, judged.block, judged.body)
         if len(error) > 0:
             return error

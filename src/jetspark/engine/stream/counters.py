@@ -1,4 +1,4 @@
-"""Counters: a message adds to the last value of its subject (``Nats-Incr``, wire-facts.md 6).
+"""Counters: a message adds to the last value of its subject (``Nats-Incr``, wire.md, Publishing).
 
 The value on disk is the body ``{"val":"n"}``. Values of messages that are only staged are kept
 here, because decisions use staged state.

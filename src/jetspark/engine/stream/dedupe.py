@@ -1,4 +1,4 @@
-"""The duplicate window: which message ids a stream has seen lately (wire-facts.md 6).
+"""The duplicate window: which message ids a stream has seen lately (wire.md, Publishing).
 
 A dict answers, a queue in the order of arrival tells what is due. Ids of messages that are only
 staged are in it too, because decisions use staged state; ``forget_after`` takes them out again

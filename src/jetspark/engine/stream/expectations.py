@@ -1,4 +1,4 @@
-"""What a publisher may expect of a stream, compared with its staged state (wire-facts.md 6)."""
+"""What a publisher may expect of a stream, compared with its staged state."""
 
 from typing import Final
 

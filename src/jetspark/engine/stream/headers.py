@@ -1,4 +1,4 @@
-"""What the headers of a publish ask for, read in one pass (speed.md 4.1, wire-facts.md 6)."""
+"""What the headers of a publish ask for, read in one pass (hot-path.md, Rules)."""
 
 from mypy_extensions import i64
 

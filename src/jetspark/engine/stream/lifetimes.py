@@ -1,8 +1,8 @@
 """Which messages of a stream end by themselves, and when: ``max_age`` and ``Nats-TTL``.
 
 A heap of (time, sequence) for messages with a TTL of their own, and the oldest message for
-``max_age``. Both tell one deadline (contracts.md 1). After a start the TTLs are read from the log
-again, in pieces, so that a long stream does not stop the others.
+``max_age``. Both tell one deadline (contracts.md, Commit). After a start the TTLs are read from
+the log again, in pieces, so that a long stream does not stop the others.
 """
 
 from heapq import heapify, heappop, heappush
@@ -21,7 +21,7 @@ from jetspark.store.format.record import FIXED, headers_end, record_time, subjec
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_duration
 
-# What one call may look at: the same bound as reads have in one turn (contracts.md 1).
+# What one call may look at: the same bound as reads have in one turn (contracts.md, Commit).
 PER_TURN: Final[i64] = 1000
 
 # Deadlines are 64-bit nanoseconds; a later one never comes.

@@ -1,4 +1,4 @@
-"""Checks of headers that few messages have: counters and rollups (wire-facts.md 6).
+"""Checks of headers that few messages have: counters and rollups (wire.md, Publishing).
 
 Not compiled: the messages that come here are rare.
 """

@@ -1,4 +1,4 @@
-"""Whether a stream that discards new messages has room for one more (wire-facts.md 6).
+"""Whether a stream that discards new messages has room for one more (wire.md, Publishing).
 
 Counted on staged state: what is durable plus what is on its way to the disk. Limits with *discard
 old* are no decision: the store evicts when a message becomes durable.

@@ -1,4 +1,4 @@
-"""What a stream's configuration means for a publish, as plain fields (speed.md 5)."""
+"""What a stream's configuration means for a publish, as plain fields."""
 
 from librt.random import Random
 from mypy_extensions import i64

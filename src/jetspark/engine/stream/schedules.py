@@ -1,4 +1,4 @@
-"""Scheduled messages: what their headers may say, and when they are due (wire-facts.md 6)."""
+"""Scheduled messages: what their headers may say, and when they are due (wire.md, Publishing)."""
 
 from datetime import UTC, tzinfo
 from typing import Final

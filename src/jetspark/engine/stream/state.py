@@ -70,7 +70,7 @@ def stream_state(stream: Stream) -> StreamState:
 
 
 def durability(stream: Stream) -> str:
-    """What an acknowledgement of a stream means (reliability.md 2); in memory, nothing lasts."""
+    """What an acknowledgement of a stream means; in memory, nothing lasts."""
     return "memory" if stream.log.segments.in_memory else stream.log.durability.level
 
 

@@ -1,4 +1,4 @@
-"""How long a message lives when it says so itself: the value of ``Nats-TTL`` (wire-facts.md 6)."""
+"""How long a message lives when it says so itself: the value of ``Nats-TTL``."""
 
 from typing import Final
 

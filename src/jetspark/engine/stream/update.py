@@ -13,7 +13,7 @@ from jetspark.units import Nanoseconds
 def updated(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     """Return what the stream is to become; ``new`` was checked by itself (config.py) before.
 
-    Raises Refusal for a change that no stream can make (wire-facts.md 5, UPDATE).
+    Raises Refusal for a change that no stream can make (wire.md, Streams).
     """
     if new.name != old.name:
         raise invalid("stream configuration name must match original")

@@ -13,8 +13,8 @@ from jetspark.units import Nanoseconds, format_duration
 
 DUPLICATE_WINDOW: Final = Nanoseconds(120_000_000_000)
 SHORTEST: Final = Nanoseconds(100_000_000)  # of max_age and the duplicate window
-DESCRIPTION_MAX: Final = 4096  # wire-facts.md 15
-METADATA_MAX: Final = 128 * 1024  # wire-facts.md 15
+DESCRIPTION_MAX: Final = 4096  # wire.md, Limits and timings
+METADATA_MAX: Final = 128 * 1024  # wire.md, Limits and timings
 REPLICAS_MAX: Final = 5
 # Sequences count in signed 64 bits: what starts at or moves to this one still has as many left.
 SEQUENCE_MAX: Final = 2**62

@@ -51,7 +51,7 @@ class Admission:
         self._authenticator: Final = authenticator
         self._asked: NeedsHash | None = None
         if not authenticator.required:
-            # Without authentication a client may begin with anything (wire-facts 3).
+            # Without authentication a client may begin with anything (wire.md, Core protocol).
             self._settle(authenticator.examine_silent())
 
     def connect(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:

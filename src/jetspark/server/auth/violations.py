@@ -1,6 +1,7 @@
 """What a client is told that does what it may not: the texts of nats-server 2.15.1 for ``-ERR``.
 
-Clients match these texts (wire-facts 17). Subjects stand in them as Go's ``%q`` writes them.
+Clients match these texts (wire.md, Command line and configuration). Subjects stand in them as Go's
+``%q`` writes them.
 """
 
 from typing import Final

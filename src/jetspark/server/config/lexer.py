@@ -1,9 +1,9 @@
 """The characters of nats-server's configuration language: keys, scalars, comments.
 
-The language was learned from nats-server's behaviour, corners included (wire-facts 17): a bare
-word runs to the next blank, comma, semicolon, bracket or line end; numbers may carry a suffix for
-thousands or 1024s; a number that goes on with other letters is a word (``100ms``); a word is a
-boolean, a variable (``$NAME``) or a string.
+The language was learned from nats-server's behaviour, corners included (wire.md, Command line and
+configuration): a bare word runs to the next blank, comma, semicolon, bracket or line end; numbers
+may carry a suffix for thousands or 1024s; a number that goes on with other letters is a word
+(``100ms``); a word is a boolean, a variable (``$NAME``) or a string.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Names are nats-server's, so that its documentation serves for ours; ``jetspark`` holds what only we
 have (decisions.md, Server). Durations are nanoseconds, sizes bytes. Defaults are those of
-nats-server 2.15.1 (wire-facts 15) unless a line says otherwise.
+nats-server 2.15.1 (wire.md, Limits and timings) unless a line says otherwise.
 """
 
 from enum import StrEnum

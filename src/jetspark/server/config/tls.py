@@ -70,7 +70,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """A ``tls`` block. Paths are relative to the working directory (wire-facts 17).
+    """A ``tls`` block. Paths are relative to the working directory.
 
     ``fallback_delay`` is how long the server waits for a handshake before it sends INFO in the
     clear; 0 means it does not fall back. ``pinned_certs`` are SHA-256 sums of public keys.

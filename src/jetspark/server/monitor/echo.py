@@ -17,8 +17,8 @@ from jetspark.server.monitor.settings_echo import (
 )
 from jetspark.units import Nanoseconds, seconds
 
-AUTH_TIMEOUT_DEFAULT: Final = seconds(2)  # wire-facts 15
-TLS_TIMEOUT_DEFAULT: Final = seconds(2)  # wire-facts 15
+AUTH_TIMEOUT_DEFAULT: Final = seconds(2)  # wire.md, Limits and timings
+TLS_TIMEOUT_DEFAULT: Final = seconds(2)  # wire.md, Limits and timings
 _RESPONSES: Final = {
     ResponseType.SINGLETON: "Singleton",
     ResponseType.STREAM: "Streamed",

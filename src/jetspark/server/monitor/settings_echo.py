@@ -1,7 +1,7 @@
 """What the server was configured to, as ``/varz`` and ``/jsz`` say it.
 
-Defaults are what nats-server does without a configuration (wire-facts 15). Durations are
-nanoseconds, except where nats-server itself writes seconds.
+Defaults are what nats-server does without a configuration (wire.md, Limits and timings). Durations
+are nanoseconds, except where nats-server itself writes seconds.
 """
 
 import msgspec

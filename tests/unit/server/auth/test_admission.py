@@ -36,7 +36,7 @@ def connect(user: str, password: str) -> ConnectOptions:
 
 
 def test_without_authentication_a_client_begins_with_anything(hashed: str) -> None:
-    """wire-facts 3: without CONNECT the server already works."""
+    """wire.md, Core protocol: without CONNECT the server already works."""
     new = admission(hashed, required=False)
 
     assert new.stage is Stage.ADMITTED

@@ -1,4 +1,4 @@
-"""The configuration language: what a text means and where its mistakes are (wire-facts 17)."""
+"""The configuration language: what a text means and where its mistakes are."""
 
 from datetime import UTC, datetime
 from typing import Final

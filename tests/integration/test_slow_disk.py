@@ -24,6 +24,7 @@ import jetspark
 import jetspark.server.jetstream
 from jetspark.store.files import OsFiles
 from jetspark.store.threads import DISK_THREADS
+from jetspark.store.upkeep.manifests import Renewing
 
 WAIT = 10
 # Longer than what the committer takes for a quick disk, so that no group is written inline.
@@ -203,6 +204,50 @@ async def test_nobody_waits_for_a_restore(serve: Serve) -> None:
         (refused,) = await world.behind_the_gate(give_up())
         assert "error" in refused
         assert (await world.create("R"))["did_create"]
+
+
+async def test_a_restored_stream_is_removed_while_its_manifests_are_written(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The folder goes under the housekeeper, which is no failure and is not logged as one."""
+    begun, removed, ended = threading.Event(), threading.Event(), threading.Event()
+    step = Renewing.step
+
+    def late(self: Renewing) -> bool:
+        begun.set()
+        assert removed.wait(WAIT)
+        try:
+            return step(self)
+        finally:
+            ended.set()
+
+    async with serve() as world:
+        await world.create("S")
+        inbox = await world.asking.subscribe("archive")
+        sent = await world.ask("STREAM.SNAPSHOT.S", deliver_subject="archive")
+        archive = []
+        while chunk := await inbox.next_msg(timeout=WAIT):
+            if not chunk.data:
+                break
+            archive.append(chunk.data)
+            if chunk.reply:
+                await world.asking.publish(chunk.reply)
+        config = sent["config"] | {"name": "R", "subjects": ["R.>"]}
+        to = (await world.ask("STREAM.RESTORE.R", config=config, state=sent["state"]))[
+            "deliver_subject"
+        ]
+        for part in archive:
+            await world.asking.request(to, part, timeout=WAIT)
+        monkeypatch.setattr(Renewing, "step", late)
+        restored = await world.publish(to, b"")
+        assert restored["config"]["name"] == "R"
+        assert await asyncio.to_thread(begun.wait, WAIT)
+        assert (await world.ask("STREAM.DELETE.R"))["success"]
+        removed.set()
+        assert await asyncio.to_thread(ended.wait, WAIT)
+        await world.other.flush(timeout=WAIT)
+        await world.create("R")
+    assert "housekeeping" not in caplog.text
 
 
 async def test_requests_about_a_stream_keep_their_order(serve: Serve) -> None:

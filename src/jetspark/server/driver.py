@@ -343,7 +343,7 @@ class EngineDriver:
             self._housekeeper.start(
                 task,
                 lambda failed: self._task_done(stream, failed),
-                lambda: not stream.dropped and not stream.log.held,
+                lambda: not (stream.dropped or stream.log.closed or stream.log.held),
             )
 
     def _tell_damage(self, stream: Stream) -> None:

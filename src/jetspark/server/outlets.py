@@ -109,7 +109,8 @@ class PushOutlet(Outlet):
         Whoever cannot keep up with it is a slow consumer, as of any other message.
         """
         self.look()
-        if self._route.wide and len(self._router.fan_outs) > 0:
+        router = self._router
+        if len(router.fan_outs) > 0 and (self._route.wide or router.is_waiting(self._subject)):
             return self._there
         for subscription in self._route.subscribers:
             if not is_full(subscription):
@@ -154,6 +155,7 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
         len(route.subscribers) == 1
         and not route.groups
         and may_listen(route.subscribers[0], subject)
+        and not router.is_waiting(subject)
     ):
         return ClientOutlet(router, route.subscribers[0])
     return _there(PushOutlet(router, subject, b"", True))

@@ -30,6 +30,7 @@ class Route:
     def __init__(
         self, subject: bytes, match: Match, target: Target | None, generation: i64, cached: bool
     ) -> None:
+        self.subject: bytes = subject
         self.target: Target | None = target
         self.generation: i64 = generation
         # The lists of a result never change: they need not be copied.

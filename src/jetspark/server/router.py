@@ -45,6 +45,8 @@ class Router:
         # Messages of the server's own for very many receivers, in order, each partly given.
         self.fan_outs: list[FanOut] = []
         self._fanned_out: i64 = 0
+        # How many of them wait by the subject that they are sent to.
+        self._waiting_to: dict[bytes, int] = {}
         self._fanning: bool = False
         self._own_left: i64 = OWN_UNITS
         # The subject of the message before: the same again need not be hashed again.
@@ -201,6 +203,10 @@ class Router:
                 self.turn.spend(units)
                 return True
             self._own_left -= units
+        elif self.fan_outs and self.is_waiting(route.subject):
+            # Most receivers left since the message before: it must not be passed all the same.
+            self._wait(FanOut(route, origin, subject, reply, headers, payload))
+            return True
         return self._give_all(route, origin, subject, reply, headers, payload)
 
     def _give_all(
@@ -259,6 +265,8 @@ class Router:
     def _wait(self, fan_out: FanOut) -> None:
         """Give a message to its receivers later, behind those that wait already."""
         self.fan_outs.append(fan_out)
+        to = fan_out.route.subject
+        self._waiting_to[to] = self._waiting_to.get(to, 0) + 1
         if len(self.fan_outs) - self._fanned_out <= WAITING_MAX:
             return
         counts: dict[Receiver, int] = {}
@@ -268,6 +276,10 @@ class Router:
         for receiver, count in counts.items():
             if count > NARROW_MAX:
                 receiver.overflow()
+
+    def is_waiting(self, to: bytes) -> bool:
+        """Say whether a message that is sent to a subject waits for its turns."""
+        return to in self._waiting_to
 
     def flushed(self) -> bool:
         """What was queued is being written; True: ``fan_out`` must be called until it is done."""
@@ -284,6 +296,12 @@ class Router:
         at = self._fanned_out
         count: i64 = len(self.fan_outs)
         while at < count and self.fan_outs[at].step(self, turn):
+            to = self.fan_outs[at].route.subject
+            left = self._waiting_to[to] - 1
+            if left:
+                self._waiting_to[to] = left
+            else:
+                del self._waiting_to[to]
             at += 1
         turn.end()
         if at == count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jetspark.engine.outbox import Outlet
 from jetspark.server.outlets import push_outlet, reply_outlet
 from jetspark.server.receiver import Pending, Receiver, Subscription
 from jetspark.server.router import Router
@@ -93,3 +94,70 @@ def test_one_that_reads_is_not_held_up_by_one_that_does_not() -> None:
     idle.paused = True
 
     assert not outlet.full()
+
+
+def crowd(router: Router, subject: bytes) -> list[Subscription]:
+    """So many subscriptions of one client that messages reach them in steps."""
+    receiver = Receiver(Pending())
+    found = [Subscription(receiver, subject, b"", b"%d" % sid) for sid in range(300)]
+    for each in found:
+        router.sublist.insert(subject, b"", each)
+    return found
+
+
+def leave(router: Router, subscriptions: list[Subscription]) -> None:
+    for each in subscriptions:
+        each.closed = True
+        router.sublist.remove(each.subject, each.queue, each)
+
+
+def write_until_full(outlet: Outlet) -> int:
+    count = 0
+    while not outlet.full():
+        outlet.write(b"s", b"", b"", b"%03d" % count)
+        count += 1
+        assert count < 1000
+    return count
+
+
+def numbers(receiver: Receiver) -> list[int]:
+    return [int(line) for line in receiver.take_output().split(b"\r\n")[1::2]]
+
+
+def test_a_run_does_not_pass_its_own_message_that_waits_when_the_crowd_leaves() -> None:
+    router = Router()
+    others = crowd(router, b"d")
+    stays = subscribed(router, b"d")
+    outlet = push_outlet(router, b"d", b"")
+    assert outlet is not None
+    count = write_until_full(outlet)
+
+    leave(router, others)
+
+    assert outlet.full(), "the last message is still on its way"
+    router.deliver(router.route(b"d"), None, b"s", b"", b"", b"%03d" % count)
+    while router.fan_out():
+        pass
+    assert not outlet.full()
+    outlet.write(b"s", b"", b"", b"%03d" % (count + 1))
+    assert numbers(stays) == list(range(count + 2))
+
+
+def test_a_second_pull_does_not_pass_a_message_of_the_first_that_waits() -> None:
+    router = Router()
+    others = crowd(router, b">")
+    stays = subscribed(router, b"_INBOX.x")
+    first = reply_outlet(router, b"_INBOX.x")
+    assert first is not None
+    count = write_until_full(first)
+
+    leave(router, others)
+    second = reply_outlet(router, b"_INBOX.x")
+
+    assert second is not None
+    assert second.full(), "the last message is still on its way"
+    while router.fan_out():
+        pass
+    assert not second.full()
+    second.write(b"s", b"", b"", b"%03d" % count)
+    assert numbers(stays) == list(range(count + 1))

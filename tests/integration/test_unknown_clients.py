@@ -90,6 +90,8 @@ async def test_everything_is_published_in_order_after_a_right_password(
     async with served(tmp_path) as (server, client):
         inbox = await client.subscribe("box.>", pending_msgs=2 * MESSAGES)
         await client.flush()
-        assert await sent(server, connect("ann", "right"), PUBLISHES) == b"PONG\r\n"
+        heard = await sent(server, connect("ann", "right"), PUBLISHES)
+        # On a slow machine the server asks whether the client is still there.
+        assert heard.replace(b"PING\r\n", b"") == b"PONG\r\n"
         for number in range(MESSAGES):
             assert (await inbox.next_msg(timeout=10)).subject == f"box.{number}"

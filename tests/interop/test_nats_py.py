@@ -271,6 +271,7 @@ async def test_without_echo_a_client_does_not_get_its_own_messages() -> None:
         await other.publish("shared", b"other")
 
         assert await texts(subscription, 1) == ["shared=other"]
+        await settle(quiet, other)
         assert quiet.stats["in_msgs"] == 1
         assert other.stats["in_msgs"] == 2
 

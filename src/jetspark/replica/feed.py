@@ -20,11 +20,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from jetspark.api.base import ApiErrorBody, encode
+from jetspark.api.base import ApiErrorBody, Timestamp, encode
 from jetspark.api.enums import Retention
+from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
 from jetspark.api.stream import STREAM_INFO, StreamInfo
 from jetspark.clock import Clock
-from jetspark.engine.replicate.upstream import Chunk, OriginState
+from jetspark.engine.replicate.upstream import NOTHING, Chunk, Newest, OriginState
 from jetspark.errors import (
     ApiError,
     ConsumerDeleted,
@@ -48,6 +49,9 @@ log = logging.getLogger("jetspark.replica")
 # What may wait to be taken: more is not asked for.
 WAITING_CHUNKS: Final = 8
 WAITING_BYTES: Final = 8 * 1024 * 1024
+# So many looks in a row must find less than was copied: a leader in a cluster may say for a moment
+# what was true before.
+LOOKS_BEHIND: Final = 2
 
 
 class TakingNotGranted(Error):
@@ -78,6 +82,7 @@ class RemoteFeed:
         self.origin: OriginState | None = None
         self.error = b""
         self.heard_ns = 0
+        self.parted = False
         self._upstream = upstream
         self._stream = stream
         self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]
@@ -94,6 +99,8 @@ class RemoteFeed:
         self._read = 0
         self._started_ns = 0  # when the stream was made that it reads
         self._stored = 0  # what the copy has on disk of that one
+        self._newest = NOTHING  # what came so far, or what the copy had before
+        self._looks_behind = 0  # in a row that found the stream before what was read
         self._room = asyncio.Event()
         self._started = asyncio.Event()
         self._again = asyncio.Event()
@@ -111,9 +118,12 @@ class RemoteFeed:
 
     # What the engine asks for ------------------------------------------------------------------
 
-    def start(self, seq: int, time_ns: int = 0) -> None:
+    def start(self, seq: int, time_ns: int = 0, newest: Newest = NOTHING) -> None:
         """Read from a sequence on, or from a time; forget what was read."""
         self._forget()
+        self._newest = newest
+        self._looks_behind = 0
+        self.parted = False
         self._start = (seq, time_ns)
         self._read = seq - 1
         made_ns = self.origin.created_ns if self.origin is not None else 0
@@ -198,6 +208,7 @@ class RemoteFeed:
         if not self._started.is_set():
             self._woken()
             await self._started.wait()
+        await self._compare(api)
         made_ns = self._started_ns
         assert self._start is not None
         time_ns = self._start[1] if self._read < self._start[0] else 0
@@ -268,6 +279,9 @@ class RemoteFeed:
             self._waiting.append(chunk)
         self._bytes += chunk.size
         self._read = max(self._read, chunk.through)
+        if chunk.sequences:
+            latest = max(self._newest.time_ns, *chunk.times)
+            self._newest = Newest(chunk.sequences[-1], latest)
         self._woken()
 
     def _forget(self) -> None:
@@ -296,16 +310,58 @@ class RemoteFeed:
             self._start = None
             self._started.clear()
             self._upstream.on_doubt(self._stream)
-        elif self._started.is_set() and info.state.last_seq < self._read:
-            self.error = error_body(
-                ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
-                err=f"stream {self._stream} of the remote is at sequence {info.state.last_seq}, "
-                f"and {self._read} was copied from it: it has lost messages; what it stores under "
-                "sequences that were copied before is not copied",
-            )
+        elif self._started.is_set():
+            self._look_for_loss(info.state.last_seq)
         if before is not None and before.config.retention != info.config.retention:
             self.renew()
         if before is None or before.created_ns != created_ns or before.config != info.config:
+            self._woken()
+
+    def _look_for_loss(self, last_seq: int) -> None:
+        """Say so when the stream does not have what was copied from it."""
+        self._looks_behind = self._looks_behind + 1 if last_seq < self._read else 0
+        if self._looks_behind >= LOOKS_BEHIND:
+            self._part()
+        if self._looks_behind:
+            self.error = error_body(
+                ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
+                err=f"stream {self._stream} of the remote is at sequence {last_seq}, "
+                f"and {self._read} was copied from it: it has lost messages; what it stores under "
+                "sequences that were copied before is not copied",
+            )
+        elif self.parted:
+            self.error = error_body(
+                ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
+                err=f"stream {self._stream} of the remote has lost messages that were copied from "
+                "it, and has others under their sequences, which are not copied: delete the copy "
+                "and make it again",
+            )
+
+    async def _compare(self, api: ApiClient) -> None:
+        """Find out whether the stream still is what was copied.
+
+        One that was restored from an older copy of its store has given sequences that were copied
+        to other messages, and those are younger than everything that was copied.
+        """
+        seq, time_ns = self._newest
+        if self.parted or not seq:
+            return
+        request = MsgGetRequest(start_time=Timestamp(time_ns + 1), next_by_subj=">")
+        try:
+            answer: MsgGetResponse = await api.call(
+                f"STREAM.MSG.GET.{self._stream}", request, MSG_GET
+            )
+        except Error:
+            return  # there is none, or nobody may ask for it: reading goes on
+        found = answer.message
+        # A server that does not look at the time answers with any message.
+        if found is not None and found.seq <= seq and found.time > time_ns:
+            self._part()
+
+    def _part(self) -> None:
+        if not self.parted:
+            self.parted = True
+            self._upstream.on_doubt(self._stream)
             self._woken()
 
     def _heard(self) -> None:

@@ -273,6 +273,13 @@ class Following:
             log.info("Stream %s was made anew at the leader: it is copied again", name)
             self._drop(name)
             followed = None
+        if followed is not None and self._has_parted(name):
+            log.warning(
+                "Replica: stream %s of the leader has lost messages that were copied from it, as "
+                "one that was restored from an older copy of its store: it is copied again", name
+            )  # fmt: skip
+            self._drop(name)
+            followed = None
         if followed is None:
             followed = self._begin(info)
             if followed is None:
@@ -288,6 +295,12 @@ class Following:
         self._follow_config(followed)
         self._note_trouble(name)
         return followed.whole
+
+    def _has_parted(self, name: str) -> bool:
+        """Say whether the leader has other messages under sequences that were copied."""
+        stream = self._local.find(name)
+        origin = stream.copies[0].origin if stream is not None and stream.copies else None
+        return origin is not None and origin.parted
 
     def _note_trouble(self, name: str) -> None:
         stream = self._local.find(name)

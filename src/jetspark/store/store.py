@@ -69,6 +69,9 @@ class FileStore:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
+        # Folders of streams whose creation was refused, and could not be undone, by the account
+        # and the name of the stream.
+        self._half_made: dict[tuple[str, str], Path] = {}
         self._cache_budget = cache_budget
         self._rates = rates
         self._lock = -1
@@ -205,6 +208,7 @@ class FileStore:
         if account in self._unlisted:
             # One of the same name may lie there.
             raise OSError(errno.EAGAIN, "the streams of this account could not be listed yet")
+        self._remove_half_made(identity.account, identity.name)
         final = account / f"stream-{identity.stream_id:016x}"
         folder = account / f"new-{identity.stream_id:016x}"
         try:
@@ -218,11 +222,32 @@ class FileStore:
             log.close()
             # The rename may have happened although it was not confirmed.
             self._discard(folder)
-            self._discard(final)
+            self._half_made[identity.account, identity.name] = final
+            with suppress(OSError):
+                self._remove_half_made(identity.account, identity.name)
             raise
         log.segments.move(final)
         self.choose_level(log)
         return log
+
+    def _remove_half_made(self, account: str, name: str) -> None:
+        """Remove the folder of a stream of this name whose creation was refused; raises OSError.
+
+        The next start would open it, beside or instead of one that is made now.
+        """
+        folder = self._half_made.get((account, name))
+        if folder is None:
+            return
+        condemned = condemned_folder(folder)
+        names = self._files.list_folder(folder.parent)
+        if folder.name in names:
+            # One step for all of its files; no start opens what has that name.
+            self._files.rename(folder, condemned)
+        else:
+            # Removed, but perhaps not durably.
+            self._files.sync_folder(folder.parent)
+        del self._half_made[account, name]
+        self._discard(condemned)
 
     def choose_level(self, log: StreamLog, level: str = "") -> None:
         """Give a stream the level it asks for, or the store's own."""
@@ -298,6 +323,9 @@ class FileStore:
 
     def close(self) -> None:
         """Let another process use the store; twice is as good as once. Logs close themselves."""
+        for account, name in list(self._half_made):
+            with suppress(OSError):
+                self._remove_half_made(account, name)
         if self._lock >= 0:
             handle, self._lock = self._lock, -1
             self._files.close(handle)

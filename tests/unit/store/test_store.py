@@ -274,6 +274,37 @@ def test_a_drop_that_the_disk_refuses_leaves_the_stream_as_it_was(
     assert started(bench.disk) == []
 
 
+@pytest.mark.parametrize("ends", ["made again", "made again and dropped", "given up"])
+def test_a_stream_whose_creation_was_refused_is_not_there_later(ends: str) -> None:
+    """Whatever step fails, and however many of those that would undo it."""
+    for step in range(1, 30):
+        for times in (1, 2, 3, 100):
+            disk = SimulatedDisk()
+            store = FileStore(disk, ROOT)
+            store.open(ignore)
+            store.create(identity("OTHER", number=3)).close()
+            disk.fail(step, errno.EIO, times=times)
+            try:
+                store.create(identity("S", number=9)).close()
+            except OSError:
+                disk.forget_failures()
+            else:
+                disk.forget_failures()
+                store.close()
+                continue
+            expected = ["OTHER"]
+            if ends != "given up":
+                log = store.create(identity("S", number=7))
+                if ends == "made again":
+                    log.close()
+                    expected = ["OTHER", "S"]
+                else:
+                    store.drop(log)
+            store.close()
+
+            assert sorted(started(disk)) == expected, (step, times)
+
+
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_stream_whose_name_cannot_be_undone_takes_no_writes(bench: "Bench", times: int) -> None:
     """The next start removes it: nothing may be acknowledged that would go with it."""

@@ -18,6 +18,7 @@ from jetspark.engine.limits import MESSAGE_HEADERS_MAX
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.counting import counted
 from jetspark.engine.replicate.origin import Origin, Row
+from jetspark.engine.replicate.upstream import NOTHING, Newest
 from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.counters import CounterBroken
 from jetspark.engine.stream.stream import Stream
@@ -151,8 +152,10 @@ class Copy:
         """Find out from where to read on; False when that takes another turn."""
         if not self.find_position(origin, budget):
             return False
+        # Another stream of that name has nothing of what was copied before.
+        newest = NOTHING if self.ident else self.newest()
         self.ident = origin.ident
-        self.position = origin.begin(*self.start_of_reading())
+        self.position = origin.begin(*self.start_of_reading(), newest)
         self.begun()
         return True
 
@@ -245,6 +248,10 @@ class Copy:
         own = self.stream.rules.transform
         mapped = own.apply(subject) if own is not None else None
         return subject if mapped is None else mapped
+
+    def newest(self) -> Newest:
+        """The newest message that it has of its origin, if it can tell."""
+        return NOTHING
 
     def start_of_reading(self) -> tuple[int, int]:
         """Behind which sequence to begin, or from which time on."""

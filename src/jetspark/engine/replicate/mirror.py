@@ -1,8 +1,14 @@
 """A mirror: the origin's messages under their own sequences and times, with its gaps."""
 
+from typing import Final
+
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import Copy
 from jetspark.engine.replicate.origin import Origin
+from jetspark.engine.replicate.upstream import NOTHING, Newest
+
+# The newest message is looked for among so many sequences.
+NEWEST_ROWS: Final = 1_000
 
 
 class Mirror(Copy):
@@ -15,6 +21,13 @@ class Mirror(Copy):
         """
         self.position = int(self.stream.log.staged.seq)
         return True
+
+    def newest(self) -> Newest:
+        """The newest message that it has, if that is one of the last sequences."""
+        log = self.stream.log
+        seq = int(log.index.newest_match(b">", NEWEST_ROWS))
+        time_ns = int(log.reader.time_of(seq)) if seq > 0 else -1
+        return Newest(seq, time_ns) if time_ns >= 0 else NOTHING
 
     def begun(self) -> None:
         """It is known where reading begins."""

@@ -11,7 +11,7 @@ from jetspark.api.enums import Retention
 from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.replicate.keeper import Keeper
-from jetspark.engine.replicate.upstream import Chunk, Feed
+from jetspark.engine.replicate.upstream import Chunk, Feed, Newest
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.ids import short_id
@@ -33,7 +33,11 @@ class Origin(Protocol):
     def error(self) -> bytes:
         """What is wrong with reaching it, as the body of an error."""
 
-    def begin(self, position: int, start_time_ns: int) -> int:
+    @property
+    def parted(self) -> bool:
+        """Whether it has other messages under sequences that were copied."""
+
+    def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
         """Read what comes behind a sequence, or from a time on when that is not 0.
 
         The answer is the sequence that it really reads behind, as far as that is known.
@@ -66,6 +70,7 @@ class LocalOrigin:
     """A stream of the same account."""
 
     error: Final = b""
+    parted: Final = False
 
     def __init__(
         self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
@@ -77,7 +82,7 @@ class LocalOrigin:
         self._cursor = Cursor(stream.log.index, filters)
         self.ident: Final = short_id(stream.log.identity.stream_id).encode()
 
-    def begin(self, position: int, start_time_ns: int) -> int:
+    def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:  # noqa: ARG002
         """Read what comes behind a sequence, or from a time on."""
         if start_time_ns:
             return int(self.stream.log.reader.first_at(start_time_ns)) - 1
@@ -160,11 +165,16 @@ class RemoteOrigin:
         """What is wrong with reaching it."""
         return self._feed.error
 
-    def begin(self, position: int, start_time_ns: int) -> int:
+    @property
+    def parted(self) -> bool:
+        """Whether it has other messages under sequences that were copied."""
+        return self._feed.parted
+
+    def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
         """Read what comes behind a sequence, or from a time on."""
         self._chunk = None
         self._through = position
-        self._feed.start(position + 1, start_time_ns)
+        self._feed.start(position + 1, start_time_ns, newest)
         return position
 
     def after(self, position: int) -> Row | None:

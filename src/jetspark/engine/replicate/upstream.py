@@ -10,7 +10,7 @@ be taken bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -30,6 +30,16 @@ class OriginState(msgspec.Struct, frozen=True, kw_only=True):
     created_ns: int
     first_seq: int
     last_seq: int
+
+
+class Newest(NamedTuple):
+    """The newest message that a copy has of its origin; sequence 0: none is known.
+
+    Nothing up to that sequence was younger than ``time_ns``.
+    """
+
+    seq: int = 0
+    time_ns: int = 0
 
 
 class Chunk:
@@ -69,6 +79,9 @@ class Chunk:
             del column[:count]
 
 
+NOTHING: Final = Newest()
+
+
 class Feed(Protocol):
     """One remote stream as one copy reads it."""
 
@@ -88,8 +101,17 @@ class Feed(Protocol):
     def lag(self) -> int:
         """What the remote has and ``take`` has not given out, as far as is known."""
 
-    def start(self, seq: int, time_ns: int = 0) -> None:
+    @property
+    def parted(self) -> bool:
+        """Whether the stream has other messages under sequences that were copied from it.
+
+        So it is when it was restored from an older copy of its store, for example.
+        """
+
+    def start(self, seq: int, time_ns: int = 0, newest: Newest = NOTHING) -> None:
         """Read from a sequence on, or from a time when that is not 0; forget what was read.
+
+        ``newest`` is what the copy has, to be compared with what the stream has.
 
         For the stream that ``origin`` describes now: when it is made anew, nothing comes until
         this is called again.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.replicate.upstream import Chunk, OriginState
+from jetspark.engine.replicate.upstream import NOTHING, Chunk, Newest, OriginState
 
 
 class ScriptedFeed:
@@ -16,6 +16,8 @@ class ScriptedFeed:
         self.origin: OriginState | None = None
         self.error = b""
         self.heard_ns = 0
+        self.parted = False
+        self.newest = NOTHING
         self.lag = 0
         self.stream = stream
         self.filters = list(filters)
@@ -25,7 +27,8 @@ class ScriptedFeed:
         self.stored_up_to = 0
         self.closed: bool | None = None
 
-    def start(self, seq: int, time_ns: int = 0) -> None:
+    def start(self, seq: int, time_ns: int = 0, newest: Newest = NOTHING) -> None:
+        self.newest = newest
         self.started.append((seq, time_ns))
         self.waiting.clear()
 

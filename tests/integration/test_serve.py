@@ -153,3 +153,26 @@ def test_what_keeps_a_server_from_starting_ends_with_1_and_a_fatal_line(
     assert done.returncode == 1
     assert "[FTL]" in done.stderr.splitlines()[-1]
     assert words in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("block", "reason"),
+    [
+        ("users: [ { nkey: UAB2CB576PHBBPQ5ODORRZ2LYCMWPZGWGCN2KDK7DXOIMZASKUY3RLKK } ]", "nkey"),
+        ('users: [ { user: a, password: "$2a$11$short" } ]', 'user "a": '),
+        ('token: "$2a$11$short"', "token: "),
+    ],
+    ids=["nkey", "password", "token"],
+)
+def test_a_file_whose_users_are_refused_at_the_start_does_not_pass_the_test(
+    tmp_path: Path, block: str, reason: str
+) -> None:
+    """``-t`` before a deployment says what the start would say."""
+    file = tmp_path / "server.conf"
+    file.write_text(f"port: -1\nauthorization {{ {block} }}\n")
+    command = [sys.executable, "-m", "jetspark", "serve", "-c", str(file), "-t"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 1
+    assert f"[FTL] {file}: {reason}" in done.stderr

@@ -17,7 +17,9 @@ import click
 from jetspark.cli.serve_help import help_text, tls_help_text
 from jetspark.cli.serve_log import open_log, reopen_log, set_up_log
 from jetspark.errors.storage import StorageFault
+from jetspark.server.auth.users import build_directory
 from jetspark.server.config import (
+    CheckedFile,
     ConfigRefused,
     Exit,
     Instruction,
@@ -100,6 +102,15 @@ def _do_instead(told: Instruction) -> None:
             except OSError as error:
                 click.echo(f"jetspark: process {pid}: {error.strerror}", err=True)
                 sys.exit(1)
+        case CheckedFile(settings=settings, line=line):
+            # Users are looked at last: the server refuses those that it cannot serve at its start.
+            try:
+                build_directory(settings)
+            except ConfigRefused as refusal:
+                for problem in in_words(refusal).splitlines():
+                    click.echo(f"[FTL] {settings.config_file}: {problem}", err=True)
+                sys.exit(1)
+            click.echo(line, err=True)
         case Exit(code=code, error=error):
             click.echo(error, err=True, nl=False)
             sys.exit(code)

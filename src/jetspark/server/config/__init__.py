@@ -5,6 +5,7 @@
 """
 
 from jetspark.server.config.command_line import (
+    CheckedFile,
     Exit,
     Instruction,
     SendSignal,
@@ -24,6 +25,7 @@ __all__ = [
     "FLAGS",
     "NOT_YET",
     "Change",
+    "CheckedFile",
     "ConfigProblem",
     "ConfigRefused",
     "Exit",

@@ -45,6 +45,13 @@ class Exit(msgspec.Struct, frozen=True):
     error: str
 
 
+class CheckedFile(msgspec.Struct, frozen=True):
+    """The file of ``settings`` can be read; ``line`` is to be said if its users can be served."""
+
+    settings: Settings
+    line: str
+
+
 class ShowHelp(msgspec.Struct, frozen=True):
     """Print the help and end with 0."""
 
@@ -65,7 +72,7 @@ class SendSignal(msgspec.Struct, frozen=True):
     pid: int
 
 
-Instruction: TypeAlias = Exit | ShowHelp | ShowVersion | ShowTlsHelp | SendSignal
+Instruction: TypeAlias = Exit | CheckedFile | ShowHelp | ShowVersion | ShowTlsHelp | SendSignal
 """What to do instead of serving."""
 
 
@@ -107,8 +114,9 @@ def from_command_line(
         )
     if settings.warnings:
         return _refusal(settings.warnings)
-    return Exit(
-        0, f"jetspark: configuration file {settings.config_file} is valid ({settings.digest})\n"
+    return CheckedFile(
+        settings,
+        f"jetspark: configuration file {settings.config_file} is valid ({settings.digest})",
     )
 
 

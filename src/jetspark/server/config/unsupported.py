@@ -15,8 +15,8 @@ _LEAVES: Final = (
     "'jetspark { remotes }'"
 )
 _JWT: Final = (
-    "operators and account JWTs are not read; list accounts and users under 'accounts', "
-    "with nkeys if you like"
+    "operators and account JWTs are not read; list accounts, and users with passwords, under "
+    "'accounts'"
 )
 _OCSP: Final = "certificates are not checked with OCSP; use short-lived certificates"
 _PROXY: Final = "trusted proxies are not known here; connect clients directly"

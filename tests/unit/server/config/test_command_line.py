@@ -8,6 +8,7 @@ import pytest
 from jetspark.server.config import (
     FLAGS,
     NOT_YET,
+    CheckedFile,
     Exit,
     Instruction,
     SendSignal,
@@ -320,10 +321,11 @@ def test_what_the_server_honours_today_is_accepted() -> None:
 def test_the_configuration_can_be_tested() -> None:
     answer = run("-t", file="port: 1\n")
 
-    assert answer == Exit(
-        0,
+    assert isinstance(answer, CheckedFile)
+    assert answer.settings.port == 1
+    assert answer.line == (
         "jetspark: configuration file a.conf is valid "
-        "(sha256:5b27b68e52c25859a76c94f378c31d5a499ca677a46b38fb5f58ded229b59650)\n",
+        "(sha256:5b27b68e52c25859a76c94f378c31d5a499ca677a46b38fb5f58ded229b59650)"
     )
 
 

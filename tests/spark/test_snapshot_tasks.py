@@ -21,7 +21,7 @@ from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.stream.planner import DataLoss, StreamRecreated
 from jetspark.spark.stream.range_reader import SequencePartition
 from jetspark.spark.stream.source import JetStreamDataSource
-from jetspark.spark.stream.stream_view import PlanningFailed
+from jetspark.spark.stream.view import PlanningFailed
 
 
 def _bucket(jetstream: sync.JetStream, name: str, history: int = 1) -> sync.KeyValue:

@@ -178,9 +178,10 @@ def test_another_job_reads_up_to_the_last_commit(
     task.epoch = "1"
     writer.write(_batch("STAGE", 21, 10))
 
-    def read(query: str, bucket: str = "STAGES") -> list[int]:
+    def read(query: str, bucket: str = "STAGES", by: str = "stream") -> list[int]:
         options = {"endingOffsets": f"committed:{query}", "ledgerBucket": bucket}
-        source = JetStreamDataSource(options={"servers": url, "stream": "STAGE", **options})
+        named = {"stream": "STAGE"} if by == "stream" else {"subject": "STAGE.>"}
+        source = JetStreamDataSource(options={"servers": url, **named, **options})
         reader = source.reader(source.schema())
         parts: list[Any] = [reader.read(part) for part in reader.partitions()]
         return [seq for part in parts for batch in part for seq in batch["seq"].to_pylist()]
@@ -189,6 +190,7 @@ def test_another_job_reads_up_to_the_last_commit(
     by_default = _writer(url, "STAGE", delivery="exactly-once")
     by_default.commit([by_default.write(_batch("STAGE", 31, 10))])
     assert read("q1", "jetspark_ledger") == list(range(1, 41))
+    assert read("q1", "jetspark_ledger", by="subject") == list(range(1, 41))
     with pytest.raises(PlanningFailed, match="'q2' has committed nothing"):
         read("q2")
 
@@ -418,6 +420,34 @@ def test_a_job_may_write_to_several_streams_under_one_name(
 
     assert _stored(streams[0]) == Counter(dict.fromkeys(range(1, 6), 2))
     assert _stored(streams[1]) == Counter(range(1, 6))
+
+
+@pytest.mark.usefixtures("task")
+def test_jobs_whose_names_begin_alike_do_not_take_the_rows_of_each_other_for_their_own(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """The ids of ``job.1`` begin as those of version 1 of ``job`` do."""
+    stream = _stream(jetstream, "ALIKE")
+
+    def job(name: str, version: int, first: int, *, killed: bool = False) -> None:
+        given = {"servers": url, "stream": "ALIKE", "txnAppId": name, "txnVersion": str(version)}
+        options = {**given, "ackTimeoutMs": "100"}
+        made: Any = JetStreamDataSource(options=options).writer(SCHEMA, False)
+        told = made.write(_batch("ALIKE", first, 5))
+        if not killed:
+            made.commit([told])
+
+    for version in range(3):
+        job("job", version, 10 * version)
+        job("job.1", version, 100 + 10 * version)
+    # A first version under way, and one that is run again.
+    job("job.4", 7, 200)
+    job("job", 4, 50, killed=True)
+    job("job.4", 8, 210)
+    job("job", 4, 50)
+
+    first = [0, 10, 20, 50, 100, 110, 120, 200, 210]
+    assert _stored(stream) == Counter(start + one for start in first for one in range(5))
 
 
 @pytest.mark.usefixtures("task")

@@ -11,7 +11,14 @@ from pyspark.sql.types import StructType
 from xxhash import xxh3_128_digest
 
 from jetspark.headers.block import append_lines, decode_headers
-from jetspark.spark.stream.sink.message_ids import IdMaker, WriteTask, digest_in, row_digests
+from jetspark.spark.stream.sink.message_ids import (
+    IdMaker,
+    WriteTask,
+    digest_in,
+    epoch_in,
+    has_place,
+    row_digests,
+)
 from jetspark.spark.stream.sink.row_counts import RowCounts, digest_sum, sum_of_sums
 from jetspark.spark.stream.sink.rows import RowDecoder, RowRefused, Rows
 from jetspark.spark.stream.sink.writer import finished_headers, gather, picked
@@ -153,6 +160,19 @@ def test_the_digest_of_a_row_is_read_back_from_its_id() -> None:
     assert read == digests
     assert made[2].endswith(b".1")
     assert digest_in(b"query.7.3.12", b"query.7.") is None
+    assert epoch_in(made[2], b"query.") == 7
+    assert epoch_in(b"query.7.3.12", b"query.") == 7
+
+
+def test_an_id_of_a_query_with_a_longer_name_is_none_of_this_one() -> None:
+    digests = row_digests(_rows(b"x", b"x"))
+    for task in (TASK, TASK._replace(partition=12)):
+        longer = task._replace(prefix=f"{task.prefix}.7")
+        for one in IdMaker(longer.id_prefix).ids(digests):
+            assert digest_in(one, TASK.epoch_prefix.encode()) is None
+            assert not has_place(one, TASK.epoch_prefix.encode())
+            assert epoch_in(one, f"{TASK.prefix}.".encode()) is None
+            assert epoch_in(one, f"{longer.prefix}.".encode()) == longer.epoch
 
 
 def test_counts_of_rows_survive_packing_and_adding() -> None:

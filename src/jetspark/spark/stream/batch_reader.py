@@ -104,7 +104,8 @@ class JetStreamBatchReader(DataSourceReader):
         return with_retries(connection, look)
 
     def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
-        options = self._options
+        # Where only a subject was given, errors name the stream that takes it.
+        options = msgspec.structs.replace(self._options, stream=stream.name)
         view = view_of(await_sequence(stream, options))
         # Times are turned into sequences once, here: every task reads by number.
         if options.starting_time_ns is not None:
@@ -114,7 +115,7 @@ class JetStreamBatchReader(DataSourceReader):
             end = first_since(stream, options.ending_time_ns, view.bounds)
             options = msgspec.structs.replace(options, ending_seq=end)
         if options.committed_by:
-            end = self._committed(client) + 1
+            end = self._committed(client, stream.name) + 1
             options = msgspec.structs.replace(options, ending_seq=end)
         whole = plan_range(options, view.bounds)
         if options.subjects:
@@ -142,15 +143,15 @@ class JetStreamBatchReader(DataSourceReader):
         points, _ = count_points(stream, places, options.subjects)
         return plan_by_count(points, min_partitions=least, max_records=most)
 
-    def _committed(self, client: sync.Client) -> int:
+    def _committed(self, client: sync.Client, stream: str) -> int:
         """Return how far the stream had got when the query committed."""
         options = self._options
         jetstream = jetstream_of(client, options.connection)
         try:
             found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
-            if found is None and options.stream:
+            if found is None:
                 # In the ledger that sinks create by themselves a query has an entry per stream.
-                name = f"{options.committed_by}.{options.stream}"
+                name = f"{options.committed_by}.{stream}"
                 found = read_entry(jetstream, options.ledger_bucket, name)
         except BucketNotFound:
             raise PlanningFailed(

@@ -6,10 +6,11 @@ two messages. A replay of the epoch may spread the rows differently: ``ledger`` 
 digests, which are read back out of the ids.
 """
 
+import re
 from binascii import hexlify
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from xxhash import xxh3_128_digest
 
@@ -66,15 +67,38 @@ class IdMaker:
         return (self._prefix + text.replace(b"\n", b"\n" + self._prefix)).split(b"\n")
 
 
+# What an id has after the epoch: the partition, or the commit that stored a missing copy, and the
+# digest. In jetspark 0.1.0 it could also be the place of the row in its partition.
+_ROW: Final = re.compile(
+    rb"(?:[0-9]+|c[0-9a-f]+)\.(?P<digest>[0-9a-f]{%d})(?:\.[0-9]+)?" % (2 * DIGEST_SIZE)
+)
+_PLACE: Final = re.compile(rb"[0-9]+\.[0-9]+")
+
+
 def digest_in(msg_id: bytes, epoch_prefix: bytes) -> bytes | None:
-    """Return the digest of the row that an id of this epoch was made for; None if it has none."""
-    words = msg_id[len(epoch_prefix) :].split(b".")
-    if len(words) not in {2, 3} or len(words[1]) != 2 * DIGEST_SIZE:
+    """Return the digest of the row that an id of this epoch was made for; None if it has none.
+
+    The names of two writes may begin alike: ``job.1.0.3.<digest>`` is no id of epoch 1 of ``job``
+    but one of epoch 0 of ``job.1``.
+    """
+    found = _ROW.fullmatch(msg_id, len(epoch_prefix))
+    return None if found is None else bytes.fromhex(found["digest"].decode("ascii"))
+
+
+def has_place(msg_id: bytes, epoch_prefix: bytes) -> bool:
+    """Say whether an id of this epoch has the place of its row instead of a digest."""
+    return _PLACE.fullmatch(msg_id, len(epoch_prefix)) is not None
+
+
+def epoch_in(msg_id: bytes, query_prefix: bytes) -> int | None:
+    """Return the epoch of an id of this query; None when it is of another one."""
+    word, _, _ = msg_id[len(query_prefix) :].partition(b".")
+    epoch_prefix = query_prefix + word + b"."
+    if not word.isdigit() or not (
+        _ROW.fullmatch(msg_id, len(epoch_prefix)) or has_place(msg_id, epoch_prefix)
+    ):
         return None
-    try:
-        return bytes.fromhex(words[1].decode("ascii"))
-    except ValueError:
-        return None
+    return int(word)
 
 
 def row_digests(rows: Rows, digest: Callable[[bytes], bytes] = xxh3_128_digest) -> list[bytes]:

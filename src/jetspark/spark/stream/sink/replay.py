@@ -15,7 +15,12 @@ from jetspark.api.stream import StreamInfo
 from jetspark.errors import MessageNotFound
 from jetspark.spark.stream.sink.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused
 from jetspark.spark.stream.sink.ledger import BucketEntries, Found, LedgerEntry, entry_name
-from jetspark.spark.stream.sink.message_ids import WriteTask, digest_in
+from jetspark.spark.stream.sink.message_ids import (
+    WriteTask,
+    digest_in,
+    epoch_in,
+    has_place,
+)
 from jetspark.spark.stream.sink.options import IdSource
 from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused
 from jetspark.spark.stream.sink.row_counts import DIGEST_SIZE, RowCounts
@@ -206,10 +211,12 @@ class ReplayLedger:
             for chunk in stream.scan(first, last, columns=("sequences", "headers")):
                 for seq, block in zip(chunk.sequences, chunk.headers, strict=True):
                     msg_id = id_of(block, query)
-                    word = b"" if msg_id is None else msg_id[len(query) :].partition(b".")[0]
-                    if word.isdigit() and int(word) > task.epoch:
+                    epoch = None if msg_id is None else epoch_in(msg_id, query)
+                    if epoch is None:
+                        continue
+                    if epoch > task.epoch:
                         later = seq
-                    earlier = earlier or (word.isdigit() and int(word) < task.epoch)
+                    earlier = earlier or epoch < task.epoch
             if later:
                 return later + 1
             if earlier:
@@ -248,6 +255,8 @@ class ReplayLedger:
                 if msg_id is None:
                     continue
                 digest = digest_in(msg_id, self._prefix)
+                if digest is None and not has_place(msg_id, self._prefix):
+                    continue  # of another write, whose name begins as this epoch's ids do
                 if digest is None:
                     raise ReplayRefused(
                         f"{self.epochs.named} was begun with ids such as {msg_id.decode()!r}, "

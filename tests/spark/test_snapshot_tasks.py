@@ -21,7 +21,6 @@ from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.stream.planner import DataLoss, StreamRecreated
 from jetspark.spark.stream.range_reader import SequencePartition
 from jetspark.spark.stream.source import JetStreamDataSource
-from jetspark.spark.stream.view import PlanningFailed
 
 
 def _bucket(jetstream: sync.JetStream, name: str, history: int = 1) -> sync.KeyValue:
@@ -171,26 +170,6 @@ def test_a_value_that_was_purged_since_fails_a_strict_read_of_the_past(
 
     with pytest.raises(DataLoss, match="no value of key 'a' as of revision 2"):
         _rows(*_planned(url, "ERASED", versionAsOf="2"))
-
-
-@pytest.mark.parametrize("history", [1, 5])
-def test_a_strict_read_of_the_past_is_refused_where_keys_have_their_own_time_to_live(
-    url: str, jetstream: sync.JetStream, history: int
-) -> None:
-    """A key that expired leaves nothing behind: its value of that moment would be left out."""
-    name = f"LIVES{history}"
-    jetstream.create_key_value(
-        KeyValueConfig(bucket=name, history=history, allow_key_ttl=True, storage=Storage.MEMORY)
-    )
-    bucket = jetstream.key_value(name)
-    bucket.create("a", b"1", ttl=3600)
-    bucket.put("b", b"2")
-
-    with pytest.raises(PlanningFailed, match=r"may expire.*best-effort"):
-        _planned(url, name, versionAsOf="2")
-
-    found = _rows(*_planned(url, name, versionAsOf="2", consistency="best-effort"))
-    assert ("b", b"2", 2) in found
 
 
 @pytest.mark.parametrize("history", [1, 3])

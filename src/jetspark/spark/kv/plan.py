@@ -247,11 +247,10 @@ class SnapshotPlanner:
                 f"format {KV_FORMAT!r}: versionAsOf is {wanted}, but bucket {options.bucket!r} "
                 f"is at revision {state.last_seq}"
             )
-        # A key that expired by its own time to live leaves nothing that would tell of it.
-        expires = info.config.max_age or info.config.allow_msg_ttl
+        expires = info.config.max_age
         if expires and options.consistency is Consistency.STRICT:
             raise PlanningFailed(
-                f"format {KV_FORMAT!r}: values of bucket {options.bucket!r} may expire, so that a "
+                f"format {KV_FORMAT!r}: values of bucket {options.bucket!r} expire, so that a "
                 "moment in the past cannot be read for certain: set "
                 'option("consistency", "best-effort")'
             )

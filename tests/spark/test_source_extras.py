@@ -18,6 +18,7 @@ from jetspark.errors import ConnectionClosed
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream import range_reader
 from jetspark.spark.stream.batch_reader import JetStreamBatchReader
+from jetspark.spark.stream.offsets import encode_offset
 from jetspark.spark.stream.options import parse_source_options
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import PlanningFailed
@@ -103,6 +104,53 @@ def test_committed_messages_are_purged_on_request(streams: "Streams") -> None:
 
     assert (before, after) == (1, 21)
     assert stream.info().state.messages == 0
+
+
+@pytest.mark.parametrize(("name", "on_commit"), [("CHANGED", "purge"), ("RENAMED", "ack:spark")])
+def test_messages_that_only_a_changed_filter_takes_are_not_given_back(
+    streams: "Streams", name: str, on_commit: str
+) -> None:
+    stream = streams.fill(name, 30)
+    stream.create_consumer(ConsumerConfig(durable_name="spark", ack_policy=AckPolicy.EXPLICIT))
+
+    def reader(subject: str) -> Any:
+        source = _source(
+            streams, name, startingOffsets="earliest", onCommit=on_commit, subject=subject
+        )
+        return source.streamReader(source.schema())
+
+    first = reader(f"{name}.0")
+    end = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+
+    with pytest.raises(PlanningFailed, match=rf"has read {name}\.0 so far, now .*{name}\.1"):
+        reader(f"{name}.1").latestOffset(end, ReadAllAvailable())
+    # Nor where the last that happened was that messages of others were passed.
+    passed = encode_offset(name, reader(f"{name}.0")._passed(31, first._look()))
+    with pytest.raises(PlanningFailed, match=rf"has read {name}\.0"):
+        reader(f"{name}.2").latestOffset(passed, ReadAllAvailable())
+    assert stream.info().state.messages == 30
+    reader(f"{name}.0").latestOffset(end, ReadAllAvailable())
+    assert stream.info().state.messages == (20 if on_commit == "purge" else 30)
+
+
+def test_a_purge_takes_nothing_that_lies_before_the_start_of_a_query(streams: "Streams") -> None:
+    stream = streams.fill("BEFORE", 30)
+
+    def reader(start: str, subject: str = "") -> Any:
+        more = {"subject": subject} if subject else {}
+        source = _source(streams, "BEFORE", startingOffsets=start, onCommit="purge", **more)
+        return source.streamReader(source.schema())
+
+    for start in ("latest", "11"):
+        late = reader(start)
+        with pytest.raises(PlanningFailed, match="from sequence 1 on, which it does not read"):
+            late.latestOffset(late.initialOffset(), ReadAllAvailable())
+    assert stream.info().state.messages == 30
+    # What another subject has is not taken.
+    stream.purge(subject="BEFORE.1")
+    late = reader("latest", "BEFORE.1")
+    assert late.latestOffset(late.initialOffset(), ReadAllAvailable()) == late.initialOffset()
+    assert stream.info().state.messages == 20
 
 
 def test_committed_messages_are_acknowledged_on_request(streams: "Streams") -> None:

@@ -11,7 +11,7 @@ describes the micro-batch that ends here: the sequence it starts at, the inner e
 partitions, and the subject filters it reads with. They belong to the offset because Spark runs an
 interrupted micro-batch again with nothing but its two offsets, perhaps in a process with other
 cores and options, and exactly-once writes need the same rows in it again. An offset without
-``from`` ends a micro-batch that reads nothing.
+``from`` ends a micro-batch that reads nothing; its filters are those that passed what lies before.
 
 Version 1 (jetspark 0.1.0) has ``next`` and ``created`` only. It is read, never written.
 """
@@ -48,6 +48,13 @@ class Offset(NamedTuple):
     plan: BatchPlan | None = None
     planned: bool = True
     """False in an offset of version 1: how its micro-batch was split is not known."""
+    subjects: tuple[str, ...] | None = None
+    """Without a plan: the filters of the read that got here; None: not known."""
+
+    @property
+    def filters(self) -> tuple[str, ...] | None:
+        """The subject filters that this position was reached with; None: not known."""
+        return self.subjects if self.plan is None else self.plan.subjects
 
 
 def encode_offset(stream: str, offset: Offset) -> dict[str, Any]:
@@ -62,6 +69,8 @@ def encode_offset(stream: str, offset: Offset) -> dict[str, Any]:
             place["subjects"] = list(plan.subjects)
         if plan.snapshot_split is not None:
             place["split"] = list(plan.snapshot_split)
+    elif offset.subjects:
+        place["subjects"] = list(offset.subjects)
     return {"v": VERSION, "streams": {stream: place}}
 
 
@@ -88,7 +97,11 @@ def decode_offset(stream: str, value: dict[str, Any], *, lowest: int = 1) -> Off
         raise _damaged(value, "no time in 'created'")
     if version == VERSION_WITHOUT_PLAN:
         return Offset(place["next"], place["created"], planned=False)
-    return Offset(place["next"], place["created"], _plan_of(value, place, lowest))
+    plan = _plan_of(value, place, lowest)
+    passed = place.get("subjects") if plan is None else None
+    return Offset(
+        place["next"], place["created"], plan, subjects=None if passed is None else tuple(passed)
+    )
 
 
 def _plan_of(value: dict[str, Any], place: dict[str, Any], lowest: int) -> BatchPlan | None:

@@ -7,7 +7,7 @@ asks it for offsets and partitions, and sends a copy of it to each task.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -138,12 +138,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         time.sleep(max(0.0, self._idle_until - time.monotonic()))
         self._caught_up = None
-        if not self._released and self._options.on_commit:
-            # Spark calls no commit for the last batch of an AvailableNow run: what lies before
-            # the start is committed.
-            self._release(start)
         view = self._look()
         checkpointed = self._decode(view, start)
+        if not self._released and self._options.on_commit:
+            self._release_before(view, checkpointed)
         place = self._searched_from(checkpointed)
         first = self._resume(view, place)
         end = self._end(view)
@@ -155,7 +153,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 plan = self._new_plan(SequenceRange(begin, admitted))
                 return self._moved(view, Offset(admitted, view.created, plan))
         elif self._is_time_to_pass(view, checkpointed.next, end):
-            return self._moved(view, Offset(end, view.created))
+            return self._moved(view, self._passed(end, view))
         elif end > view.bounds.last_seq:
             self._caught_up = Offset(checkpointed.next, checkpointed.created)
         if self._target is None:
@@ -163,7 +161,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if (first, view.created) != (place.next, place.created):
             # The position changed without a message: a loss was accepted, the stream replaced.
             self._caught_up = None
-            return self._moved(view, Offset(first, view.created))
+            return self._moved(view, self._passed(first, view))
         return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -243,6 +241,23 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             start = Offset(loss.resume_at, view.created)
         return encode_offset(view.name, start)
 
+    def _passed(self, seq: int, view: StreamView) -> Offset:
+        """Return a position that was reached without a message."""
+        return Offset(seq, view.created, subjects=self._options.subjects or None)
+
+    def _release_before(self, view: StreamView, place: Offset) -> None:
+        """Give back what an earlier run committed: Spark says nothing of its last micro-batch.
+
+        A position that no micro-batch ends at says nothing about what was committed.
+        """
+        if place.created == view.created:
+            self._refuse_other_filters(place)
+            if place.plan is not None:
+                self._release(encode_offset(view.name, place))
+            elif self._options.on_commit == "purge" and place.filters is None and place.planned:
+                self._refuse_unread(view, place.next)
+        self._released = True
+
     def _release(self, end: dict[str, Any]) -> None:
         self._patiently(lambda: self._give_back(end))
         self._released = True
@@ -259,6 +274,34 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             elif place.next > 1:
                 for subject in self._options.subjects or ("",):
                     stream.purge(subject=subject, seq=place.next)
+
+    def _refuse_other_filters(self, place: Offset) -> None:
+        """Refuse to give back by a filter what another one was used to read.
+
+        A purge takes everything of a filter up to a sequence: messages before this position that
+        only the new filter takes were never read.
+        """
+        before, now = place.filters, self._options.subjects
+        if before is None or set(before) == set(now):
+            return
+        raise PlanningFailed(
+            f"onCommit={self._options.on_commit}: this query has read {_shown(before)} so far, "
+            f"now its subject is {_shown(now)}, and messages that only the new filter takes would "
+            "be given back unread. Set subject to what it was, or leave out onCommit, or start "
+            "with a new checkpointLocation and startingOffsets=earliest"
+        )
+
+    def _refuse_unread(self, view: StreamView, first: int) -> None:
+        """Refuse a start after messages that a purge would take although nobody read them."""
+        earliest = max(view.bounds.first_seq, 1)
+        unread = self._first_to_read(view, SequenceRange(earliest, first))
+        self._searched = Place("", 0)
+        if unread is not None and view.bounds.last_seq >= unread:
+            raise PlanningFailed(
+                f"onCommit=purge: the query starts at sequence {first}, and its first commit "
+                f"would also remove messages before that, from sequence {unread} on, which it "
+                'does not read. Set option("startingOffsets", "earliest"), or purge them first'
+            )
 
     def _look(self) -> StreamView:
         """Ask the server for the stream."""
@@ -420,3 +463,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             SequencePartition(view.name, part.first, part.end, view.created, subjects)
             for part in planned_ranges(plan, last.next, view.bounds)
         ]
+
+
+def _shown(subjects: Sequence[str]) -> str:
+    return ", ".join(subjects) or "all subjects"

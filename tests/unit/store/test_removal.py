@@ -273,6 +273,20 @@ def test_a_purge_beyond_the_end_moves_the_end(mixed: "Bench") -> None:
     assert settled(mixed) == [1_000]
 
 
+def test_a_purge_takes_what_came_below_a_bound_that_an_earlier_one_named(mixed: "Bench") -> None:
+    """The bound was beyond the end then, and says nothing about what came later."""
+    mixed.log.staged.purge(12, b"x.*", 0)
+    commit(mixed)
+    for _ in range(3):
+        mixed.publish(b"later", subject=b"x.1")
+    assert settled(mixed) == [10, 11, 12]
+
+    assert mixed.log.staged.purge(0, b"x.*", 0) == 3
+    commit(mixed)
+
+    assert settled(mixed) == []
+
+
 def test_a_purge_counts_what_is_on_its_way(mixed: "Bench") -> None:
     mixed.stage(b"ten", subject=b"x.1")
     group = mixed.log.take_group()

@@ -527,7 +527,8 @@ class StreamIndex:
     def note_purge(self, pattern: bytes, end: i64) -> None:
         """Nothing of a pattern is left below a sequence."""
         self.purged_pattern = pattern
-        self.purged_end = end
+        # A purge may name a sequence beyond the end: what comes below it later is not purged.
+        self.purged_end = min(end, self.last_seq + 1)
 
     def purged_below(self, pattern: bytes) -> i64:
         """The sequence below which nothing of a pattern is left, as far as that is known."""

@@ -226,9 +226,7 @@ async def test_a_restored_stream_is_removed_while_its_manifests_are_written(
         inbox = await world.asking.subscribe("archive")
         sent = await world.ask("STREAM.SNAPSHOT.S", deliver_subject="archive")
         archive = []
-        while chunk := await inbox.next_msg(timeout=WAIT):
-            if not chunk.data:
-                break
+        while (chunk := await inbox.next_msg(timeout=WAIT)).data:
             archive.append(chunk.data)
             if chunk.reply:
                 await world.asking.publish(chunk.reply)

@@ -83,8 +83,9 @@ class Life:
             self.dead = dies
         if dies and not self._after:
             # Of a chunk that is under way some rows are stored, unless it is atomic.
-            if not whole:
-                real(sender, *(column[: len(column) // 2] for column in columns))
+            half = len(columns[0]) // 2
+            if half and not whole:
+                real(sender, *(column[:half] for column in columns))
             raise Killed
         seq: int = real(sender, *columns)
         if dies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import re
 import threading
@@ -14,8 +15,6 @@ from typing import Any, Final
 
 import pytest
 from tests.campaigns.watched import Peer, Watched
-
-from jetspark.server.freed_memory import system_trim
 
 QUIET: Final = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 STRICT: Final = "max_pending: 1MB\nmax_payload: 64KB\nhttp: 127.0.0.1:-1\n"
@@ -174,7 +173,9 @@ def test_a_client_that_asks_and_never_reads_the_answers_is_cut_off(strict: Watch
     assert strict.resident_mib() - before < 16
 
 
-@pytest.mark.skipif(system_trim() is None, reason="the C library has no malloc_trim")
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library has no malloc_trim"
+)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
 def test_memory_of_clients_that_did_not_read_is_given_back_when_they_are_gone(
     tmp_path: Path,

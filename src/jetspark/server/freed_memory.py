@@ -6,9 +6,7 @@ for each megabyte, so it is done rarely, beside the loop, and only after much wa
 """
 
 import asyncio
-import ctypes
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -17,27 +15,25 @@ FREED_MIN: Final = 32 * 1024 * 1024
 DELAY_S: Final = 1.0
 
 
-def system_trim() -> Callable[[], object] | None:
-    """What gives freed memory back; None where the C library has no such function."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError):
-        return None
-    return lambda: trim(0)
+def give_back() -> None:
+    """Give freed memory back to the system, where the C library can."""
+    import ctypes  # most servers never need it
+
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class FreedMemory:
     """Counts what was freed, and has it given back."""
 
-    def __init__(self, trim: Callable[[], object] | None = None) -> None:
-        self._trim = trim or system_trim()
+    def __init__(self) -> None:
         self._freed = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, size: int) -> None:
         """So many bytes are freed, or will be in a moment."""
         self._freed += size
-        if self._freed >= FREED_MIN and self._timer is None and self._trim is not None:
+        if self._freed >= FREED_MIN and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELAY_S, self._give_back)
 
     def _give_back(self) -> None:
@@ -45,7 +41,7 @@ class FreedMemory:
         self._freed = 0
         # Where no thread can be started there is no hurry: the next time will do.
         with suppress(RuntimeError, MemoryError):
-            threading.Thread(target=self._trim, name="jetspark-trim", daemon=True).start()
+            threading.Thread(target=give_back, name="jetspark-trim", daemon=True).start()
 
     def close(self) -> None:
         """Leave the rest to the end of the process."""

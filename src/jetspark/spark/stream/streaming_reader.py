@@ -141,7 +141,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         view = self._look()
         checkpointed = self._decode(view, start)
         if not self._released and self._options.on_commit:
-            self._release_before(view, checkpointed)
+            self._release_before(view, checkpointed, start)
         place = self._searched_from(checkpointed)
         first = self._resume(view, place)
         end = self._end(view)
@@ -245,7 +245,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return a position that was reached without a message."""
         return Offset(seq, view.created, subjects=self._options.subjects or None)
 
-    def _release_before(self, view: StreamView, place: Offset) -> None:
+    def _release_before(self, view: StreamView, place: Offset, start: dict[str, Any]) -> None:
         """Give back what an earlier run committed: Spark says nothing of its last micro-batch.
 
         A position that no micro-batch ends at says nothing about what was committed.
@@ -253,7 +253,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if place.created == view.created:
             self._refuse_other_filters(place)
             if place.plan is not None:
-                self._release(encode_offset(view.name, place))
+                self._release(start)
             elif self._options.on_commit == "purge" and place.filters is None and place.planned:
                 self._refuse_unread(view, place.next)
         self._released = True

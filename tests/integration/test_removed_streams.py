@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 from collections import Counter
@@ -22,7 +23,7 @@ def living() -> Counter[str]:
     )
 
 
-async def test_streams_that_were_removed_are_gone_from_memory_at_once(tmp_path: Path) -> None:
+async def test_streams_that_were_removed_leave_memory_without_a_collection(tmp_path: Path) -> None:
     """Neither a cycle nor a route that somebody published to keeps them."""
     async with jetspark.Server(store_dir=tmp_path / "store") as server:
         client = await nats.connect(server.client_url)
@@ -47,8 +48,10 @@ async def test_streams_that_were_removed_are_gone_from_memory_at_once(tmp_path: 
         try:
             for n in range(5):
                 await live(f"S{n}")
-            await client.flush()
-            assert living() == before
+            # A thread of the pool may still be on its way out of the last one's removal.
+            async with asyncio.timeout(WAIT):
+                while living() != before:
+                    await asyncio.sleep(0.01)
         finally:
             gc.enable()
         await client.close()

@@ -1,8 +1,8 @@
 """Consumers on nats-server 2.15.1 and on ours: every reply of the scripts alike.
 
 Subjects, ack replies, header blocks and payloads are compared byte by byte; times and generated
-ids are masked. nats-server does most of this in goroutines of its own, so a script that came out
-different is played again: a true difference stays one.
+ids are masked. nats-server does most of this in goroutines of its own and gives several answers to
+some scripts, so a script that came out different is played again: ours must be one of theirs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCRIPTS: tuple[Script, ...] = (
     *consumer_start_scripts.SCRIPTS,
     *consumer_push_scripts.SCRIPTS,
 )
-TRIES = 3
+TRIES = 8
 
 numbers = itertools.count(1)
 
@@ -57,12 +57,15 @@ def play(address: str, script: Script, stream: str) -> list[Any]:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_both_servers_play_the_script_alike(addresses: Addresses, script: Script) -> None:
+    seen: tuple[list[Any], list[Any]] = ([], [])
     for _ in range(TRIES):
         stream = f"SC{next(numbers)}"
         ours, theirs = (play(address, script, stream) for address in addresses)
-        if ours == theirs:
-            break
+        seen[0].append(ours)
+        seen[1].append(theirs)
+        if any(each in seen[1] for each in seen[0]):
+            return
     differing = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]
 
     assert differing == []
-    assert len(ours) == len(theirs)
+    raise AssertionError(f"{len(ours)} answers of ours, {len(theirs)} of theirs")

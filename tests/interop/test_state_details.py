@@ -11,6 +11,7 @@ import pytest
 from tests.interop.raw_requests import RawClient
 from tests.interop.test_jetstream_api_differential import jetspark_server, nats_server
 
+TRIES: Final = 5
 ZERO: Final = "0001-01-01T00:00:00Z"
 
 
@@ -105,12 +106,17 @@ SCRIPTS: Final[dict[str, Callable[[RawClient, str], list[Any]]]] = {
 @pytest.mark.parametrize("storage", ["file", "memory"])
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_details_are_those_of_nats_server(script: str, storage: str, tmp_path: Path) -> None:
-    with nats_server(tmp_path / "theirs") as client:
-        theirs = SCRIPTS[script](client, storage)
     with jetspark_server(tmp_path / "ours") as client:
         ours = SCRIPTS[script](client, storage)
+    theirs = []
+    # It moves floors in a goroutine of its own, at times after it has answered.
+    for number in range(TRIES):
+        with nats_server(tmp_path / f"theirs-{number}") as client:
+            theirs.append(SCRIPTS[script](client, storage))
+        if ours in theirs:
+            break
 
-    assert ours == theirs
+    assert ours in theirs
 
 
 def test_the_time_of_what_nobody_wanted_survives_a_restart(tmp_path: Path) -> None:

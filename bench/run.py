@@ -87,6 +87,11 @@ def main() -> None:
     parser.add_argument(
         "--gate", type=Path, metavar="WHEEL", help="compare with this build instead; 1 if slower"
     )
+    parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="with --gate: count the server's instructions with callgrind",
+    )
     arguments = parser.parse_args()
     if arguments.gate is not None:
         sys.exit(
@@ -95,8 +100,11 @@ def main() -> None:
                 only=arguments.only,
                 rounds=arguments.rounds,
                 scale=arguments.scale,
+                counted=arguments.instructions,
             )
         )
+    if arguments.instructions:
+        parser.error("--instructions needs --gate OLD.whl")
     small, large = disk_p50_ms(4096), disk_p50_ms(90 * 1024)
     print(f"disk: synced write p50 {small:.3f} ms of 4 KiB, {large:.3f} ms of 90 KiB")
     print(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,11 +80,18 @@ def command(name: str, store: Path, *, guarded: bool = False) -> list[str]:
 
 @contextmanager
 def running(
-    name: str, *flags: str, store: Path | None = None, guarded: bool = False
+    name: str,
+    *flags: str,
+    store: Path | None = None,
+    guarded: bool = False,
+    prefix: Sequence[str] = (),
 ) -> Iterator[Running]:
-    """Start a server, wait until it says that it is ready, and stop it at the end."""
+    """Start a server, wait until it says that it is ready, and stop it at the end.
+
+    ``prefix`` is a program that runs it, such as valgrind.
+    """
     folder = store or Path(tempfile.mkdtemp(prefix="jetspark-bench-", dir=Path.cwd()))
-    arguments = [*command(name, folder, guarded=guarded), *flags]
+    arguments = [*prefix, *command(name, folder, guarded=guarded), *flags]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     try:
         yield replace(_ready(name, process), connect=USER if guarded else b"")

@@ -22,7 +22,7 @@ from jetspark.api.enums import AckPolicy, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.advisories import Asker
 from jetspark.engine.target import Target
-from jetspark.server.account_engine import AccountEngine, NoEngine
+from jetspark.server.routing.account_engine import AccountEngine, NoEngine
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
 from jetspark.store.store import FileStore

@@ -50,7 +50,7 @@ async def test_damage_in_a_stream_that_nobody_writes_to_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On 02f3840 nobody looked after a stream between its start and its next message."""
-    monkeypatch.setattr("jetspark.server.driver.HOUSE_PERIOD", 0.05)
+    monkeypatch.setattr("jetspark.server.jetstream.driver.HOUSE_PERIOD", 0.05)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         body = b'{"name":"S","subjects":["s.>"]}'

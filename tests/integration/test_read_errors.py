@@ -17,7 +17,7 @@ from nats.js.api import ConsumerConfig
 from tests.integration.monitored import get, text
 
 import jetspark
-import jetspark.server.jetstream
+import jetspark.server.jetstream.runtime
 from jetspark.store.files import OsFiles
 
 COUNT = 20
@@ -87,7 +87,7 @@ async def test_consumers_mirrors_and_watchers_wait_for_a_disk_that_refuses_to_re
 ) -> None:
     await fill(tmp_path)
     RefusingFiles.refused = []
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", RefusingFiles)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", RefusingFiles)
     async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
         RefusingFiles.refused = places(tmp_path, b"payload-08") + places(tmp_path, b"value-08")
         assert len(RefusingFiles.refused) == 2

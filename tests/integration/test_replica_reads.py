@@ -20,7 +20,7 @@ from jetspark.client.message import Message
 from jetspark.engine.target import Target
 from jetspark.errors import KeyNotFound, MinLastSequence, NoResponders
 from jetspark.replica import ReplicaServer
-from jetspark.server.account_engine import AccountEngine, NoEngine
+from jetspark.server.routing.account_engine import AccountEngine, NoEngine
 
 DIRECT = "$JS.API.DIRECT.GET.KV_cfg"
 GET = "$JS.API.STREAM.MSG.GET.KV_cfg"

@@ -21,7 +21,7 @@ import pytest
 from nats.aio.client import Client
 
 import jetspark
-import jetspark.server.jetstream
+import jetspark.server.jetstream.runtime
 from jetspark.store.files import OsFiles
 from jetspark.store.threads import DISK_THREADS
 from jetspark.store.upkeep.manifests import Renewing
@@ -143,7 +143,7 @@ Serve = Callable[[], AbstractAsyncContextManager[World]]
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serve:
     files = GatedFiles()
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", lambda: files)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", lambda: files)
     return lambda: served(tmp_path / "store", files)
 
 
@@ -372,7 +372,7 @@ async def test_a_server_that_stops_finishes_what_was_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = GatedFiles()
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", lambda: files)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", lambda: files)
     store = tmp_path / "store"
     async with jetspark.Server(store_dir=store) as server:
         world = World(server, files, store)
@@ -400,7 +400,7 @@ async def test_a_server_that_stops_refuses_what_waits_for_the_disk(
 ) -> None:
     """It made and removed all of them first, for seconds; the store has what was answered."""
     files = GatedFiles()
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", lambda: files)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", lambda: files)
     store = tmp_path / "store"
     answers: dict[str, dict[str, Any]] = {}
     server = jetspark.Server(store_dir=store)

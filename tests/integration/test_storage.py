@@ -21,7 +21,7 @@ from nats.js.api import ConsumerConfig
 from tests.integration.monitored import text
 
 import jetspark
-import jetspark.server.jetstream
+import jetspark.server.jetstream.runtime
 from jetspark.engine.stream import tending
 from jetspark.store.files import OsFiles
 
@@ -235,7 +235,7 @@ async def test_a_stream_whose_sync_failed_is_read_only_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str
 ) -> None:
     """Fail-stop, and a second chance after the log was verified from disk."""
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", FailingFiles)
     monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
     config = tmp_path / "server.conf"
     config.write_text(LISTEN + f'jetstream {{ store_dir: "{tmp_path}/store"\n {level} }}\n')
@@ -272,7 +272,7 @@ async def test_a_confirmed_ack_on_a_read_only_stream_is_answered_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients take every other answer for a confirmation; later the same ack is confirmed."""
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", FailingFiles)
     monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 1_000_000_000)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
@@ -323,7 +323,7 @@ async def test_a_confirmed_ack_of_a_consumer_in_memory_is_answered(tmp_path: Pat
 async def test_no_answer_says_where_the_store_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", FailingFiles)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         await create(client, "S", allow_direct=True, allow_atomic=True, subjects=["s"])
@@ -385,7 +385,7 @@ class FailingFolders(OsFiles):
 async def test_a_stream_whose_deletion_failed_takes_messages_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFolders)
+    monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", FailingFolders)
     monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)

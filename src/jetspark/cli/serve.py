@@ -31,7 +31,7 @@ from jetspark.server.config import (
     from_command_line,
 )
 from jetspark.server.config.jetstream import STORE_DIR_DEFAULT
-from jetspark.server.lame_duck import quack
+from jetspark.server.net.lame_duck import quack
 from jetspark.server.server import Server
 from jetspark.server.start_errors import in_words
 from jetspark.upstreams import connect_upstream

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from jetspark.server.config import Settings
-from jetspark.server.trace import TRACE
+from jetspark.server.net.trace import TRACE
 
 _LEVELS: Final = {
     TRACE: "TRC",

@@ -37,10 +37,10 @@ from jetspark.protocol.parser import CONTROL_LINE_VIOLATION
 from jetspark.replica.fair_queue import FairQueue, Way
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
-from jetspark.server.client import ClientHandler
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.receiver import Subscription
-from jetspark.server.router import Router
+from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.receiver import Subscription
+from jetspark.server.routing.router import Router
 from jetspark.subjects.tokens import is_literal
 
 log = logging.getLogger("jetspark.replica")

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from jetspark.server.client import ClientHandler
+from jetspark.server.routing.client import ClientHandler
 
 log = logging.getLogger("jetspark.replica")
 

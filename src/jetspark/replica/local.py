@@ -13,7 +13,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.replica.followed import Followed
-from jetspark.server.driver import EngineDriver
+from jetspark.server.jetstream.driver import EngineDriver
 
 # Answers that wait for the disk go to a subject that nobody listens on.
 _NOBODY: Final = b"_JETSPARK.REPLICA"

@@ -46,8 +46,8 @@ from jetspark.headers.status import (
 )
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
-from jetspark.server.client import ClientHandler
-from jetspark.server.router import Router
+from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.router import Router
 
 log = logging.getLogger("jetspark.replica")
 

@@ -30,8 +30,8 @@ from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import CONFLICT, status_block
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.stored_subjects import StoredSubjects
-from jetspark.server.client import ClientHandler
-from jetspark.server.router import Router
+from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.router import Router
 
 READ_ONLY: Final = "this server is a read-only replica: connect to the leader to write"
 NOT_KNOWN: Final = (

@@ -27,8 +27,8 @@ from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
 from jetspark.replica.passing import PassedReads, Read
-from jetspark.server.client import REQUEST_UNITS, ClientHandler
-from jetspark.server.router import Router
+from jetspark.server.routing.client import REQUEST_UNITS, ClientHandler
+from jetspark.server.routing.router import Router
 
 DIRECT_PREFIX: Final = b"$JS.API.DIRECT.GET."
 MESSAGE_PREFIX: Final = b"$JS.API.STREAM.MSG.GET."

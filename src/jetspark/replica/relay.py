@@ -12,9 +12,9 @@ from typing import Final
 from jetspark.replica.bridge import Bridge, message_frame
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
-from jetspark.server.client import ClientHandler
-from jetspark.server.receiver import Subscription
-from jetspark.server.route import is_compact
+from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.receiver import Subscription
+from jetspark.server.routing.route import is_compact
 
 API_PREFIX: Final = b"$JS.API."
 STREAM_PREFIX: Final = b"$JS.API.STREAM."

@@ -37,12 +37,12 @@ from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
 from jetspark.replica.upstream import RemoteUpstream, remote_options
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import ServerArguments, combined
-from jetspark.server.client import ClientHandler
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
-from jetspark.server.connection import Connection
 from jetspark.server.monitor.copies_view import ReplicaState
-from jetspark.server.router import Router
+from jetspark.server.net.connection import Connection
+from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.router import Router
 from jetspark.server.server import Server
 from jetspark.version import VERSION
 

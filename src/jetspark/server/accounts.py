@@ -1,8 +1,8 @@
 """Accounts at run time: each has its own subscriptions, its own streams, and sees no other."""
 
-from jetspark.server.account_engine import NoJetStream
-from jetspark.server.driver import EngineDriver
-from jetspark.server.router import Router
+from jetspark.server.jetstream.driver import EngineDriver
+from jetspark.server.routing.account_engine import NoJetStream
+from jetspark.server.routing.router import Router
 from jetspark.turn import Turn
 
 

@@ -12,7 +12,7 @@ from jetspark.server.config import load_file
 from jetspark.server.config.jetspark import Jetspark, Remote, commit_delay_problem
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
-from jetspark.server.remotes import UpstreamFactory, remotes_of
+from jetspark.server.jetstream.remotes import UpstreamFactory, remotes_of
 from jetspark.units import parse_duration
 
 if TYPE_CHECKING:

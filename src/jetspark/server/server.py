@@ -28,30 +28,30 @@ from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
-from jetspark.server.client import ClientHandler
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
-from jetspark.server.connection import Connection
-from jetspark.server.freed_memory import FreedMemory
-from jetspark.server.greeting import greeting
-from jetspark.server.jetstream import JetStreamRuntime
-from jetspark.server.keepalive import Keepalive
-from jetspark.server.linger import Linger
-from jetspark.server.listening import open_listener, shown_address
-from jetspark.server.receiver import Pending, Receiver
-from jetspark.server.remotes import Remotes
-from jetspark.server.router import Router
+from jetspark.server.jetstream.remotes import Remotes
+from jetspark.server.jetstream.runtime import JetStreamRuntime
+from jetspark.server.net.connection import Connection
+from jetspark.server.net.freed_memory import FreedMemory
+from jetspark.server.net.greeting import greeting
+from jetspark.server.net.keepalive import Keepalive
+from jetspark.server.net.linger import Linger
+from jetspark.server.net.listening import open_listener, shown_address
+from jetspark.server.net.tls import TlsRuntime, tls_runtime
+from jetspark.server.net.turn_queue import FanOuts, TurnQueue
+from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.receiver import Pending, Receiver
+from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_listen
-from jetspark.server.tls import TlsRuntime, tls_runtime
-from jetspark.server.turn_queue import FanOuts, TurnQueue
 from jetspark.turn import Turn
 from jetspark.units import Nanoseconds, seconds
 
 if TYPE_CHECKING:
     from jetspark.server.monitor.copies_view import ReplicaState
-    from jetspark.server.monitoring import Monitor
+    from jetspark.server.monitor.monitor import Monitor
 
 log = logging.getLogger("jetspark.server")
 
@@ -197,7 +197,7 @@ class Server:
         """Open the monitoring ports that are asked for; only then is that code loaded."""
         if not (self.settings.http_port or self.settings.https_port):
             return
-        from jetspark.server.monitoring import Monitor
+        from jetspark.server.monitor.monitor import Monitor
 
         self._monitor = Monitor(self)
         await self._monitor.start()

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from jetspark.server.listening import shown_address
+from jetspark.server.net.listening import shown_address
 
 _FLAGS: Final = {"clients": "-p", "http monitoring": "-m", "https monitoring": "-ms"}
 

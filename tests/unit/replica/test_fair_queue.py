@@ -18,7 +18,7 @@ from jetspark.replica.fair_queue import (
     Way,
     cost,
 )
-from jetspark.server.client import ClientHandler
+from jetspark.server.routing.client import ClientHandler
 
 
 class FakeClient:

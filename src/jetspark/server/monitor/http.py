@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from jetspark.server.listening import open_listener
+from jetspark.server.net.listening import open_listener
 
 log = logging.getLogger("jetspark.server.monitor")
 

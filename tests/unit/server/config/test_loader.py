@@ -17,7 +17,7 @@ from jetspark.server.config.tls import Certificate, Tls
 from jetspark.server.config.top import FIELDS
 from jetspark.server.config.unsupported import UNSUPPORTED
 from jetspark.server.config.users import User, is_bcrypt
-from jetspark.server.jetstream import batch_limits
+from jetspark.server.jetstream.runtime import batch_limits
 from jetspark.units import ByteCount, gib, kib, mib, milliseconds, minutes, seconds
 
 PEMS: Final = Path(__file__).parent / "tls"

@@ -17,8 +17,7 @@ from jetspark.engine.stream.state import copies_info, durability, stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.config.jetstream import JetStream as JetStreamSettings
-from jetspark.server.connection import Connection
-from jetspark.server.jetstream import JetStreamRuntime
+from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.monitor import tls as tls_facts
 from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
@@ -29,7 +28,8 @@ from jetspark.server.monitor.jetstream_view import LostConsumer, LostStream
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
-from jetspark.server.receiver import Subscription, Traffic
+from jetspark.server.net.connection import Connection
+from jetspark.server.routing.receiver import Subscription, Traffic
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 

@@ -8,11 +8,11 @@ import pytest
 
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.protocol.parser import ServerParser
-from jetspark.server.account_engine import NoEngine
-from jetspark.server.client import ClientHandler
-from jetspark.server.receiver import Pending, Receiver
-from jetspark.server.route import is_compact
-from jetspark.server.router import Router
+from jetspark.server.routing.account_engine import NoEngine
+from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.receiver import Pending, Receiver
+from jetspark.server.routing.route import is_compact
+from jetspark.server.routing.router import Router
 
 
 class Resolving(NoEngine):

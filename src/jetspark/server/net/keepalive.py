@@ -13,7 +13,7 @@ from jetspark.clock import Clock
 from jetspark.server.close_reason import CloseReason
 
 if TYPE_CHECKING:
-    from jetspark.server.connection import Connection
+    from jetspark.server.net.connection import Connection
 
 log = logging.getLogger("jetspark.server")
 

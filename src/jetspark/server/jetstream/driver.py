@@ -22,8 +22,8 @@ from jetspark.engine.ports import EnginePorts
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
-from jetspark.server.outlets import push_outlet, reply_outlet
-from jetspark.server.router import Router
+from jetspark.server.routing.outlets import push_outlet, reply_outlet
+from jetspark.server.routing.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
 from jetspark.store.threads import DiskThreads

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jetspark.engine.outbox import Outlet
-from jetspark.server.outlets import push_outlet, reply_outlet
-from jetspark.server.receiver import Pending, Receiver, Subscription
-from jetspark.server.router import Router
+from jetspark.server.routing.outlets import push_outlet, reply_outlet
+from jetspark.server.routing.receiver import Pending, Receiver, Subscription
+from jetspark.server.routing.router import Router
 
 
 def subscribed(router: Router, subject: bytes, queue: bytes = b"") -> Receiver:

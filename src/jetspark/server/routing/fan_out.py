@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from jetspark.server.receiver import Receiver
-from jetspark.server.route import Route, units_of
+from jetspark.server.routing.receiver import Receiver
+from jetspark.server.routing.route import Route, units_of
 from jetspark.turn import Turn
 
 if TYPE_CHECKING:
-    from jetspark.server.router import Router
+    from jetspark.server.routing.router import Router
 
 
 class FanOut:

@@ -20,13 +20,13 @@ import time
 from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
-from jetspark.server.client import ClientHandler
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.linger import CHUNK_MAX
-from jetspark.server.session import Session
-from jetspark.server.tls import TlsRuntime
-from jetspark.server.tls_channel import TlsChannel
-from jetspark.server.trace import Tracer
+from jetspark.server.net.linger import CHUNK_MAX
+from jetspark.server.net.session import Session
+from jetspark.server.net.tls import TlsRuntime
+from jetspark.server.net.tls_channel import TlsChannel
+from jetspark.server.net.trace import Tracer
+from jetspark.server.routing.client import ClientHandler
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server

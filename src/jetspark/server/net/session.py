@@ -22,14 +22,14 @@ from jetspark.server.auth.violations import (
     reply_violation,
     subscription_violation,
 )
-from jetspark.server.client import ClientHandler
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.listening import peer_ip
-from jetspark.server.tls import tls_peer
+from jetspark.server.net.listening import peer_ip
+from jetspark.server.net.tls import tls_peer
+from jetspark.server.routing.client import ClientHandler
 from jetspark.version import NATS_VERSION
 
 if TYPE_CHECKING:
-    from jetspark.server.connection import Connection
+    from jetspark.server.net.connection import Connection
     from jetspark.server.server import Server
 
 log = logging.getLogger("jetspark.server")

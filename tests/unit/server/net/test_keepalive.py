@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.connection import Connection
-from jetspark.server.keepalive import FIRST_PING_NS, Keepalive
+from jetspark.server.net.connection import Connection
+from jetspark.server.net.keepalive import FIRST_PING_NS, Keepalive
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from jetspark.server.linger import LINGER_NS, PROBE_EVERY, TRUST_MAX, Linger
+from jetspark.server.net.linger import LINGER_NS, PROBE_EVERY, TRUST_MAX, Linger
 
 
 class Loop:

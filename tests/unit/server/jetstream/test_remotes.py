@@ -13,7 +13,7 @@ from jetspark.server.config.jetspark import Jetspark, Remote
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
 from jetspark.server.config.tls import Tls
-from jetspark.server.remotes import Remotes, remotes_of
+from jetspark.server.jetstream.remotes import Remotes, remotes_of
 from jetspark.server.server import Server as BareServer
 
 

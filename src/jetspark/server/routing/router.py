@@ -19,12 +19,12 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
-from jetspark.server.account_engine import NO_ENGINE, AccountEngine
-from jetspark.server.desk import ConsumerDesk
-from jetspark.server.fan_out import FanOut
-from jetspark.server.receiver import Receiver, Subscription, Traffic
-from jetspark.server.relay import NO_RELAY, Relay
-from jetspark.server.route import NARROW_MAX, Route, is_compact
+from jetspark.server.routing.account_engine import NO_ENGINE, AccountEngine
+from jetspark.server.routing.desk import ConsumerDesk
+from jetspark.server.routing.fan_out import FanOut
+from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
+from jetspark.server.routing.relay import NO_RELAY, Relay
+from jetspark.server.routing.route import NARROW_MAX, Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
 from jetspark.turn import UNITS_PER_TURN, Turn
 

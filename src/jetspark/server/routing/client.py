@@ -29,11 +29,11 @@ from jetspark.server.auth.permissions import (
     is_reserved_reply,
 )
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.desk import ACK_PREFIX, FLOW_PREFIX
-from jetspark.server.fan_out import FanOut
-from jetspark.server.receiver import Receiver, Subscription
-from jetspark.server.route import LARGE, Route
-from jetspark.server.router import Router
+from jetspark.server.routing.desk import ACK_PREFIX, FLOW_PREFIX
+from jetspark.server.routing.fan_out import FanOut
+from jetspark.server.routing.receiver import Receiver, Subscription
+from jetspark.server.routing.route import LARGE, Route
+from jetspark.server.routing.router import Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
@@ -94,7 +94,7 @@ class ClientHandler(ServerOps):
         self.verbose: bool = True
         self.pedantic: bool = True
         self.no_responders: bool = False
-        # The part of the connection that is not hot: CONNECT, pings, closing (server/session.py).
+        # The part of the connection that is not hot: CONNECT, pings, closing (net/session.py).
         self.session: Any = None
         # It had its share of this turn.
         self.paused: bool = False

@@ -5,9 +5,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.engine.outbox import Outlet
-from jetspark.server.receiver import Subscription
-from jetspark.server.route import Route
-from jetspark.server.router import Router
+from jetspark.server.routing.receiver import Subscription
+from jetspark.server.routing.route import Route
+from jetspark.server.routing.router import Router
 from jetspark.subjects.sublist import Match
 
 # A run of messages to one receiver pauses while it has this much waiting (hot-path.md,

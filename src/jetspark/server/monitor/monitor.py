@@ -4,11 +4,11 @@ import logging
 import ssl
 from typing import TYPE_CHECKING
 
-from jetspark.server.connection import Connection
-from jetspark.server.listening import shown_address
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.http import MonitorPort
-from jetspark.server.observed import ObservedServer
+from jetspark.server.monitor.observed import ObservedServer
+from jetspark.server.net.connection import Connection
+from jetspark.server.net.listening import shown_address
 from jetspark.server.start_errors import cannot_listen
 
 if TYPE_CHECKING:

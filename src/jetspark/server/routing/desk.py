@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.state import ACK_NONE
-from jetspark.server.account_engine import AccountEngine
+from jetspark.server.routing.account_engine import AccountEngine
 
 ACK_PREFIX: Final = b"$JS.ACK."
 FLOW_PREFIX: Final = b"$JS.FC."

@@ -5,7 +5,7 @@ from typing import Final, cast
 from mypy_extensions import i64
 
 from jetspark.engine.target import Target
-from jetspark.server.receiver import Subscription
+from jetspark.server.routing.receiver import Subscription
 from jetspark.subjects.sublist import Match
 
 _BLANK: Final[i64] = 0x20

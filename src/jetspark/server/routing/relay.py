@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from jetspark.server.client import ClientHandler
-    from jetspark.server.receiver import Subscription
+    from jetspark.server.routing.client import ClientHandler
+    from jetspark.server.routing.receiver import Subscription
 
 
 class Relay(Protocol):

@@ -28,12 +28,12 @@ from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind,
 from jetspark.server.accounts import Account
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
-from jetspark.server.driver import EngineDriver
+from jetspark.server.jetstream.driver import EngineDriver
+from jetspark.server.jetstream.remotes import Remotes
+from jetspark.server.jetstream.unopened import UnopenedStreams
 from jetspark.server.monitor.machine import memory_budget, storage_budget
-from jetspark.server.remotes import Remotes
-from jetspark.server.router import Router
+from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_open_store
-from jetspark.server.unopened import UnopenedStreams
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.doubles import is_original, key_of

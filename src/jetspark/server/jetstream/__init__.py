@@ -1,0 +1,1 @@
+"""JetStream on the event loop: stores, engines and their drivers, one per account."""

@@ -1,0 +1,1 @@
+"""Connections: sockets, TLS, the handshake, keepalive, and how connections end."""

@@ -1,0 +1,1 @@
+"""Routing: what clients send, and who gets it."""

@@ -84,7 +84,6 @@ HOT = [
     "server/auth/permissions.py",
     "server/routing/client.py",
     "server/routing/desk.py",
-    "server/routing/fan_out.py",
     "server/routing/outlets.py",
     "server/routing/receiver.py",
     "server/routing/route.py",

@@ -112,7 +112,6 @@ TORN_BASES = {
     "src/jetspark/spark/stream/streaming_reader.py: JetStreamStreamReader",
 }
 TORN_FUNCTIONS = {
-    "src/jetspark/server/net/lame_duck.py: quack",
     "src/jetspark/spark/pipelines/declarative.py: _watched",
 }
 

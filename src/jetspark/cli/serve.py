@@ -31,7 +31,6 @@ from jetspark.server.config import (
     from_command_line,
 )
 from jetspark.server.config.jetstream import STORE_DIR_DEFAULT
-from jetspark.server.net.lame_duck import quack
 from jetspark.server.server import Server
 from jetspark.server.start_errors import in_words
 from jetspark.upstreams import connect_upstream
@@ -183,7 +182,7 @@ def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None])
     trap(signal.SIGINT, stop.set)
     trap(signal.SIGHUP, reload)
     trap(signal.SIGUSR1, lambda: reopen_log(server.settings))
-    trap(signal.SIGUSR2, lambda: server.run(quack(server, stop)))
+    trap(signal.SIGUSR2, lambda: server.run(server.enter_lame_duck_mode(stop)))
 
 
 def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:

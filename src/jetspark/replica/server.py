@@ -39,7 +39,7 @@ from jetspark.server.accounts import Account
 from jetspark.server.arguments import ServerArguments, combined
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
-from jetspark.server.monitor.copies_view import ReplicaState
+from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.net.connection import Connection
 from jetspark.server.routing.client import ClientHandler
 from jetspark.server.routing.router import Router

@@ -5,7 +5,7 @@ from jetspark.protocol.handshake import ServerInfo
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
-from jetspark.server.monitor.copies_view import FollowedState, ReplicaState
+from jetspark.server.monitor.replica_state import FollowedState, ReplicaState
 
 
 def replica_state(

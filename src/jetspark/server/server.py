@@ -8,6 +8,7 @@
 
 import asyncio
 import logging
+import platform
 import random
 from collections.abc import Callable, Coroutine
 from types import TracebackType
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from jetspark.clock import Clock, SystemClock
 from jetspark.engine.failures import Failures
+from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
-from jetspark.protocol.handshake import ServerInfo
+from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import (
     ServerArguments,
@@ -36,7 +38,6 @@ from jetspark.server.jetstream.remotes import Remotes
 from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.net.connection import Connection
 from jetspark.server.net.freed_memory import FreedMemory
-from jetspark.server.net.greeting import greeting
 from jetspark.server.net.keepalive import Keepalive
 from jetspark.server.net.linger import Linger
 from jetspark.server.net.listening import open_listener, shown_address
@@ -48,10 +49,11 @@ from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_listen
 from jetspark.turn import Turn
 from jetspark.units import Nanoseconds, seconds
+from jetspark.version import NATS_VERSION, VERSION
 
 if TYPE_CHECKING:
-    from jetspark.server.monitor.copies_view import ReplicaState
     from jetspark.server.monitor.monitor import Monitor
+    from jetspark.server.monitor.replica_state import ReplicaState
 
 log = logging.getLogger("jetspark.server")
 
@@ -61,6 +63,8 @@ AUTHORIZATION_TIMEOUT: Final = seconds(2)
 # How long clients may read on when the server closes.
 CLOSING_S: Final = 2.0
 TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
+# nats-server names the Go that built it in INFO; this one runs on Python, and says so.
+GO: Final = f"python{platform.python_version()}"
 
 
 class Server:
@@ -225,6 +229,34 @@ class Server:
         if self._listener is not None:
             self._listener.close()
 
+    async def enter_lame_duck_mode(self, stop: asyncio.Event) -> None:
+        """Lame duck mode: let clients go elsewhere, then set ``stop``.
+
+        There are no new connections. Those that exist are notified by an INFO with ``ldm``, have
+        a grace period, and are then closed one by one over the rest of the duration, so that
+        another server does not meet all of them at once.
+        """
+        if self.lame_duck:
+            return
+        log.info("Entering lame duck mode, stop accepting new clients")
+        self.lame_duck = True
+        self.stop_listening()
+        self._send_info()
+        grace_s = self.settings.lame_duck_grace_period / 1e9
+        spread_s = max(0.0, self.settings.lame_duck_duration / 1e9 - grace_s)
+        if self.connections:
+            await asyncio.sleep(grace_s)
+        remaining = list(self.connections)
+        if remaining:
+            log.info("Closing existing clients")
+        pause_s = spread_s / len(remaining) if remaining else 0.0
+        for connection in remaining:
+            if connection in self.connections:
+                connection.close(CloseReason.SERVER_SHUTDOWN)
+                # At most a second, as nats-server: nobody gains by a longer wait.
+                await asyncio.sleep(min(pause_s, 1.0))
+        stop.set()
+
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
@@ -364,7 +396,7 @@ class Server:
         for connection in self.connections:
             connection.follow_settings()
         self._close_surplus()
-        self._tell_everybody()
+        self._send_info()
 
     def _change_directory(self, directory: Directory, before: Settings) -> None:
         self.directory = directory
@@ -388,8 +420,8 @@ class Server:
             connection.client.close(TOO_MANY_CONNECTIONS, CloseReason.MAXIMUM_CONNECTIONS)
         log.info("Closed %d connections to fall within max_connections", surplus)
 
-    def _tell_everybody(self) -> None:
-        """INFO again, for clients that understand it."""
+    def _send_info(self) -> None:
+        """Send INFO again to the clients that understand it."""
         for connection in self.connections:
             session = connection.session
             understands = session.connected and session.options.protocol >= 1
@@ -399,7 +431,36 @@ class Server:
 
     def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
         """INFO for a client; ``account`` once it is known."""
-        return greeting(self, client_id, client_ip, account)
+        tls, settings = self.tls, self.settings
+        return ServerInfo(
+            server_id=self.server_id,
+            server_name=self.server_name,
+            version=NATS_VERSION,
+            proto=1,
+            # Clients of today do not connect to a server that leaves these out.
+            git_commit=VERSION,
+            go=GO,
+            host=settings.client_advertise.rpartition(":")[0] or settings.host,
+            port=int(settings.client_advertise.rpartition(":")[2] or self.port),
+            headers=self.headers,
+            auth_required=self.authenticator.announced,
+            tls_required=tls is not None,
+            tls_verify=tls is not None and tls.verify,
+            max_payload=settings.max_payload,
+            jetstream=self.runtime is not None,
+            client_id=client_id,
+            client_ip=client_ip,
+            connect_info=bool(account),
+            remote_account=account,
+            ldm=self.lame_duck,
+            domain=settings.jetstream.domain,
+            api_lvl=API_LEVEL,
+            jetspark=JetsparkInfo(
+                version=VERSION,
+                min_last_seq=self.runtime is not None,
+                fast_header_dialect=self.runtime is not None,
+            ),
+        )
 
     def flush(self, router: Router | None = None) -> bool:
         """Write what was queued; True if somebody cannot keep up with what they get."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from jetspark.api.base import ApiStruct, shown
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Upstream
 from jetspark.server.config.grants import granted_accounts, taking_accounts
@@ -11,9 +12,20 @@ from jetspark.server.config.jetspark import Remote, remote_problem
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
 from jetspark.server.config.tls import Tls
-from jetspark.server.monitor.copies_view import RemoteState
 
 UpstreamFactory = Callable[[Remote, Clock], Upstream]
+
+
+class RemoteState(ApiStruct, frozen=True, kw_only=True):
+    """One of ``jetspark.remotes``; it is connected to while something is copied from there.
+
+    As it is in ``/varz``.
+    """
+
+    name: str
+    connected: bool = shown(False)
+    copies: int = shown(0)  # mirrors and sources of its streams
+    error: str = ""  # why there is no connection
 
 
 class Remotes:

@@ -28,10 +28,10 @@ from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind,
 from jetspark.server.accounts import Account
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
+from jetspark.server.jetstream.budgets import BudgetLog, DiskBudget, budget, memory_budget
 from jetspark.server.jetstream.driver import EngineDriver
 from jetspark.server.jetstream.remotes import Remotes
 from jetspark.server.jetstream.unopened import UnopenedStreams
-from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_open_store
 from jetspark.store.commit_counts import CommitCounts
@@ -44,7 +44,7 @@ from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
-from jetspark.units import Nanoseconds, bounded, format_bytes, format_duration, seconds
+from jetspark.units import Nanoseconds, bounded, format_duration
 
 log = logging.getLogger("jetspark.server")
 
@@ -412,85 +412,6 @@ def account_limits(granted: AccountJetStream) -> AccountLimits:
         storage_max_stream_bytes=granted.store_max_stream_bytes,
         max_bytes_required=granted.max_bytes_required,
     )
-
-
-def budget(configured: int, machine: int) -> int:
-    """What JetStream may take: as configured, else what the machine has, if that is known."""
-    return configured if configured >= 0 else machine or NO_LIMIT
-
-
-class BudgetLog:
-    """Says in the log that the server is over its budget: clients are told only a code, 10023."""
-
-    QUIET_NS: Final = seconds(60)
-
-    def __init__(self, ledger: ServerLedger, clock: Clock) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._told_at = -self.QUIET_NS
-
-    def changed(self, storage: Storage) -> None:
-        """Tell it once a minute at most: at the limit it may come and go with every message."""
-        now = self._clock.monotonic_ns()
-        if not self._ledger.is_over(storage) or now < self._told_at + self.QUIET_NS:
-            return
-        self._told_at = now
-        log.error(
-            "JetStream resource limits exceeded for server: streams have %s of %s; messages are "
-            "refused (10023) until there are fewer, or until jetstream.%s is more",
-            format_bytes(self._ledger.used[storage]),
-            format_bytes(self._ledger.limits[storage]),
-            "max_mem" if storage == Storage.MEMORY else "max_file",
-        )
-
-
-class DiskBudget:
-    """The budget of a server whose configuration has no ``max_file``: a share of the disk.
-
-    Space that somebody makes after the start counts as well. So messages are taken again without
-    a restart, also by a server that was started on a full disk.
-    """
-
-    PERIOD: Final = 1.0  # seconds
-
-    def __init__(self, ledger: ServerLedger, folder: Path, told: BudgetLog) -> None:
-        self._ledger = ledger
-        self._folder = folder
-        self._told = told
-        self._base = ledger.used[Storage.FILE]
-        self._timer: asyncio.TimerHandle | None = None
-        self._ended = False
-        ledger.limits[Storage.FILE] = self._now()
-
-    def _now(self) -> int:
-        """What a start would find, had it what the streams got since as free space."""
-        grown = self._ledger.used[Storage.FILE] - self._base
-        return budget(NO_LIMIT, storage_budget(self._folder, self._base, grown))
-
-    def changed(self, storage: Storage) -> None:
-        """The server went over a budget, or back under it."""
-        if storage == Storage.FILE:
-            self._look()
-        self._told.changed(storage)
-
-    def _look(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._ended or not self._ledger.is_over(Storage.FILE):
-            return
-        found = self._now()
-        if found >= self._ledger.used[Storage.FILE]:
-            self._ledger.set_limit(Storage.FILE, found)
-        else:
-            self._timer = asyncio.get_running_loop().call_later(self.PERIOD, self._look)
-
-    def end(self) -> None:
-        """The configuration has a limit now, or the server stops."""
-        self._ended = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 def report_recovery(identity: Identity, recovery: Recovery) -> None:

@@ -5,9 +5,9 @@ How far single mirrors and sources are is among the exporter's names (`metrics_j
 
 from typing import Final
 
-from jetspark.server.monitor.copies_view import ReplicaState
 from jetspark.server.monitor.exposition import COUNTER, GAUGE, Exposition, format_labels
 from jetspark.server.monitor.metrics_options import Level, MetricsOptions
+from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.view import MonitorView
 
 _SECOND_NS: Final = 1_000_000_000

@@ -17,14 +17,15 @@ from jetspark.engine.stream.state import copies_info, durability, stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.config.jetstream import JetStream as JetStreamSettings
+from jetspark.server.jetstream.remotes import RemoteState
 from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.monitor import tls as tls_facts
 from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import ConnectionDetails, TlsDetails
-from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
 from jetspark.server.monitor.jetstream_view import LostConsumer, LostStream
+from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness

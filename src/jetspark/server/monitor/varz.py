@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
-from jetspark.server.monitor.copies_view import RemoteState
+from jetspark.server.jetstream.remotes import RemoteState
 from jetspark.server.monitor.jetstream_models import (
     JetStreamConfig,
     JetStreamLimits,

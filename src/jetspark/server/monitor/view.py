@@ -12,10 +12,11 @@ from typing import Protocol
 import msgspec
 
 from jetspark.api.base import Timestamp
+from jetspark.server.jetstream.remotes import RemoteState
 from jetspark.server.monitor.account_view import AccountView
 from jetspark.server.monitor.connection_view import ClosedView, ConnectionView
-from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.jetstream_view import JetStreamView
+from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import ServerEcho
 
 

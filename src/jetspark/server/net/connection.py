@@ -23,8 +23,7 @@ from jetspark.protocol.encoder import encode_err
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.linger import CHUNK_MAX
 from jetspark.server.net.session import Session
-from jetspark.server.net.tls import TlsRuntime
-from jetspark.server.net.tls_channel import TlsChannel
+from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
 from jetspark.server.routing.client import ClientHandler
 

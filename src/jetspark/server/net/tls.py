@@ -1,6 +1,8 @@
-"""TLS of the client port: certificates, verification, and who is at the other end."""
+"""TLS of the client port: certificates, the session, and who is at the other end."""
 
 import ssl
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,6 +11,7 @@ from jetspark.server.config.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tl
 
 OPENSSL_NAMES: Final = CIPHER_SUITES | INSECURE_CIPHER_SUITES
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+READ: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -57,3 +60,75 @@ def tls_peer(session: ssl.SSLObject | None) -> TlsPeer | None:
     # ((("commonName", "x"),), ...): a tuple of names, each a tuple of pairs.
     parts: Any = certificate.get("subject", ())
     return TlsPeer(subject=",".join(f"{key}={value}" for part in parts for key, value in part))
+
+
+class TlsChannel:
+    """The server's side of one TLS session; ``send`` writes to the socket.
+
+    The loop's own ``start_tls`` changes the transport under a connection that may already have
+    bytes waiting, and drops the alert that tells a client why it was refused. With the session in
+    our own hands the greeting, the hello and the alert are just bytes, in the order in which they
+    come.
+    """
+
+    def __init__(self, context: ssl.SSLContext, send: Callable[[bytes], None]) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._send = send
+        self._waiting: list[bytes] = []
+        self.session = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.established = False
+        self.ended = False
+        self._closed = False
+
+    def receive(self, data: bytes) -> bytes:
+        """Take bytes from the socket; return what they say in plain.
+
+        Raises ssl.SSLError when the peer does not speak TLS as it must; what it should be told
+        about that has been sent by then.
+        """
+        self._incoming.write(data)
+        pieces = []
+        try:
+            if not self.established:
+                self._shake_hands()
+            while piece := self.session.read(READ):
+                pieces.append(piece)
+            self.ended = True  # an empty read is the peer's farewell
+        except ssl.SSLWantReadError:
+            pass
+        finally:
+            self._flush()
+        return b"".join(pieces)
+
+    def _shake_hands(self) -> None:
+        self.session.do_handshake()
+        self.established = True
+        waiting, self._waiting = self._waiting, []
+        for data in waiting:
+            self.session.write(data)
+
+    def write(self, data: bytes) -> None:
+        """Send in the session; what comes before it stands is sent when it does.
+
+        After `close` nothing can be sent. Raises ssl.SSLError when the session is broken.
+        """
+        if self._closed:
+            return
+        if not self.established:
+            self._waiting.append(data)
+            return
+        self.session.write(data)
+        self._flush()
+
+    def close(self) -> None:
+        """Tell the peer that nothing more comes."""
+        if self.established and not self._closed:
+            self._closed = True
+            with suppress(ssl.SSLError):  # the peer's own farewell is not waited for
+                self.session.unwrap()
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._send(self._outgoing.read())

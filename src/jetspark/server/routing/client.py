@@ -30,10 +30,9 @@ from jetspark.server.auth.permissions import (
 )
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.routing.desk import ACK_PREFIX, FLOW_PREFIX
-from jetspark.server.routing.fan_out import FanOut
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
-from jetspark.server.routing.router import Router
+from jetspark.server.routing.router import FanOut, Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.

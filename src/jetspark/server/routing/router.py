@@ -21,10 +21,9 @@ from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.routing.account_engine import NO_ENGINE, AccountEngine
 from jetspark.server.routing.desk import ConsumerDesk
-from jetspark.server.routing.fan_out import FanOut
 from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
-from jetspark.server.routing.route import NARROW_MAX, Route, is_compact
+from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, units_of
 from jetspark.subjects.sublist import Match, Sublist
 from jetspark.turn import UNITS_PER_TURN, Turn
 
@@ -33,6 +32,66 @@ OWN_UNITS: Final[i64] = 8_192
 # So many of them may wait. Then a client that has many subscriptions to their subject is cut off:
 # it asked for more than can be written.
 WAITING_MAX: Final = 4_096
+
+
+class FanOut:
+    """A message for very many subscriptions, given to some of them in each turn of the loop.
+
+    They are those that it found when it was published.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        origin: Receiver | None,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> None:
+        self.route: Route = route
+        self.delivered: bool = False
+        self._origin: Receiver | None = origin
+        self._subject: bytes = subject
+        self._reply: bytes = reply
+        self._headers: bytes = headers
+        self._payload: bytes = payload
+        self._next: i64 = 0
+        self._next_group: i64 = 0
+
+    def step(self, router: "Router", turn: Turn) -> bool:
+        """Go on while the turn has something left; True when everybody had the message."""
+        cost = units_of(len(self._headers) + len(self._payload))
+        subscribers = self.route.subscribers
+        count: i64 = len(subscribers)
+        while self._next < count:
+            if turn.left <= 0:
+                return False
+            turn.left -= cost
+            subscription = subscribers[self._next]
+            self._next += 1
+            if router.give(
+                subscription,
+                self._origin,
+                self._subject,
+                self._reply,
+                self._headers,
+                self._payload,
+            ):
+                self.delivered = True
+        groups = self.route.groups
+        count = len(groups)
+        while self._next_group < count:
+            if turn.left <= 0:
+                return False
+            turn.left -= cost
+            group = groups[self._next_group]
+            self._next_group += 1
+            if router.to_group(
+                group, self._origin, self._subject, self._reply, self._headers, self._payload
+            ):
+                self.delivered = True
+        return True
 
 
 class Router:

@@ -13,6 +13,7 @@ from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
+from jetspark.server.jetstream.remotes import RemoteState
 from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
 from jetspark.server.monitor.closed import ClosedConnections
 from jetspark.server.monitor.connection_view import (
@@ -21,8 +22,8 @@ from jetspark.server.monitor.connection_view import (
     ConnectionView,
     SubscriptionView,
 )
-from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.jetstream_view import JetStreamView, LostConsumer, LostStream
+from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.traffic import Traffic

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from jetspark.server.config.accounts import Account
 from jetspark.server.config.jetstream import Durability, JetStream, JetStreamLimits
@@ -17,7 +14,6 @@ from jetspark.server.config.users import Authorization
 from jetspark.server.config.websocket import Websocket
 from jetspark.server.monitor.account_view import MappingDestination, Share
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
-from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.monitor.settings_echo import ServerEcho, WebsocketEcho
 from jetspark.units import seconds
 
@@ -123,19 +119,3 @@ def test_the_global_account_has_the_mappings_of_the_server() -> None:
     found = account_details(Settings(mappings=(mapping,)), "$G", 0)
 
     assert found.mappings == {"m": (MappingDestination(subject="n", weight=100),)}
-
-
-def test_memory_and_disk_count_for_three_quarters(tmp_path: Path) -> None:
-    (tmp_path / "meminfo").write_text("MemFree: 1 kB\nMemTotal:     4096 kB\n")
-
-    assert memory_budget(tmp_path) == 3 * 1024 * 1024
-    assert storage_budget(tmp_path) > 0
-
-
-@pytest.mark.parametrize("text", ["", "MemTotal:\n", "MemTotal: x kB\n"])
-def test_what_cannot_be_known_is_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / "meminfo").write_text(text)
-
-    assert memory_budget(tmp_path) == 0
-    assert memory_budget(tmp_path / "nowhere") == 0
-    assert storage_budget(tmp_path / "nowhere") == 0

@@ -19,8 +19,8 @@ from tests.unit.server.monitor.fakes import (
 from jetspark.api.stream import ExternalStream, StreamSourceInfo
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.connection_view import ConnectionDetails
-from jetspark.server.monitor.copies_view import FollowedState, ReplicaState
 from jetspark.server.monitor.exposition import Exposition, format_labels, format_value
+from jetspark.server.monitor.replica_state import FollowedState, ReplicaState
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Readiness
 from jetspark.store.commit_counts import BOUNDS_NS as COMMIT_BOUNDS_NS

@@ -1,20 +1,6 @@
-"""What monitoring must know of other servers that this one copies streams of."""
+"""What monitoring must know of a read replica."""
 
 import msgspec
-
-from jetspark.api.base import ApiStruct, shown
-
-
-class RemoteState(ApiStruct, frozen=True, kw_only=True):
-    """One of ``jetspark.remotes``; it is connected to while something is copied from there.
-
-    As it is in ``/varz``.
-    """
-
-    name: str
-    connected: bool = shown(False)
-    copies: int = shown(0)  # mirrors and sources of its streams
-    error: str = ""  # why there is no connection
 
 
 class FollowedState(msgspec.Struct, frozen=True, kw_only=True):

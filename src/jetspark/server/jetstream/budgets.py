@@ -1,0 +1,120 @@
+"""How much JetStream may store: as configured, or a share of what the machine has."""
+
+import asyncio
+import logging
+import shutil
+from pathlib import Path
+from typing import Final
+
+from jetspark.api.enums import Storage
+from jetspark.clock import Clock
+from jetspark.engine.ledger import NO_LIMIT, ServerLedger
+from jetspark.units import format_bytes, seconds
+
+log = logging.getLogger("jetspark.server")
+
+_SHARE: Final = 3, 4  # of what exists, as nats-server takes
+
+
+def memory_budget(proc: Path = Path("/proc")) -> int:
+    """Return three quarters of the memory; 0 where it cannot be known."""
+    try:
+        for line in (proc / "meminfo").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name == "MemTotal":
+                return int(rest.split()[0]) * 1024 * _SHARE[0] // _SHARE[1]
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
+
+
+def storage_budget(folder: Path, used: int = 0, grown: int = 0) -> int:
+    """Return what the store may grow to: three quarters of the free disk, and what it has.
+
+    ``grown`` is what of the disk it took since: that counts as free. 0 where the folder is not
+    there.
+    """
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+    return (free + grown) * _SHARE[0] // _SHARE[1] + used
+
+
+def budget(configured: int, machine: int) -> int:
+    """What JetStream may take: as configured, else what the machine has, if that is known."""
+    return configured if configured >= 0 else machine or NO_LIMIT
+
+
+class BudgetLog:
+    """Says in the log that the server is over its budget: clients are told only a code, 10023."""
+
+    QUIET_NS: Final = seconds(60)
+
+    def __init__(self, ledger: ServerLedger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._told_at = -self.QUIET_NS
+
+    def changed(self, storage: Storage) -> None:
+        """Tell it once a minute at most: at the limit it may come and go with every message."""
+        now = self._clock.monotonic_ns()
+        if not self._ledger.is_over(storage) or now < self._told_at + self.QUIET_NS:
+            return
+        self._told_at = now
+        log.error(
+            "JetStream resource limits exceeded for server: streams have %s of %s; messages are "
+            "refused (10023) until there are fewer, or until jetstream.%s is more",
+            format_bytes(self._ledger.used[storage]),
+            format_bytes(self._ledger.limits[storage]),
+            "max_mem" if storage == Storage.MEMORY else "max_file",
+        )
+
+
+class DiskBudget:
+    """The budget of a server whose configuration has no ``max_file``: a share of the disk.
+
+    Space that somebody makes after the start counts as well. So messages are taken again without
+    a restart, also by a server that was started on a full disk.
+    """
+
+    PERIOD: Final = 1.0  # seconds
+
+    def __init__(self, ledger: ServerLedger, folder: Path, told: BudgetLog) -> None:
+        self._ledger = ledger
+        self._folder = folder
+        self._told = told
+        self._base = ledger.used[Storage.FILE]
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+        ledger.limits[Storage.FILE] = self._now()
+
+    def _now(self) -> int:
+        """What a start would find, had it what the streams got since as free space."""
+        grown = self._ledger.used[Storage.FILE] - self._base
+        return budget(NO_LIMIT, storage_budget(self._folder, self._base, grown))
+
+    def changed(self, storage: Storage) -> None:
+        """The server went over a budget, or back under it."""
+        if storage == Storage.FILE:
+            self._look()
+        self._told.changed(storage)
+
+    def _look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._ended or not self._ledger.is_over(Storage.FILE):
+            return
+        found = self._now()
+        if found >= self._ledger.used[Storage.FILE]:
+            self._ledger.set_limit(Storage.FILE, found)
+        else:
+            self._timer = asyncio.get_running_loop().call_later(self.PERIOD, self._look)
+
+    def end(self) -> None:
+        """The configuration has a limit now, or the server stops."""
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -78,6 +78,8 @@ class EngineDriver:
         self._in_flight = 0
         self._idle = asyncio.Event()
         self.engine = make_engine(self)
+        # Asked for each message of a subject that is new to the router: no call in between.
+        self.resolve = self.engine.resolve
         router.serve(self, self.engine.consumers.acks, self.engine.hub.watched)
         self._follow_clock()
         self.follow_streams()
@@ -99,10 +101,6 @@ class EngineDriver:
             self.follow_streams()
 
     # What clients send (``AccountEngine``) ------------------------------------------------------
-
-    def resolve(self, subject: bytes, /) -> Target | None:
-        """What the engine does with a subject."""
-        return self.engine.resolve(subject)
 
     def request(
         self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker, /

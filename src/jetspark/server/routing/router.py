@@ -8,6 +8,7 @@ Frames are forwarded as they came: behind the subject, what a PUB says and what 
 the same bytes (hot-path.md, Rules). Output is collected per receiver and written once per chunk.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from librt.random import Random
@@ -117,6 +118,7 @@ class Router:
         self.now: i64 = 0
         self.random: Random = Random()
         self.engine: AccountEngine = NO_ENGINE
+        self._resolve: Callable[[bytes], Target | None] = NO_ENGINE.resolve
         self.desk: ConsumerDesk = ConsumerDesk(NO_ENGINE, {}, {}, 0)
         # Who carries what clients do to another server instead of this one, if somebody does.
         self.relay: Relay = NO_RELAY
@@ -132,6 +134,7 @@ class Router:
         ``acks`` are those of its consumers, ``watched`` the deliver subjects it wants to know of.
         """
         self.engine = engine
+        self._resolve = engine.resolve
         self.desk = ConsumerDesk(engine, acks, watched, self.desk.listeners)
 
     def follow_streams(self, generation: int, *, stores_inboxes: bool) -> None:
@@ -152,7 +155,7 @@ class Router:
             if found.shared is match:
                 # Some of its subjects may belong elsewhere by now.
                 match = self.sublist.match_anew(subject)
-        target = None if once else self.engine.resolve(subject)
+        target = None if once else self._resolve(subject)
         if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
             # Nothing in it depends on the subject: a stream with a million of them has one route,
             # and those of its subjects that the cache keeps have one result.

@@ -150,7 +150,7 @@ def test_subjects_that_only_a_stream_wants_share_a_result_until_one_has_a_reader
     """No object of its own for a subject only a stream wants."""
     router = account.router
     orders, others = (Target(PUBLISH, None, b"") for _ in range(2))
-    router.engine = Resolving(lambda s: orders if s.startswith(b"o.") else others)
+    router.serve(Resolving(lambda s: orders if s.startswith(b"o.") else others), {}, {})
     shared = router.route(b"o.1")
 
     assert router.route(b"o.2") is shared
@@ -167,12 +167,12 @@ def test_subjects_that_shared_a_result_part_when_streams_change(account: Account
     """The engine's part of a route is good while its generation stands."""
     router = account.router
     first, second = (Target(PUBLISH, None, b"") for _ in range(2))
-    router.engine = Resolving(lambda _subject: first)
+    router.serve(Resolving(lambda _subject: first), {}, {})
     for subject in (b"o.1", b"o.2", b"o.3"):
         assert router.route(subject).target is first
 
     router.generation += 1
-    router.engine = Resolving({b"o.1": second, b"o.2": first}.get)
+    router.serve(Resolving({b"o.1": second, b"o.2": first}.get), {}, {})
 
     assert router.route(b"o.1").target is second
     assert router.route(b"o.2").target is first

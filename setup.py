@@ -19,6 +19,7 @@ SOURCE = Path("src/jetspark")
 # Compiled in one group, so that calls between them are C calls. Drivers are not in it: their
 # cost is per chunk. What must pickle is not in it either (compiled classes do not).
 HOT = [
+    "frame.py",
     "turn.py",
     "subjects/match.py",
     "subjects/pattern_set.py",

@@ -24,6 +24,7 @@ from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
 from jetspark.client.server_errors import denied_subject
 from jetspark.errors import BufferFull, Error, PayloadTooLarge
+from jetspark.frame import Frame
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import (
     encode_err,
@@ -455,17 +456,16 @@ class UpstreamSink(Sink):
         """The SUB for it."""
         return encode_sub(self.subject, self.queue, self.sid)
 
-    def deliver(
-        self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
-    ) -> None:
+    def deliver(self, frame: Frame) -> None:
         """Hand a message of the leader to the clients."""
         self.delivered += 1
-        subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        subject, reply = frame.subject(), frame.reply()
+        headers, payload = frame.headers(), frame.payload()
         if not self._literal and self._bridge.own.has(subject, reply):
             return
         if payload.startswith(_SHOWING):
             self._bridge.on_shown(*shown(payload))
-        if ps == pe and headers.startswith(_NO_RESPONDERS_START):
+        if not payload and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)
         else:
             members = self.listed

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from jetspark.frame import Frame
 from jetspark.replica.bridge import Bridge, message_frame
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
@@ -53,22 +54,11 @@ class ReplicaRelay:
             return self._bridge
         return self._own.get(client) or self._make_own(client, self._bridge)
 
-    def on_pub(
-        self,
-        client: ClientHandler,
-        subject: bytes,
-        data: bytes,
-        se: int,
-        rs: int,
-        re: int,
-        hs: int,
-        ps: int,
-        pe: int,
-    ) -> None:
+    def on_pub(self, client: ClientHandler, subject: bytes, frame: Frame) -> None:
         """A client published."""
-        reply, payload = data[rs:re], data[ps:pe]
+        reply, headers, payload = frame.reply(), frame.headers(), frame.payload()
         if subject.startswith(API_PREFIX) and self._reads.take(
-            client, subject, reply, data[hs:ps], payload
+            client, subject, reply, headers, payload
         ):
             return
         inbox = self._own_inbox
@@ -81,21 +71,21 @@ class ReplicaRelay:
             if checked is None:
                 return
             passed = checked
-        if passed == payload and is_compact(data, se, rs, re, hs, ps):
-            frame = b"%b%b%b" % (
-                b"HPUB " if ps > hs else b"PUB ",
+        if passed == payload and is_compact(frame):
+            sent = b"%b%b%b" % (
+                b"HPUB " if headers else b"PUB ",
                 subject,
-                data[se : pe + 2],
+                frame.data[frame.se : frame.pe + 2],
             )
         else:
-            frame = message_frame(subject, reply, data[hs:ps], passed)
-            if not self._bridge.takes(frame):
+            sent = message_frame(subject, reply, headers, passed)
+            if not self._bridge.takes(sent):
                 # It grew when it was written again.
                 if reply and client.no_responders:
                     client.say_no_responders(subject, reply)
                 return
         bridge = self.bridge_of(client)
-        bridge.queue.put(client, frame)
+        bridge.queue.put(client, sent)
         if subject.startswith(STREAM_PREFIX):
             self._note_change(client, bridge, subject)
 

@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.state import ACK_NONE
+from jetspark.frame import Frame
 from jetspark.server.routing.account_engine import AccountEngine
 
 ACK_PREFIX: Final = b"$JS.ACK."
@@ -40,13 +41,14 @@ class ConsumerDesk:
         # Subscriptions that may match the subjects of acknowledgements.
         self.listeners: i64 = listeners
 
-    def on_ack(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, ps: i64, pe: i64, now: i64
-    ) -> bool:
+    def on_ack(self, frame: Frame, now: i64) -> bool:
         """Take ``$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<number>.<time>.<pending>``.
 
         False when it is none, or of no consumer that takes any.
         """
+        data = frame.data
+        ss = frame.ss
+        se = frame.se
         at = token_end(data, ss + 8, se) + 1
         end = token_end(data, at, se)
         acks = self.acks.get(data[ss + 8 : end])
@@ -76,7 +78,7 @@ class ConsumerDesk:
         at = token_end(data, at + 1, se)
         if at >= se or token_end(data, at + 1, se) != se:
             return False
-        acks.on_ack(seq, number, data, ps, pe, data[rs:re], now)
+        acks.on_ack(seq, number, frame.payload(), frame.reply(), now)
         return True
 
     def on_flow(self, subject: bytes) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from jetspark.frame import Frame
+
 if TYPE_CHECKING:
     from jetspark.server.routing.client import ClientHandler
     from jetspark.server.routing.receiver import Subscription
@@ -12,19 +14,8 @@ if TYPE_CHECKING:
 class Relay(Protocol):
     """Takes what clients do, after their permissions were checked. Set on a router."""
 
-    def on_pub(
-        self,
-        client: ClientHandler,
-        subject: bytes,
-        data: bytes,
-        se: int,
-        rs: int,
-        re: int,
-        hs: int,
-        ps: int,
-        pe: int,
-    ) -> None:
-        """A client published; the offsets are those of ``ServerOps.on_pub``."""
+    def on_pub(self, client: ClientHandler, subject: bytes, frame: Frame) -> None:
+        """A client published; the frame is good for this call, as in ``ServerOps.on_pub``."""
 
     def on_sub(self, subscription: Subscription) -> None:
         """A client subscribed."""
@@ -42,18 +33,7 @@ class Relay(Protocol):
 class NoRelay:
     """Clients are served by the server that they are connected to."""
 
-    def on_pub(
-        self,
-        client: ClientHandler,
-        subject: bytes,
-        data: bytes,
-        se: int,
-        rs: int,
-        re: int,
-        hs: int,
-        ps: int,
-        pe: int,
-    ) -> None:
+    def on_pub(self, client: ClientHandler, subject: bytes, frame: Frame) -> None:
         """Never called: ``Router.relayed`` is not set."""
 
     def on_sub(self, subscription: Subscription) -> None:

@@ -17,6 +17,7 @@ from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.target import PUBLISH, Target
+from jetspark.frame import Frame
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.routing.account_engine import NO_ENGINE, AccountEngine
@@ -181,39 +182,33 @@ class Router:
 
     # Messages ----------------------------------------------------------------------------------
 
-    def forward(
-        self,
-        route: Route,
-        origin: Receiver,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> bool:
-        """Give a client's message to whoever listens; True if somebody did."""
-        if not route.cached or not is_compact(data, se, rs, re, hs, ps):
+    def forward(self, route: Route, origin: Receiver, frame: Frame) -> bool:
+        """Give a client's message to its subscribers; True if one of them got it."""
+        if not route.cached or not is_compact(frame):
             return self._give_all(
-                route, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+                route, origin, frame.subject(), frame.reply(), frame.headers(), frame.payload()
             )
         delivered = False
         subscribers = route.subscribers
         count: i64 = len(subscribers)
         if count > 0:
-            rest = data[se + 1 : pe + 2]
-            size: i64 = pe - hs
+            rest = frame.data[frame.se + 1 : frame.pe + 2]
+            size: i64 = frame.pe - frame.hs
+            has_headers = frame.ps > frame.hs
             i: i64 = 0
             given: i64 = 0
-            heads = route.header_heads if ps > hs else route.heads
+            heads = route.header_heads if has_headers else route.heads
             while i < count:
                 subscription = subscribers[i]
                 receiver = subscription.receiver
-                if receiver.guarded or (ps > hs and not receiver.headers):
+                if receiver.guarded or (has_headers and not receiver.headers):
                     if self.give(
-                        subscription, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+                        subscription,
+                        origin,
+                        frame.subject(),
+                        frame.reply(),
+                        frame.headers(),
+                        frame.payload(),
                     ):
                         delivered = True
                 elif receiver is not origin or receiver.echo:
@@ -237,7 +232,12 @@ class Router:
                 self.traffic.out_bytes += given * size
                 delivered = True
         if route.groups and self.to_groups(
-            route.groups, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+            route.groups,
+            origin,
+            frame.subject(),
+            frame.reply(),
+            frame.headers(),
+            frame.payload(),
         ):
             delivered = True
         return delivered

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from jetspark.engine.target import PUBLISH, Target
+from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerParser
 from jetspark.server.routing.account_engine import NoEngine
 from jetspark.server.routing.client import ClientHandler
@@ -225,11 +226,8 @@ def test_only_single_blanks_are_forwarded(frame: bytes, compact: bool) -> None:
     class Ops(RecordingServerOps):
         found: bool | None = None
 
-        def on_pub(
-            self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
-        ) -> None:
-            del ss, pe
-            self.found = is_compact(data, se, rs, re, hs, ps)
+        def on_pub(self, frame: Frame) -> None:
+            self.found = is_compact(frame)
 
     ops = Ops()
     ServerParser(ops, 4096, 1 << 20, headers=True).feed(frame)

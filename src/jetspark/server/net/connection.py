@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.net.linger import CHUNK_MAX
+from jetspark.server.net.busy_poll import CHUNK_MAX
 from jetspark.server.net.session import Session
 from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
@@ -288,8 +288,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_turn()
             if behind:
                 self._stall()
-            elif nbytes <= CHUNK_MAX and self._server.linger is not None:
-                self._server.linger.touched()
+            elif nbytes <= CHUNK_MAX and self._server.busy_poll is not None:
+                self._server.busy_poll.on_chunk()
             return
         if self._tls is not None:
             data = memoryview(self._decrypted(bytes(data)))

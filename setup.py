@@ -84,7 +84,7 @@ HOT = [
     "engine/direct/timestamp.py",
     "server/auth/permissions.py",
     "server/routing/client.py",
-    "server/routing/desk.py",
+    "server/routing/consumer_replies.py",
     "server/routing/outlets.py",
     "server/routing/receiver.py",
     "server/routing/route.py",

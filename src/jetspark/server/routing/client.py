@@ -30,7 +30,7 @@ from jetspark.server.auth.permissions import (
     is_reserved_reply,
 )
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.routing.desk import ACK_PREFIX, FLOW_PREFIX
+from jetspark.server.routing.consumer_replies import ACK_PREFIX, FLOW_PREFIX
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
@@ -268,16 +268,16 @@ class ClientHandler(ServerOps):
     def on_consumer(self, frame: Frame) -> bool:
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
-        desk = router.desk
-        if not desk.acks:
+        replies = router.consumer_replies
+        if not replies.acks:
             return False
         subject = router.last_subject  # that is the one at hand
         if subject.startswith(ACK_PREFIX):
-            if not desk.on_ack(frame, router.now):
+            if not replies.on_ack(frame, router.now):
                 return False
-        elif not subject.startswith(FLOW_PREFIX) or not desk.on_flow(subject):
+        elif not subject.startswith(FLOW_PREFIX) or not replies.on_flow(subject):
             return False
-        if desk.listeners > 0:
+        if replies.listeners > 0:
             found = router.sublist.match_once(subject)
             route = Route(subject, found, None, 0, False)
             router.deliver(
@@ -315,7 +315,7 @@ class ClientHandler(ServerOps):
             subscription = Subscription(receiver, subject, queue, sid)
             self.subscriptions[sid] = subscription
             self.router.sublist.insert(subject, queue, subscription)
-            self.router.desk.on_subscription(subject, 1)
+            self.router.consumer_replies.on_subscription(subject, 1)
             self.router.relay.on_sub(subscription)
         if self.verbose:
             receiver.queue(OK)
@@ -438,7 +438,7 @@ class ClientHandler(ServerOps):
         subscription.closed = True
         self.subscriptions.pop(subscription.sid, None)
         if self.router.sublist.remove(subscription.subject, subscription.queue, subscription):
-            self.router.desk.on_subscription(subscription.subject, -1)
+            self.router.consumer_replies.on_subscription(subscription.subject, -1)
             self.router.relay.on_unsub(subscription)
 
     def drop_all(self) -> None:

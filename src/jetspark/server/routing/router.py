@@ -21,7 +21,7 @@ from jetspark.frame import Frame
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.routing.account_engine import NO_ENGINE, AccountEngine
-from jetspark.server.routing.desk import ConsumerDesk
+from jetspark.server.routing.consumer_replies import ConsumerReplies
 from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, units_of
@@ -118,7 +118,7 @@ class Router:
         self.now: i64 = 0
         self.random: Random = Random()
         self.engine: AccountEngine = NO_ENGINE
-        self.desk: ConsumerDesk = ConsumerDesk(NO_ENGINE, {}, {}, 0)
+        self.consumer_replies: ConsumerReplies = ConsumerReplies(NO_ENGINE, {}, {}, 0)
         # Who carries what clients do to another server instead of this one, if somebody does.
         self.relay: Relay = NO_RELAY
         self.relayed: bool = False
@@ -133,7 +133,9 @@ class Router:
         ``acks`` are those of its consumers, ``watched`` the deliver subjects it wants to know of.
         """
         self.engine = engine
-        self.desk = ConsumerDesk(engine, acks, watched, self.desk.listeners)
+        self.consumer_replies = ConsumerReplies(
+            engine, acks, watched, self.consumer_replies.listeners
+        )
 
     def follow_streams(self, generation: int, *, stores_inboxes: bool) -> None:
         """Streams came or went: the engine's part of routes made before is no longer good."""

@@ -1,7 +1,7 @@
-"""Where clients meet consumers: acknowledgements, flow control, and who listens to whom.
+"""What clients send to consumers: acknowledgements, and the answers to flow control.
 
 The subject of an acknowledgement is used once, so it enters no route: it is known by its prefix
-and read by offsets (hot-path.md, Rules). Whoever subscribed to such subjects gets them all the
+and read by offsets (hot-path.md, Rules). Clients that subscribed to such subjects get them all the
 same.
 """
 
@@ -23,8 +23,8 @@ _NINE: Final[i64] = 0x39
 _DIGITS_MAX: Final[i64] = 18  # any number of so many digits fits 64 signed bits
 
 
-class ConsumerDesk:
-    """The consumers of one account, for its clients."""
+class ConsumerReplies:
+    """The replies of an account's clients to its consumers, and the interest in deliver subjects."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Busy polling: the loop stays awake shortly after small chunks, as the next often follows at once.
+"""Busy polling: the loop stays awake shortly after small chunks, as the next often follows.
 
 A client that waits for each answer sends again some microseconds after it got one. A loop that
 went to sleep meanwhile is woken by the kernel, which takes longer than all the rest that such a

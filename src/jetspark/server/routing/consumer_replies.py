@@ -24,7 +24,7 @@ _DIGITS_MAX: Final[i64] = 18  # any number of so many digits fits 64 signed bits
 
 
 class ConsumerReplies:
-    """Takes what the clients of an account send to its consumers, and notes who listens to them."""
+    """Takes what the clients of an account send to its consumers, and notes who listens."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ from jetspark.headers.status import (
 )
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.router import Router
 
 log = logging.getLogger("jetspark.replica")
@@ -62,7 +62,7 @@ POLL_MAX: Final = 0.1
 class Read:
     """A read of a client that the copy cannot answer yet."""
 
-    client: ClientHandler
+    client: ConnectedClient
     followed: Followed
     stream: Stream
     request: MsgGetRequest

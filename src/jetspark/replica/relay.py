@@ -13,7 +13,7 @@ from jetspark.frame import Frame
 from jetspark.replica.bridge import Bridge, message_frame
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Subscription
 from jetspark.server.routing.route import is_compact
 
@@ -31,8 +31,8 @@ class ReplicaRelay:
         bridge: Bridge,
         reads: Reads,
         guard: WriteGuard | None,
-        own: dict[ClientHandler, Bridge],
-        make_own: Callable[[ClientHandler, Bridge], Bridge],
+        own: dict[ConnectedClient, Bridge],
+        make_own: Callable[[ConnectedClient, Bridge], Bridge],
         suspect: Callable[[str], None],
     ) -> None:
         self._bridge = bridge
@@ -44,7 +44,7 @@ class ReplicaRelay:
         self._make_own = make_own
         self._suspect = suspect
 
-    def bridge_of(self, client: ClientHandler) -> Bridge:
+    def bridge_of(self, client: ConnectedClient) -> Bridge:
         """The connection that a client's messages take.
 
         Who wants no echo of its own messages must have one to itself: the leader leaves out
@@ -54,7 +54,7 @@ class ReplicaRelay:
             return self._bridge
         return self._own.get(client) or self._make_own(client, self._bridge)
 
-    def on_pub(self, client: ClientHandler, subject: bytes, frame: Frame) -> None:
+    def on_pub(self, client: ConnectedClient, subject: bytes, frame: Frame) -> None:
         """A client published."""
         reply, headers, payload = frame.reply(), frame.headers(), frame.payload()
         if subject.startswith(API_PREFIX) and self._reads.take(
@@ -89,7 +89,7 @@ class ReplicaRelay:
         if subject.startswith(STREAM_PREFIX):
             self._note_change(client, bridge, subject)
 
-    def _note_change(self, client: ClientHandler, bridge: Bridge, subject: bytes) -> None:
+    def _note_change(self, client: ConnectedClient, bridge: Bridge, subject: bytes) -> None:
         """A request may change a stream: its copy is looked at before it answers again.
 
         Again when the leader gets the request: a look before that would see no change.
@@ -119,7 +119,7 @@ class ReplicaRelay:
         if own is not None:
             own.remove(client, subscription)
 
-    def on_ping(self, client: ClientHandler) -> bool:
+    def on_ping(self, client: ConnectedClient) -> bool:
         """A client asks for PONG: it means that the leader has seen what came before."""
         if not client.subscriptions and not client.receiver.traffic.in_msgs:
             return False

@@ -43,7 +43,7 @@ from jetspark.server.net.keepalive import Keepalive
 from jetspark.server.net.listening import open_listener, shown_address
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
 from jetspark.server.net.turn_queue import FanOuts, TurnQueue
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_listen
@@ -311,7 +311,7 @@ class Server:
 
     def _accept(self) -> Connection:
         settings = self.settings
-        client = ClientHandler(
+        client = ConnectedClient(
             self.default_account.router,
             Receiver(self.pending),
             settings.max_control_line,

@@ -25,7 +25,7 @@ from jetspark.server.net.busy_poll import CHUNK_MAX
 from jetspark.server.net.session import Session
 from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
@@ -51,7 +51,7 @@ RELEASE_AFTER_S: Final = 5.0
 class Connection(asyncio.BufferedProtocol):
     """The driver of one client."""
 
-    def __init__(self, server: "Server", client: ClientHandler) -> None:
+    def __init__(self, server: "Server", client: ConnectedClient) -> None:
         self.client = client
         self.session = Session(server, self, client)
         self._server = server

@@ -68,7 +68,7 @@ _N: Final = 0x4E
 _R: Final = 0x52
 
 
-class ClientHandler(ServerOps):
+class ConnectedClient(ServerOps):
     """One connected client."""
 
     __deletable__ = ["parser"]  # noqa: RUF012 - read by mypyc

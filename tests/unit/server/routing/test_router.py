@@ -10,7 +10,7 @@ from jetspark.engine.target import PUBLISH, Target
 from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerParser
 from jetspark.server.routing.account_engine import NoEngine
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.route import is_compact
 from jetspark.server.routing.router import Router
@@ -39,11 +39,11 @@ class Account:
         self.router = Router()
         self.pending = Pending()
 
-    def client(self, *, headers: bool = True, echo: bool = True) -> ClientHandler:
+    def client(self, *, headers: bool = True, echo: bool = True) -> ConnectedClient:
         receiver = Receiver(self.pending)
         receiver.headers = headers
         receiver.echo = echo
-        made = ClientHandler(self.router, receiver, 4096, 1 << 20)
+        made = ConnectedClient(self.router, receiver, 4096, 1 << 20)
         made.verbose = made.pedantic = False
         made.parser.headers = headers
         made.session = Settled()
@@ -55,7 +55,7 @@ def account() -> Account:
     return Account()
 
 
-def got(client: ClientHandler) -> bytes:
+def got(client: ConnectedClient) -> bytes:
     return client.receiver.take_output()
 
 

@@ -20,7 +20,7 @@ from jetspark.engine.target import PUBLISH, Target
 from jetspark.frame import Frame
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
-from jetspark.server.routing.account_engine import NO_ENGINE, AccountEngine
+from jetspark.server.routing.account_engine import WITHOUT_JETSTREAM, AccountEngine
 from jetspark.server.routing.consumer_replies import ConsumerReplies
 from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
@@ -117,8 +117,8 @@ class Router:
         self.generation: i64 = 0
         self.now: i64 = 0
         self.random: Random = Random()
-        self.engine: AccountEngine = NO_ENGINE
-        self.consumer_replies: ConsumerReplies = ConsumerReplies(NO_ENGINE, {}, {}, 0)
+        self.engine: AccountEngine = WITHOUT_JETSTREAM
+        self.consumer_replies: ConsumerReplies = ConsumerReplies(WITHOUT_JETSTREAM, {}, {}, 0)
         # Who carries what clients do to another server instead of this one, if somebody does.
         self.relay: Relay = NO_RELAY
         self.relayed: bool = False

@@ -9,14 +9,14 @@ import pytest
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerParser
-from jetspark.server.routing.account_engine import NoEngine
+from jetspark.server.routing.account_engine import ServerWithoutJetStream
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.route import is_compact
 from jetspark.server.routing.router import Router
 
 
-class Resolving(NoEngine):
+class Resolving(ServerWithoutJetStream):
     """An engine that wants some subjects."""
 
     def __init__(self, find: Callable[[bytes], Target | None]) -> None:

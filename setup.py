@@ -19,6 +19,7 @@ SOURCE = Path("src/jetspark")
 # Compiled in one group, so that calls between them are C calls. Drivers are not in it: their
 # cost is per chunk. What must pickle is not in it either (compiled classes do not).
 HOT = [
+    "frame.py",
     "turn.py",
     "subjects/match.py",
     "subjects/pattern_set.py",
@@ -83,7 +84,7 @@ HOT = [
     "engine/direct/timestamp.py",
     "server/auth/permissions.py",
     "server/routing/client.py",
-    "server/routing/desk.py",
+    "server/routing/consumer_replies.py",
     "server/routing/outlets.py",
     "server/routing/receiver.py",
     "server/routing/route.py",

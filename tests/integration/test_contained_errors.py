@@ -22,7 +22,7 @@ from jetspark.api.enums import AckPolicy, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.advisories import Asker
 from jetspark.engine.target import Target
-from jetspark.server.routing.account_engine import AccountEngine, NoEngine
+from jetspark.server.routing.account_engine import AccountEngine, ServerWithoutJetStream
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
 from jetspark.store.store import FileStore
@@ -60,7 +60,7 @@ class Wire:
                 return (await self._reader.readexactly(int(words[-1]) + 2))[:-2]
 
 
-class Broken(NoEngine):
+class Broken(ServerWithoutJetStream):
     """An engine that fails to take requests."""
 
     def __init__(self, whole: AccountEngine) -> None:

@@ -20,13 +20,13 @@ from jetspark.client.message import Message
 from jetspark.engine.target import Target
 from jetspark.errors import KeyNotFound, MinLastSequence, NoResponders
 from jetspark.replica import ReplicaServer
-from jetspark.server.routing.account_engine import AccountEngine, NoEngine
+from jetspark.server.routing.account_engine import AccountEngine, ServerWithoutJetStream
 
 DIRECT = "$JS.API.DIRECT.GET.KV_cfg"
 GET = "$JS.API.STREAM.MSG.GET.KV_cfg"
 
 
-class Silent(NoEngine):
+class Silent(ServerWithoutJetStream):
     """An engine that never answers."""
 
     def __init__(self, whole: AccountEngine) -> None:

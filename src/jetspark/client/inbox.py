@@ -1,13 +1,14 @@
 """The mux inbox: one wildcard subscription for all replies. Native-friendly, no asyncio.
 
 A request gets the reply subject ``<inbox>.<token>`` and leaves a :class:`ReplySink` under its
-token. Replies reach it straight from the parser's offsets: no subscription, task or timer per
+token. Replies reach it straight from the parser's frame: no subscription, task or timer per
 request.
 """
 
 from mypy_extensions import i64, mypyc_attr
 
 from jetspark.client.receive import Sink
+from jetspark.frame import Frame
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # sinks that hold asyncio futures are interpreted
@@ -19,10 +20,8 @@ class ReplySink:
         self.subject: bytes = b""
         self.deadline: float = 0.0
 
-    def on_reply(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> bool:
-        """Take one reply; True when no more are expected."""
+    def on_reply(self, frame: Frame) -> bool:
+        """Take one reply; True when no more are expected. The frame is filled again after it."""
         raise NotImplementedError
 
     def renew(self, now: float) -> bool:  # noqa: ARG002 - most requests have one deadline
@@ -67,11 +66,9 @@ class Mux(Sink):
         self._last_sink = None
         return sinks
 
-    def deliver(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
+    def deliver(self, frame: Frame) -> None:
         """Hand the reply to the request with its token; unknown tokens are dropped."""
-        token = data[ss + self._skip : se]
+        token = frame.data[frame.ss + self._skip : frame.se]
         if token == self._last_token and self._last_sink is not None:
             sink = self._last_sink
         else:
@@ -81,5 +78,5 @@ class Mux(Sink):
             sink = found
             self._last_token = token
             self._last_sink = sink
-        if sink.on_reply(data, ss, se, rs, re, hs, ps, pe):
+        if sink.on_reply(frame):
             self.discard(sink)

@@ -1,6 +1,6 @@
-"""The receive path: from parsed offsets to pending queues. Native-friendly, no asyncio.
+"""The receive path: from frames to pending queues. Native-friendly, no asyncio.
 
-The parser calls :class:`Receiver` once per operation with offsets into the chunk; the receiver
+The parser calls :class:`Receiver` once per message with its frame in the chunk; the receiver
 finds the sink of the subscription, and the sink slices only what it keeps. Nothing is scheduled
 per message: sinks that somebody waits for put themselves on ``woken`` and the driver wakes each
 once, after the whole chunk was parsed. Control operations are kept for the driver likewise.
@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from jetspark.client.message import Message, Publisher
+from jetspark.frame import Frame
 from jetspark.protocol.client_parser import ClientOps
 
 # Kinds of control operations.
@@ -27,10 +28,8 @@ VIOLATION: Final = 4
 class Sink:
     """Where the messages of one subscription go."""
 
-    def deliver(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
-        """Take one message: subject ``data[ss:se]``, reply ``[rs:re]``, headers ``[hs:ps]``..."""
+    def deliver(self, frame: Frame) -> None:
+        """Take one message; the frame is filled again after the call."""
 
     def wake(self) -> None:
         """Called after the chunk when the sink had put itself on ``Receiver.woken``."""
@@ -47,24 +46,13 @@ class Receiver(ClientOps):
         # Control operations of the chunk, in order; the driver takes them after it.
         self.control: list[tuple[int, bytes]] = []
 
-    def on_msg(
-        self,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        sid: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> None:
+    def on_msg(self, frame: Frame) -> None:
         """Deliver to the subscription; messages of one that has gone are dropped."""
         self.messages += 1
-        self.bytes += pe - hs
-        sink = self.sinks.get(int(sid))
+        self.bytes += frame.pe - frame.hs
+        sink = self.sinks.get(int(frame.sid))
         if sink is not None:
-            sink.deliver(data, ss, se, rs, re, hs, ps, pe)
+            sink.deliver(frame)
 
     def on_info(self, body: bytes) -> None:
         """Keep the JSON of an INFO line."""
@@ -115,11 +103,9 @@ class MessageQueue(Sink):
         self.waiting: bool = False
         self.overflowing: bool = False
 
-    def deliver(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
+    def deliver(self, frame: Frame) -> None:
         """Append the message, or drop it when a limit is reached."""
-        size: i64 = pe - hs
+        size: i64 = frame.pe - frame.hs
         self.delivered += 1
         if len(self.messages) >= self.messages_max or self.bytes + size > self.bytes_max:
             self.dropped += 1
@@ -128,7 +114,7 @@ class MessageQueue(Sink):
                 self._receiver.woken.append(self)
         else:
             self.bytes += size
-            self.messages.append(read_message(data, ss, se, rs, re, hs, ps, pe, self._publisher))
+            self.messages.append(read_message(frame, self._publisher))
         if self.waiting or self.delivered == self.delivered_max:
             self.waiting = False
             self._receiver.woken.append(self)
@@ -159,22 +145,12 @@ class MessageQueue(Sink):
         self._on_wake()
 
 
-def read_message(
-    data: bytes,
-    ss: i64,
-    se: i64,
-    rs: i64,
-    re: i64,
-    hs: i64,
-    ps: i64,
-    pe: i64,
-    publisher: Publisher,
-) -> Message:
-    """Build a message from the parser's offsets."""
+def read_message(frame: Frame, publisher: Publisher) -> Message:
+    """Build a message from a frame."""
     return Message(
-        str(data[ss:se], "utf-8", "surrogateescape"),
-        data[ps:pe],
-        str(data[rs:re], "utf-8", "surrogateescape") if re > rs else "",
-        data[hs:ps] if ps > hs else b"",
+        str(frame.subject(), "utf-8", "surrogateescape"),
+        frame.payload(),
+        str(frame.reply(), "utf-8", "surrogateescape") if frame.re > frame.rs else "",
+        frame.headers() if frame.ps > frame.hs else b"",
         publisher,
     )

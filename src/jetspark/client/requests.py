@@ -3,11 +3,10 @@
 import asyncio
 from collections import deque
 
-from mypy_extensions import i64
-
 from jetspark.client.inbox import Mux, ReplySink
 from jetspark.client.message import Message, Publisher
 from jetspark.client.receive import read_message
+from jetspark.frame import Frame
 
 
 class Deadlines:
@@ -60,12 +59,10 @@ class SingleReply(ReplySink):
         self.future: asyncio.Future[Message] = loop.create_future()
         self._publisher = publisher
 
-    def on_reply(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> bool:
+    def on_reply(self, frame: Frame) -> bool:
         """Resolve the future with the reply."""
         if not self.future.done():
-            self.future.set_result(read_message(data, ss, se, rs, re, hs, ps, pe, self._publisher))
+            self.future.set_result(read_message(frame, self._publisher))
         return True
 
     def fail(self, error: Exception) -> None:
@@ -86,11 +83,9 @@ class ManyReplies(ReplySink):
         self._error: Exception | None = None
         self.replies: deque[Message] = deque()
 
-    def on_reply(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> bool:
+    def on_reply(self, frame: Frame) -> bool:
         """Queue the reply and wake the owner."""
-        self.replies.append(read_message(data, ss, se, rs, re, hs, ps, pe, self._publisher))
+        self.replies.append(read_message(frame, self._publisher))
         self._wake()
         return False
 

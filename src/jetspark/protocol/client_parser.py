@@ -9,6 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from jetspark.frame import Frame
 from jetspark.protocol.arguments import (
     CR,
     CUT,
@@ -44,23 +45,8 @@ class ClientOps:
     def on_info(self, body: bytes) -> None:
         """INFO, with the JSON text after it."""
 
-    def on_msg(
-        self,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        sid: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> None:
-        """MSG or HMSG, as offsets into ``data``, which stays valid after the call.
-
-        Subject ``data[ss:se]``; reply ``data[rs:re]`` (none if rs == re); header block
-        ``data[hs:ps]`` (none if hs == ps); payload ``data[ps:pe]``; ``data[pe:pe+2]`` is CRLF.
-        """
+    def on_msg(self, frame: Frame) -> None:
+        """MSG or HMSG; the frame is filled again after the call."""
 
     def on_ping(self) -> None:
         """PING."""
@@ -84,11 +70,11 @@ class ClientParser(FrameParser):
     def __init__(self, handler: ClientOps, max_control_line: i64, max_payload: i64) -> None:
         super().__init__(max_control_line, max_payload)
         self._handler: ClientOps = handler
-        self._sid: i64 = 0
 
     def _walk(self, data: bytes, start: i64) -> None:
         end: i64 = len(data)
         pos: i64 = start
+        self._frame.data = data
         while pos < end and not self.closed:
             char: i64 = data[pos] | 32
             # MSG and HMSG, the hot ones, by their letters; every other operation by its word.
@@ -122,13 +108,14 @@ class ClientParser(FrameParser):
         # HMSG has one argument more, the size of its headers.
         extra: i64 = after - start - 3
         args = self._args - extra
-        rs: i64 = 0
-        re: i64 = 0
+        frame = self._frame
+        frame.rs = 0
+        frame.re = 0
         header_size: i64 = 0
         size: i64 = -1
         if args == 4:
-            rs = self._b3
-            re = self._e3
+            frame.rs = self._b3
+            frame.re = self._e3
             if extra == 0:
                 size = parse_size(data, self._b4, self._e4)
             else:
@@ -146,14 +133,18 @@ class ClientParser(FrameParser):
             return self._fail(b"malformed arguments", data, start, hs)
         if size > self.max_payload and self.max_payload >= 0:
             return self._fail(b"payload larger than the limit", data, start, hs)
-        ps = hs + header_size
         pe = hs + size
+        frame.sid = sid
+        frame.ss = self._b1
+        frame.se = self._e1
+        frame.hs = hs
+        frame.ps = hs + header_size
+        frame.pe = pe
         if pe + 2 > end:
-            self._sid = sid
-            return self._hold_payload(data, start, rs, re, hs, ps, pe)
+            return self._hold_payload(data, start)
         if data[pe] != CR or data[pe + 1] != LF:
             return self._fail_end()
-        self._handler.on_msg(data, self._b1, self._e1, sid, rs, re, hs, ps, pe)
+        self._handler.on_msg(frame)
         return pe + 2
 
     def _other(self, data: bytes, start: i64, end: i64) -> i64:
@@ -205,18 +196,8 @@ class ClientParser(FrameParser):
         else:
             self._handler.on_ok()
 
-    def _finish_payload(self, frame: bytes) -> None:
-        self._handler.on_msg(
-            frame,
-            self._ss,
-            self._se,
-            self._sid,
-            self._rs,
-            self._re,
-            self._hs,
-            self._ps,
-            self._pe,
-        )
+    def _finish_payload(self) -> None:
+        self._handler.on_msg(self._frame)
 
     def _fail_line(self) -> i64:
         return self._violate(b"control line longer than %d bytes" % int(self.max_control_line))

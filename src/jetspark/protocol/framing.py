@@ -16,6 +16,7 @@ from typing import Final
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
+from jetspark.frame import Frame
 from jetspark.protocol.arguments import BLANK, CR, LF, TAB, skip_blanks
 from jetspark.protocol.limits import PIECES_MAX
 
@@ -96,14 +97,8 @@ class FrameParser:
         self._e4: i64 = 0
         self._b5: i64 = 0
         self._e5: i64 = 0
-        # Offsets in the frame whose payload is not complete: subject, reply, headers, payload.
-        self._ss: i64 = 0
-        self._se: i64 = 0
-        self._rs: i64 = 0
-        self._re: i64 = 0
-        self._hs: i64 = 0
-        self._ps: i64 = 0
-        self._pe: i64 = 0
+        # What handlers get. PAYLOAD: where its parts are in the frame that is not complete.
+        self._frame: Frame = Frame()
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes, in any pieces; once ``closed`` is set they are ignored."""
@@ -114,6 +109,8 @@ class FrameParser:
                 self._walk(data, 0)
             else:
                 self._resume(data)
+            # A connection that is idle keeps no chunk.
+            self._frame.data = b""
         except BaseException:
             # The rest of the chunk is lost, and payload must never be taken for operations.
             self.closed = True
@@ -133,7 +130,7 @@ class FrameParser:
         """Handle an operation without arguments, whose line has ended."""
         raise NotImplementedError
 
-    def _finish_payload(self, frame: bytes) -> None:
+    def _finish_payload(self) -> None:
         """Handle a frame that came in pieces."""
         raise NotImplementedError
 
@@ -249,23 +246,23 @@ class FrameParser:
             return
         self._pieces.add(data)
 
-    def _hold_payload(
-        self, data: bytes, start: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> i64:
+    def _hold_payload(self, data: bytes, start: i64) -> i64:
         """Hold a frame that begins at ``start`` and whose payload ends beyond the chunk."""
         end: i64 = len(data)
-        if pe < end and data[pe] != CR:
+        frame = self._frame
+        if frame.pe < end and data[frame.pe] != CR:
             return self._fail_end()
         self._pieces.add(data[start:])
-        self._count = pe + 2 - end
+        self._count = frame.pe + 2 - end
         self._state = PAYLOAD
-        self._ss = self._b1 - start
-        self._se = self._e1 - start
-        self._rs = rs - start if re > rs else 0
-        self._re = re - start if re > rs else 0
-        self._hs = hs - start
-        self._ps = ps - start
-        self._pe = pe - start
+        frame.ss -= start
+        frame.se -= start
+        if frame.re > frame.rs:
+            frame.rs -= start
+            frame.re -= start
+        frame.hs -= start
+        frame.ps -= start
+        frame.pe -= start
         return STOP
 
     def _resume(self, data: bytes) -> None:
@@ -307,10 +304,12 @@ class FrameParser:
                 self._fail_end()
             return end
         self._pieces.add(data[start:after])
-        frame = self._pieces.take()
+        whole = self._pieces.take()
         self._state = READY
-        if frame[self._pe] != CR or frame[self._pe + 1] != LF:
+        frame = self._frame
+        if whole[frame.pe] != CR or whole[frame.pe + 1] != LF:
             self._fail_end()
         else:
-            self._finish_payload(frame)
+            frame.data = whole
+            self._finish_payload()
         return after

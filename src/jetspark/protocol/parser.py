@@ -13,6 +13,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from jetspark.frame import Frame
 from jetspark.protocol.arguments import (
     CR,
     CUT,
@@ -67,14 +68,8 @@ class ServerOps:
     def on_connect(self, body: bytes) -> None:
         """CONNECT, with the JSON text after it."""
 
-    def on_pub(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
-        """PUB or HPUB, as offsets into ``data``, which stays valid after the call.
-
-        Subject ``data[ss:se]``; reply ``data[rs:re]`` (none if rs == re); header block
-        ``data[hs:ps]`` (none if hs == ps); payload ``data[ps:pe]``; ``data[pe:pe+2]`` is CRLF.
-        """
+    def on_pub(self, frame: Frame) -> None:
+        """PUB or HPUB; the frame is filled again after the call."""
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """SUB; ``queue`` is empty for a plain subscription."""
@@ -110,6 +105,7 @@ class ServerParser(FrameParser):
     def _walk(self, data: bytes, start: i64) -> None:
         end: i64 = len(data)
         pos: i64 = start
+        self._frame.data = data
         while pos < end and not self.closed:
             char: i64 = data[pos] | 32
             if self.awaiting_connect and char != 99:
@@ -143,27 +139,33 @@ class ServerParser(FrameParser):
         hs = self._scan(data, start, start + 3, end)
         if hs < 0:
             return STOP
-        rs: i64 = 0
-        re: i64 = 0
+        frame = self._frame
+        frame.rs = 0
+        frame.re = 0
         size: i64 = -1
         if self._odd:
             return self._violate(SILENT)
         if self._args == 2:
             size = parse_size(data, self._b2, self._e2)
         elif self._args == 3:
-            rs = self._b2
-            re = self._e2
+            frame.rs = self._b2
+            frame.re = self._e2
             size = parse_size(data, self._b3, self._e3)
         if size < 0:
             return self._violate(SILENT)
         if size > self.max_payload and self.max_payload >= 0:
             return self._violate(PAYLOAD_VIOLATION)
         pe = hs + size
+        frame.ss = self._b1
+        frame.se = self._e1
+        frame.hs = hs
+        frame.ps = hs
+        frame.pe = pe
         if pe + 2 > end:
-            return self._hold_payload(data, start, rs, re, hs, hs, pe)
+            return self._hold_payload(data, start)
         if data[pe] != CR or data[pe + 1] != LF:
             return self._fail_end()
-        self._handler.on_pub(data, self._b1, self._e1, rs, re, hs, hs, pe)
+        self._handler.on_pub(frame)
         return pe + 2
 
     def _publish_with_headers(self, data: bytes, start: i64, end: i64) -> i64:
@@ -173,29 +175,34 @@ class ServerParser(FrameParser):
         hs = self._scan(data, start, start + 4, end)
         if hs < 0:
             return STOP
-        rs: i64 = 0
-        re: i64 = 0
+        frame = self._frame
+        frame.rs = 0
+        frame.re = 0
         header_size: i64 = -1
         size: i64 = -1
         if self._args == 3:
             header_size = parse_size(data, self._b2, self._e2)
             size = parse_size(data, self._b3, self._e3)
         elif self._args == 4:
-            rs = self._b2
-            re = self._e2
+            frame.rs = self._b2
+            frame.re = self._e2
             header_size = parse_size(data, self._b3, self._e3)
             size = parse_size(data, self._b4, self._e4)
         if header_size < 0 or size < header_size or self._odd or not self.headers:
             return self._violate(SILENT)
         if size > self.max_payload and self.max_payload >= 0:
             return self._violate(PAYLOAD_VIOLATION)
-        ps = hs + header_size
         pe = hs + size
+        frame.ss = self._b1
+        frame.se = self._e1
+        frame.hs = hs
+        frame.ps = hs + header_size
+        frame.pe = pe
         if pe + 2 > end:
-            return self._hold_payload(data, start, rs, re, hs, ps, pe)
+            return self._hold_payload(data, start)
         if data[pe] != CR or data[pe + 1] != LF:
             return self._fail_end()
-        self._handler.on_pub(data, self._b1, self._e1, rs, re, hs, ps, pe)
+        self._handler.on_pub(frame)
         return pe + 2
 
     def _other(self, data: bytes, start: i64, end: i64) -> i64:
@@ -276,10 +283,8 @@ class ServerParser(FrameParser):
         elif op == _PONG:
             self._handler.on_pong()
 
-    def _finish_payload(self, frame: bytes) -> None:
-        self._handler.on_pub(
-            frame, self._ss, self._se, self._rs, self._re, self._hs, self._ps, self._pe
-        )
+    def _finish_payload(self) -> None:
+        self._handler.on_pub(self._frame)
 
     def _fail_line(self) -> i64:
         return self._violate(CONTROL_LINE_VIOLATION)

@@ -24,6 +24,7 @@ from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
 from jetspark.client.server_errors import denied_subject
 from jetspark.errors import BufferFull, Error, PayloadTooLarge
+from jetspark.frame import Frame
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import (
     encode_err,
@@ -38,7 +39,7 @@ from jetspark.replica.fair_queue import FairQueue, Way
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Subscription
 from jetspark.server.routing.router import Router
 from jetspark.subjects.tokens import is_literal
@@ -131,21 +132,21 @@ class Bridge(ClientCore):
 
     # Subscriptions of clients ------------------------------------------------------------------
 
-    def add(self, client: ClientHandler, subscription: Subscription) -> None:
+    def add(self, client: ConnectedClient, subscription: Subscription) -> None:
         """A client subscribed."""
         self.queue.in_order(client, partial(self._add, client, subscription))
 
-    def limit(self, client: ClientHandler, subscription: Subscription) -> None:
+    def limit(self, client: ConnectedClient, subscription: Subscription) -> None:
         """A client wants no more than ``max_msgs`` of a subscription."""
         self.queue.in_order(client, partial(self._limit, subscription))
 
-    def remove(self, client: ClientHandler, subscription: Subscription) -> None:
+    def remove(self, client: ConnectedClient, subscription: Subscription) -> None:
         """A subscription is over."""
         # A client that says CONNECT before its turn comes is somebody else then.
         permissions = subscription.receiver.permissions
         self.queue.in_order(client, partial(self._remove, client, subscription, permissions))
 
-    def _add(self, client: ClientHandler, subscription: Subscription) -> None:
+    def _add(self, client: ConnectedClient, subscription: Subscription) -> None:
         """Subscribe, unless the same is subscribed already."""
         sink = None if subscription.queue else self._shared.get(subscription.subject)
         if sink is None:
@@ -172,7 +173,7 @@ class Bridge(ClientCore):
             self.send_frame(encode_unsub(sink.sid, sink.delivered + left))
 
     def _remove(
-        self, client: ClientHandler, subscription: Subscription, permissions: Permissions | None
+        self, client: ConnectedClient, subscription: Subscription, permissions: Permissions | None
     ) -> None:
         """End a subscription.
 
@@ -246,7 +247,7 @@ class Bridge(ClientCore):
         else:
             seen.set_result(None)
 
-    def refuse(self, client: ClientHandler, frame: bytes) -> None:
+    def refuse(self, client: ConnectedClient, frame: bytes) -> None:
         """The leader cannot be reached: who asked for an answer hears that there is none."""
         words = frame[: frame.index(b"\r\n")].split(b" ")
         sizes = 1 if words[0] == b"PUB" else 2
@@ -260,7 +261,7 @@ class Bridge(ClientCore):
 
     def request_for(
         self,
-        client: ClientHandler,
+        client: ConnectedClient,
         sink: ReplySink,
         subject: bytes,
         headers: bytes,
@@ -455,17 +456,16 @@ class UpstreamSink(Sink):
         """The SUB for it."""
         return encode_sub(self.subject, self.queue, self.sid)
 
-    def deliver(
-        self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
-    ) -> None:
+    def deliver(self, frame: Frame) -> None:
         """Hand a message of the leader to the clients."""
         self.delivered += 1
-        subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        subject, reply = frame.subject(), frame.reply()
+        headers, payload = frame.headers(), frame.payload()
         if not self._literal and self._bridge.own.has(subject, reply):
             return
         if payload.startswith(_SHOWING):
             self._bridge.on_shown(*shown(payload))
-        if ps == pe and headers.startswith(_NO_RESPONDERS_START):
+        if not payload and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)
         else:
             members = self.listed

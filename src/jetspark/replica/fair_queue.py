@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 
 log = logging.getLogger("jetspark.replica")
 
@@ -84,7 +84,7 @@ class Carrier(Protocol):
     def ping_leader(self) -> asyncio.Future[None]:
         """Send PING: done when the leader has seen everything that was sent before."""
 
-    def refuse(self, client: ClientHandler, frame: bytes) -> None:
+    def refuse(self, client: ConnectedClient, frame: bytes) -> None:
         """A message cannot be sent: its client hears that, if it asked for an answer."""
 
     def flush_clients(self) -> None:
@@ -217,7 +217,7 @@ Entry = bytes | Callable[[], None] | None
 class Lane:
     """What one client wants sent, in order."""
 
-    def __init__(self, client: ClientHandler) -> None:
+    def __init__(self, client: ConnectedClient) -> None:
         self.client: Final = client
         # The client may forget it before the lane is empty.
         self._connection: Any = client.receiver.connection
@@ -322,7 +322,7 @@ class FairQueue:
         self._loop = loop
         self._monotonic = monotonic
         self._window = Window()
-        self._lanes: dict[ClientHandler, Lane] = {}
+        self._lanes: dict[ConnectedClient, Lane] = {}
         # Those that have something to send and may.
         self._active: deque[Lane] = deque()
         # Those whose clients do not read.
@@ -342,7 +342,7 @@ class FairQueue:
 
     # What clients do ---------------------------------------------------------------------------
 
-    def put(self, client: ClientHandler, frame: bytes) -> None:
+    def put(self, client: ConnectedClient, frame: bytes) -> None:
         """Send a message in its client's turn."""
         lane = self._lanes.get(client)
         if lane is None:
@@ -351,15 +351,15 @@ class FairQueue:
             self._activate(lane)
         lane.put(frame)
 
-    def put_ping(self, client: ClientHandler) -> None:
+    def put_ping(self, client: ConnectedClient) -> None:
         """Answer a PING when the leader has seen everything before it."""
         self._put_control(client, None)
 
-    def in_order(self, client: ClientHandler, control: Callable[[], None]) -> None:
+    def in_order(self, client: ConnectedClient, control: Callable[[], None]) -> None:
         """Do something in the client's turn, after what it sent before."""
         self._put_control(client, control)
 
-    def _put_control(self, client: ClientHandler, control: Callable[[], None] | None) -> None:
+    def _put_control(self, client: ConnectedClient, control: Callable[[], None] | None) -> None:
         lane = self._lanes.get(client)
         if lane is None:
             lane = self._lanes[client] = Lane(client)
@@ -367,7 +367,7 @@ class FairQueue:
             self._activate(lane)
         lane.put_control(control)
 
-    def forget(self, client: ClientHandler) -> None:
+    def forget(self, client: ConnectedClient) -> None:
         """A client left; what it sent before goes its way."""
         lane = self._lanes.get(client)
         if lane is not None:

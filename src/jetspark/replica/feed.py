@@ -36,8 +36,7 @@ from jetspark.errors import (
 )
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.replica.kept import KeptReading
-from jetspark.replica.reading import Reading
+from jetspark.replica.readers import DurableReader, OrderedReader
 from jetspark.replica.times import LinkTimes
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class RemoteFeed:
         self._stream = stream
         self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]
         self._woken = woken
-        self._reader = reader
+        self._reader_name = reader
         self._takes = takes
         self._clock = clock
         self._times = times
@@ -105,7 +104,7 @@ class RemoteFeed:
         self._started = asyncio.Event()
         self._again = asyncio.Event()
         self._closed = self._for_good = False
-        self._reading: Reading | None = None
+        self._reader: OrderedReader | None = None
         self._pause = times.retry_first
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"jetspark copy of {stream}"
@@ -145,9 +144,9 @@ class RemoteFeed:
     def stored(self, seq: int) -> None:
         """Everything up to a sequence is durable here."""
         self._stored = seq
-        if self._reading is not None:
+        if self._reader is not None:
             with contextlib.suppress(Error):  # without a connection: said again later
-                self._reading.acknowledge(seq)
+                self._reader.acknowledge(seq)
 
     def close(self, *, for_good: bool) -> None:
         """Read no more."""
@@ -166,8 +165,8 @@ class RemoteFeed:
         """Read again with another consumer, at once (the connection was replaced, for example)."""
         self._pause = self._times.retry_first
         self._again.set()
-        if self._reading is not None:
-            self._reading.stop()
+        if self._reader is not None:
+            self._reader.stop()
 
     def disconnected(self, error: Exception) -> None:
         """There is no connection; what was being read is read again when there is one."""
@@ -212,37 +211,37 @@ class RemoteFeed:
         made_ns = self._started_ns
         assert self._start is not None
         time_ns = self._start[1] if self._read < self._start[0] else 0
-        reading = self._new_reading(api, time_ns)
+        reader = self._new_reader(api, time_ns)
         self._again.clear()
-        self._reading = reading
+        self._reader = reader
         try:
-            await reading.open()
+            await reader.open()
             # The stream that was looked up before is still the one: the consumer reads that.
             await self._look(api)
             if self._started_ns == made_ns:
-                await self._pass_on(api, reading)
+                await self._pass_on(api, reader)
             self._again.set()
         finally:
-            self._reading = None
-            await reading.close(for_good=self._for_good)
+            self._reader = None
+            await reader.close(for_good=self._for_good)
 
-    def _new_reading(self, api: ApiClient, time_ns: int) -> Reading:
+    def _new_reader(self, api: ApiClient, time_ns: int) -> OrderedReader:
         next_seq = self._read + 1
         filters, times = self._filters, self._times
         if self.origin is not None and self.origin.config.retention != Retention.LIMITS:
             if not self._takes:
                 raise TakingNotGranted(self._stream, self.origin.config.retention)
-            return KeptReading(
+            return DurableReader(
                 api,
                 self._stream,
                 filters,
                 times,
-                reader=self._reader,
+                reader=self._reader_name,
                 next_seq=next_seq,
                 time_ns=time_ns,
                 stored=self._stored,
             )
-        return Reading(
+        return OrderedReader(
             api,
             self._stream,
             filters,
@@ -252,28 +251,28 @@ class RemoteFeed:
             time_ns=time_ns,
         )
 
-    async def _pass_on(self, api: ApiClient, reading: Reading) -> None:
+    async def _pass_on(self, api: ApiClient, reader: OrderedReader) -> None:
         """Put what comes where it is taken from, until something else is to be read."""
         chunk: Chunk | None = None
-        if reading.position > self._read:
-            chunk = reading.nothing_up_to(reading.position)
-        while self._started.is_set() and not reading.stopped:
-            self._pending = reading.pending
+        if reader.position > self._read:
+            chunk = reader.nothing_up_to(reader.position)
+        while self._started.is_set() and not reader.stopped:
+            self._pending = reader.pending
             if chunk is not None:
-                self._put(chunk, reading)
+                self._put(chunk, reader)
             while len(self._waiting) >= WAITING_CHUNKS or self._bytes >= WAITING_BYTES:
                 self._room.clear()
                 await self._room.wait()
-            chunk = await reading.next_chunk()
-            if chunk is None and not reading.stopped:
+            chunk = await reader.next_chunk()
+            if chunk is None and not reader.stopped:
                 await self._look(api)
-                chunk = await reading.look_behind(self.origin)
+                chunk = await reader.look_behind(self.origin)
             self._heard()
             self._pause = self._times.retry_first
 
-    def _put(self, chunk: Chunk, reading: Reading) -> None:
+    def _put(self, chunk: Chunk, reader: OrderedReader) -> None:
         last = self._waiting[-1] if self._waiting else None
-        if last is not None and len(last) < reading.chunk_rows:
+        if last is not None and len(last) < reader.chunk_rows:
             last.extend(chunk)
         else:
             self._waiting.append(chunk)
@@ -301,7 +300,7 @@ class RemoteFeed:
         )
         self._heard()
         self.error = b""
-        if self._reading is None and not self._filters:
+        if self._reader is None and not self._filters:
             # A guess, until a consumer counts.
             behind = max(self._read, info.state.first_seq - 1)
             self._pending = max(info.state.last_seq - behind, 0)

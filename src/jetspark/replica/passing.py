@@ -28,6 +28,7 @@ from jetspark.engine.target import DIRECT_GET, Target
 from jetspark.errors import ApiError, Error
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.frame import Frame
 from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.names import (
     FORWARDED,
@@ -46,7 +47,7 @@ from jetspark.headers.status import (
 )
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.router import Router
 
 log = logging.getLogger("jetspark.replica")
@@ -61,7 +62,7 @@ POLL_MAX: Final = 0.1
 class Read:
     """A read of a client that the copy cannot answer yet."""
 
-    client: ClientHandler
+    client: ConnectedClient
     followed: Followed
     stream: Stream
     request: MsgGetRequest
@@ -222,27 +223,17 @@ class PassedRead(ReplySink):
         self._read = read
         self._moved = False
 
-    def on_reply(
-        self,
-        data: bytes,
-        ss: int,  # noqa: ARG002 - the client has a reply subject of its own
-        se: int,  # noqa: ARG002
-        rs: int,  # noqa: ARG002 - answers have none
-        re: int,  # noqa: ARG002
-        hs: int,
-        ps: int,
-        pe: int,
-    ) -> bool:
+    def on_reply(self, frame: Frame) -> bool:
         """Pass one message of the answer on; True when it was the last."""
         self._moved = True
-        headers = data[hs:ps]
+        headers, payload = frame.headers(), frame.payload()
         read = self._read
-        self._owner.deliver(read, headers, data[ps:pe])
+        self._owner.deliver(read, headers, payload)
         lines = own_lines(headers)
         if lines:
             seq = parse_count(find_value(lines, SEQUENCE))
             read.followed.shown = max(read.followed.shown, seq)
-        done = read.single or (ps == pe and parse_status(headers)[0] != 0)
+        done = read.single or (not payload and parse_status(headers)[0] != 0)
         if done:
             self._owner.end(read)
         return done

@@ -30,7 +30,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import CONFLICT, status_block
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.stored_subjects import StoredSubjects
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.router import Router
 
 READ_ONLY: Final = "this server is a read-only replica: connect to the leader to write"
@@ -91,7 +91,7 @@ class WriteGuard:
         self._stored = stored
         self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
         # What each client wants deleted: stream, consumer and reply subject.
-        self._deletions: dict[ClientHandler, deque[tuple[str, str, bytes]]] = {}
+        self._deletions: dict[ConnectedClient, deque[tuple[str, str, bytes]]] = {}
         self._deleting: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class WriteGuard:
             task.cancel()
 
     def checked(
-        self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
+        self, client: ConnectedClient, subject: bytes, reply: bytes, body: bytes
     ) -> bytes | None:
         """The body to pass on, mostly the same; None: refused, or seen to already."""
         if reply and (reply.startswith(_JS) or self._may_store(reply)):
@@ -120,7 +120,9 @@ class WriteGuard:
         """Say whether a message there may be stored; nobody stores inboxes of today's clients."""
         return self._stored.has(subject) or not (self._stored.known or subject.startswith(_INBOX))
 
-    def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes, answer: bytes) -> None:
+    def _refuse(
+        self, client: ConnectedClient, subject: bytes, reply: bytes, answer: bytes
+    ) -> None:
         if reply:
             self._router.outbox.reply(reply, answer)
         else:
@@ -129,7 +131,7 @@ class WriteGuard:
     # Requests and acknowledgements -------------------------------------------------------------
 
     def _checked_request(
-        self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
+        self, client: ConnectedClient, subject: bytes, reply: bytes, body: bytes
     ) -> bytes | None:
         rest = subject[len(_JS) :]
         if rest.startswith(_ANSWERS):
@@ -164,7 +166,7 @@ class WriteGuard:
         return None
 
     def _refuse_request(
-        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes, why: str
+        self, client: ConnectedClient, subject: bytes, reply: bytes, verb: bytes, why: str
     ) -> None:
         error = _error(why)
         answer = error_answer(verb, error) if verb else None
@@ -175,7 +177,7 @@ class WriteGuard:
         return self._stored.keeps(named.partition(b".")[0].decode(errors="replace"))
 
     def _checked_ack(
-        self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
+        self, client: ConnectedClient, subject: bytes, reply: bytes, body: bytes
     ) -> bytes | None:
         tokens = subject.split(b".")
         stream = b""
@@ -195,7 +197,7 @@ class WriteGuard:
         return None
 
     def _checked_create(
-        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes, body: bytes
+        self, client: ConnectedClient, subject: bytes, reply: bytes, verb: bytes, body: bytes
     ) -> bytes | None:
         if not self._keeps(verb[len(_CREATE) :]):
             self._refuse_request(client, subject, reply, verb, KEEPS)
@@ -219,7 +221,7 @@ class WriteGuard:
         return encode_request(only_new)
 
     def _checked_snapshot(
-        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes, body: bytes
+        self, client: ConnectedClient, subject: bytes, reply: bytes, verb: bytes, body: bytes
     ) -> bytes | None:
         try:
             wanted = decode(body, SnapshotRequest)
@@ -240,7 +242,7 @@ class WriteGuard:
     # Consumers that go -------------------------------------------------------------------------
 
     def _start_deletion(
-        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes
+        self, client: ConnectedClient, subject: bytes, reply: bytes, verb: bytes
     ) -> None:
         named = verb[len(_DELETE) :]
         stream, _, consumer = named.decode(errors="replace").partition(".")
@@ -259,7 +261,7 @@ class WriteGuard:
                 task.add_done_callback(self._deleting.discard)
 
     async def _delete_all(
-        self, client: ClientHandler, waiting: deque[tuple[str, str, bytes]]
+        self, client: ConnectedClient, waiting: deque[tuple[str, str, bytes]]
     ) -> None:
         """Delete what a client wants deleted, one after the other."""
         try:

@@ -27,7 +27,7 @@ from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
 from jetspark.replica.passing import PassedReads, Read
-from jetspark.server.routing.client import REQUEST_UNITS, ClientHandler
+from jetspark.server.routing.client import REQUEST_UNITS, ConnectedClient
 from jetspark.server.routing.router import Router
 
 DIRECT_PREFIX: Final = b"$JS.API.DIRECT.GET."
@@ -59,7 +59,7 @@ class Reads:
         self.answered = 0
 
     def take(
-        self, client: ClientHandler, subject: bytes, reply: bytes, headers: bytes, body: bytes
+        self, client: ConnectedClient, subject: bytes, reply: bytes, headers: bytes, body: bytes
     ) -> bool:
         """See to a request if it is a read of a copied stream; False: it is the leader's."""
         if not reply:
@@ -128,7 +128,7 @@ class Reads:
 
     def _message_get(
         self,
-        client: ClientHandler,
+        client: ConnectedClient,
         followed: Followed,
         stream: Stream,
         subject: bytes,
@@ -152,14 +152,14 @@ class Reads:
         return True
 
     def _answer(
-        self, client: ClientHandler, target: Target, reply: bytes, headers: bytes, body: bytes
+        self, client: ConnectedClient, target: Target, reply: bytes, headers: bytes, body: bytes
     ) -> None:
         """Have the engine answer, now or when the copy is new enough."""
         self.answered += 1
         self._router.turn.spend(REQUEST_UNITS)
         self._router.engine.request(target, reply, headers, body, client.session)
 
-    def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes) -> None:
+    def _refuse(self, client: ConnectedClient, subject: bytes, reply: bytes) -> None:
         if client.no_responders:
             client.say_no_responders(subject, reply)
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from jetspark.frame import Frame
 from jetspark.replica.bridge import Bridge, message_frame
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Subscription
 from jetspark.server.routing.route import is_compact
 
@@ -30,8 +31,8 @@ class ReplicaRelay:
         bridge: Bridge,
         reads: Reads,
         guard: WriteGuard | None,
-        own: dict[ClientHandler, Bridge],
-        make_own: Callable[[ClientHandler, Bridge], Bridge],
+        own: dict[ConnectedClient, Bridge],
+        make_own: Callable[[ConnectedClient, Bridge], Bridge],
         suspect: Callable[[str], None],
     ) -> None:
         self._bridge = bridge
@@ -43,7 +44,7 @@ class ReplicaRelay:
         self._make_own = make_own
         self._suspect = suspect
 
-    def bridge_of(self, client: ClientHandler) -> Bridge:
+    def bridge_of(self, client: ConnectedClient) -> Bridge:
         """The connection that a client's messages take.
 
         Who wants no echo of its own messages must have one to itself: the leader leaves out
@@ -53,22 +54,11 @@ class ReplicaRelay:
             return self._bridge
         return self._own.get(client) or self._make_own(client, self._bridge)
 
-    def on_pub(
-        self,
-        client: ClientHandler,
-        subject: bytes,
-        data: bytes,
-        se: int,
-        rs: int,
-        re: int,
-        hs: int,
-        ps: int,
-        pe: int,
-    ) -> None:
+    def on_pub(self, client: ConnectedClient, subject: bytes, frame: Frame) -> None:
         """A client published."""
-        reply, payload = data[rs:re], data[ps:pe]
+        reply, headers, payload = frame.reply(), frame.headers(), frame.payload()
         if subject.startswith(API_PREFIX) and self._reads.take(
-            client, subject, reply, data[hs:ps], payload
+            client, subject, reply, headers, payload
         ):
             return
         inbox = self._own_inbox
@@ -81,25 +71,25 @@ class ReplicaRelay:
             if checked is None:
                 return
             passed = checked
-        if passed == payload and is_compact(data, se, rs, re, hs, ps):
-            frame = b"%b%b%b" % (
-                b"HPUB " if ps > hs else b"PUB ",
+        if passed == payload and is_compact(frame):
+            sent = b"%b%b%b" % (
+                b"HPUB " if headers else b"PUB ",
                 subject,
-                data[se : pe + 2],
+                frame.data[frame.se : frame.pe + 2],
             )
         else:
-            frame = message_frame(subject, reply, data[hs:ps], passed)
-            if not self._bridge.takes(frame):
+            sent = message_frame(subject, reply, headers, passed)
+            if not self._bridge.takes(sent):
                 # It grew when it was written again.
                 if reply and client.no_responders:
                     client.say_no_responders(subject, reply)
                 return
         bridge = self.bridge_of(client)
-        bridge.queue.put(client, frame)
+        bridge.queue.put(client, sent)
         if subject.startswith(STREAM_PREFIX):
             self._note_change(client, bridge, subject)
 
-    def _note_change(self, client: ClientHandler, bridge: Bridge, subject: bytes) -> None:
+    def _note_change(self, client: ConnectedClient, bridge: Bridge, subject: bytes) -> None:
         """A request may change a stream: its copy is looked at before it answers again.
 
         Again when the leader gets the request: a look before that would see no change.
@@ -129,7 +119,7 @@ class ReplicaRelay:
         if own is not None:
             own.remove(client, subscription)
 
-    def on_ping(self, client: ClientHandler) -> bool:
+    def on_ping(self, client: ConnectedClient) -> bool:
         """A client asks for PONG: it means that the leader has seen what came before."""
         if not client.subscriptions and not client.receiver.traffic.in_msgs:
             return False

@@ -41,7 +41,7 @@ from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.net.connection import Connection
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.router import Router
 from jetspark.server.server import Server
 from jetspark.version import VERSION
@@ -109,7 +109,7 @@ class ReplicaServer(Server):
         self._leader_info: ServerInfo | None = None
         self._path: tuple[str, ...] = ()
         self._was_up = False
-        self._own_bridges: dict[ClientHandler, Bridge] = {}
+        self._own_bridges: dict[ConnectedClient, Bridge] = {}
         self._parts: Parts | None = None
 
     # Life --------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class ReplicaServer(Server):
             shared,
         )
 
-    def _make_own(self, client: ClientHandler, shared: Bridge) -> Bridge:
+    def _make_own(self, client: ConnectedClient, shared: Bridge) -> Bridge:
         """The connection of a client that wants no echo of what it publishes."""
         bridge = self._bridge(client.router, lambda: None, shared=shared)
         self._own_bridges[client] = bridge
@@ -286,7 +286,7 @@ class ReplicaServer(Server):
         if path != self._path or payload != self.max_payload:
             self._path = path
             self._limit_payloads()
-            self._tell_everybody()
+            self._send_info()
 
     def _limit_payloads(self) -> None:
         for connection in self.connections:

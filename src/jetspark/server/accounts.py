@@ -1,7 +1,7 @@
 """Accounts at run time: each has its own subscriptions, its own streams, and sees no other."""
 
 from jetspark.server.jetstream.driver import EngineDriver
-from jetspark.server.routing.account_engine import NoJetStream
+from jetspark.server.routing.account_engine import AccountWithoutJetStream
 from jetspark.server.routing.router import Router
 from jetspark.turn import Turn
 
@@ -19,4 +19,4 @@ class Account:
 
     def refuse_jetstream(self) -> None:
         """Answer requests to streams with the reason: the account has no JetStream."""
-        self.router.serve(NoJetStream(self.outbox), {}, {})
+        self.router.serve(AccountWithoutJetStream(self.outbox), {}, {})

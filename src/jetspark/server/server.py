@@ -36,14 +36,14 @@ from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.remotes import Remotes
 from jetspark.server.jetstream.runtime import JetStreamRuntime
+from jetspark.server.net.busy_poll import BusyPoll
 from jetspark.server.net.connection import Connection
 from jetspark.server.net.freed_memory import FreedMemory
 from jetspark.server.net.keepalive import Keepalive
-from jetspark.server.net.linger import Linger
 from jetspark.server.net.listening import open_listener, shown_address
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
 from jetspark.server.net.turn_queue import FanOuts, TurnQueue
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_listen
@@ -110,7 +110,7 @@ class Server:
         self.server_id = Nuid().next()
         self.server_name = self.settings.server_name or self.server_id
         self.lame_duck = False
-        self.linger: Linger | None = None
+        self.busy_poll: BusyPoll | None = None
         self.runtime: JetStreamRuntime | None = None
         self._monitor: Monitor | None = None
         self._listener: asyncio.Server | None = None
@@ -158,7 +158,7 @@ class Server:
         """Recover the store and listen."""
         raise_open_files_limit()
         loop = asyncio.get_running_loop()
-        self.linger = Linger(loop.call_soon, self.clock.monotonic_ns)
+        self.busy_poll = BusyPoll(loop.call_soon, self.clock.monotonic_ns)
         if self.settings.jetstream.enabled:
             granted = self._granted()
             accounts = [(self.accounts[name], granted[name]) for name in granted]
@@ -311,7 +311,7 @@ class Server:
 
     def _accept(self) -> Connection:
         settings = self.settings
-        client = ClientHandler(
+        client = ConnectedClient(
             self.default_account.router,
             Receiver(self.pending),
             settings.max_control_line,

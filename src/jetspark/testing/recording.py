@@ -2,6 +2,7 @@
 
 from mypy_extensions import i64
 
+from jetspark.frame import Frame
 from jetspark.protocol.client_parser import ClientOps
 from jetspark.protocol.parser import ServerOps
 
@@ -19,12 +20,18 @@ class RecordingServerOps(ServerOps):
         """Record ``("connect", body)``."""
         self.calls.append(("connect", body))
 
-    def on_pub(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
+    def on_pub(self, frame: Frame) -> None:
         """Record ``("pub", subject, reply, headers, payload)``."""
-        assert data[pe : pe + 2] == b"\r\n"
-        self.calls.append(("pub", data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]))
+        assert frame.data[frame.pe : frame.pe + 2] == b"\r\n"
+        self.calls.append(
+            (
+                "pub",
+                frame.subject(),
+                frame.reply(),
+                frame.headers(),
+                frame.payload(),
+            )
+        )
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """Record ``("sub", subject, queue, sid)``."""
@@ -58,21 +65,19 @@ class RecordingClientOps(ClientOps):
         """Record ``("info", body)``."""
         self.calls.append(("info", body))
 
-    def on_msg(
-        self,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        sid: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> None:
+    def on_msg(self, frame: Frame) -> None:
         """Record ``("msg", subject, sid, reply, headers, payload)``."""
-        assert data[pe : pe + 2] == b"\r\n"
-        self.calls.append(("msg", data[ss:se], sid, data[rs:re], data[hs:ps], data[ps:pe]))
+        assert frame.data[frame.pe : frame.pe + 2] == b"\r\n"
+        self.calls.append(
+            (
+                "msg",
+                frame.subject(),
+                frame.sid,
+                frame.reply(),
+                frame.headers(),
+                frame.payload(),
+            )
+        )
 
     def on_ping(self) -> None:
         """Record ``("ping",)``."""

@@ -1,6 +1,5 @@
-from mypy_extensions import i64
-
 from jetspark.client.inbox import Mux, ReplySink
+from jetspark.frame import Frame
 
 
 class Recorder(ReplySink):
@@ -11,25 +10,15 @@ class Recorder(ReplySink):
         self.payloads: list[bytes] = []
         self._expected = expected
 
-    def on_reply(
-        self,
-        data: bytes,
-        ss: i64,  # noqa: ARG002 - the parser gives all offsets
-        se: i64,  # noqa: ARG002
-        rs: i64,  # noqa: ARG002
-        re: i64,  # noqa: ARG002
-        hs: i64,  # noqa: ARG002
-        ps: i64,
-        pe: i64,
-    ) -> bool:
-        self.payloads.append(data[ps:pe])
+    def on_reply(self, frame: Frame) -> bool:
+        self.payloads.append(frame.payload())
         return len(self.payloads) == self._expected
 
 
 def reply(mux: Mux, subject: bytes, payload: bytes) -> None:
     data = subject + payload
     size = len(subject)
-    mux.deliver(data, 0, size, 0, 0, size, size, len(data))
+    mux.deliver(Frame(data, 0, size, 0, 0, size, size, len(data)))
 
 
 def test_replies_find_their_request() -> None:

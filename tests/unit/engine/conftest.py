@@ -19,6 +19,7 @@ from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
+from jetspark.frame import Frame
 from jetspark.store.committer import write
 from jetspark.store.files import Files, OsFiles
 from jetspark.store.log.stream_log import Group
@@ -131,10 +132,8 @@ class Bench:
         rs = len(subject)
         hs = rs + len(reply)
         ps = hs + len(headers)
-        staged = stream.publish(
-            subject, data, rs, hs, hs, ps, ps + len(payload), self.now, self.outbox
-        )
-        if staged:
+        frame = Frame(data, 0, rs, rs, hs, hs, ps, ps + len(payload))
+        if stream.publish(subject, frame, self.now, self.outbox):
             self.engine.mark_dirty(stream)
 
     def submit(self) -> None:

@@ -3,8 +3,8 @@
 import tracemalloc
 
 import pytest
-from mypy_extensions import i64
 
+from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerOps, ServerParser
 from jetspark.testing.recording import Call, RecordingServerOps
 
@@ -75,11 +75,8 @@ def test_offsets_point_into_the_chunk_itself() -> None:
             super().__init__()
             self.seen: list[bytes] = []
 
-        def on_pub(
-            self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-        ) -> None:
-            del ss, se, rs, re, hs, ps, pe
-            self.seen.append(data)
+        def on_pub(self, frame: Frame) -> None:
+            self.seen.append(frame.data)
 
     chunk = b"PING\r\nPUB a 1\r\nx\r\nPUB b 1\r\ny\r\n"
     keeper = Keeper()

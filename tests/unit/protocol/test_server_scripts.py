@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from mypy_extensions import i64
 
+from jetspark.frame import Frame
 from jetspark.protocol.encoder import OK, PING, PONG, encode_err, encode_info
 from jetspark.protocol.handshake import DEFAULT_OPTIONS, decode_connect, decode_info
 from jetspark.protocol.limits import CONTROL_LINE_MAX, PAYLOAD_MAX
@@ -237,10 +238,8 @@ class Session(ServerOps):
         self.parser.headers = self.options.headers
         self.acknowledge()
 
-    def on_pub(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
-        del data, ss, se, rs, re, hs, ps, pe
+    def on_pub(self, frame: Frame) -> None:
+        del frame
         self.acknowledge()
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:

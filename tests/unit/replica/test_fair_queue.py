@@ -18,7 +18,7 @@ from jetspark.replica.fair_queue import (
     Way,
     cost,
 )
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 
 
 class FakeClient:
@@ -64,7 +64,7 @@ class FakeLeader:
         self.pings.append(asyncio.get_running_loop().create_future())
         return self.pings[-1]
 
-    def refuse(self, client: ClientHandler, frame: bytes) -> None:  # noqa: ARG002
+    def refuse(self, client: ConnectedClient, frame: bytes) -> None:  # noqa: ARG002
         self.refused.append(frame)
 
     def flush_clients(self) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.client.inbox import ReplySink
+from jetspark.frame import Frame
 from jetspark.headers.block import find_value
 from jetspark.headers.names import (
     MIN_LAST_SEQUENCE,
@@ -111,40 +112,35 @@ class Page(ReplySink):
         self.error = error
         self._on_done()
 
-    def on_reply(
-        self,
-        data: bytes,
-        ss: i64,  # noqa: ARG002 - the reply subject is ours and known
-        se: i64,  # noqa: ARG002
-        rs: i64,  # noqa: ARG002
-        re: i64,  # noqa: ARG002
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> bool:
+    def on_reply(self, frame: Frame) -> bool:
         """Take a row, or the status that ends the page."""
+        data = frame.data
+        hs = frame.hs
+        ps = frame.ps
         self._taken += 1
         if ps - hs > _VERSION_SIZE and data[hs + _VERSION_SIZE] == _BLANK:
             self._take_status(data[hs:ps])
             return True
         own = hs + _VERSION_SIZE
-        if self._take_released(data, own, hs, ps, pe):
+        if self._take_released(frame, own):
             return False
         own = data.rfind(_OWN_LINES, hs, ps)
-        if own >= hs and self._take_released(data, own, hs, ps, pe):
+        if own >= hs and self._take_released(frame, own):
             return False
-        self._take_any(data, own, hs, ps, pe)
+        self._take_any(frame, own)
         if self.unbatched:
             self._on_done()
             return True
         return False
 
-    def _take_released(self, data: bytes, own: i64, hs: i64, ps: i64, pe: i64) -> bool:
+    def _take_released(self, frame: Frame, own: i64) -> bool:
         """Read a row whose own lines start at ``own`` and stand in the released order.
 
         False when it is anything else. The block must end with them: a user may have stored
         headers of these very names, and then only the last ones are the server's.
         """
+        data = frame.data
+        ps = frame.ps
         start = own + self._own_size
         if data[own:start] != self._own:
             return False
@@ -175,12 +171,10 @@ class Page(ReplySink):
             if self._at + 4 != ps:
                 return False
         subject = data[start:subject_end] if self._want_subjects else b""
-        self._add(data, sequence, time_ns, subject, own, hs, ps, pe)
+        self._add(frame, sequence, time_ns, subject, own)
         return True
 
-    def _add(
-        self, data: bytes, seq: i64, time: i64, subject: bytes, own: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
+    def _add(self, frame: Frame, seq: i64, time: i64, subject: bytes, own: i64) -> None:
         """Append a row to the columns that are wanted."""
         if seq > self._last:
             self.past = True
@@ -192,21 +186,23 @@ class Page(ReplySink):
         if self._want_subjects:
             self._add_subject(subject)
         if self._want_payloads:
-            self.payloads.append(data[ps:pe])
+            self.payloads.append(frame.payload())
         if self._want_headers:
             # Without user headers the server's lines follow the version line directly.
-            plain = own == hs + _VERSION_SIZE
-            self.headers.append(b"" if plain else data[hs : own + 2] + b"\r\n")
+            plain = own == frame.hs + _VERSION_SIZE
+            self.headers.append(b"" if plain else frame.data[frame.hs : own + 2] + b"\r\n")
 
-    def _take_any(self, data: bytes, own: i64, hs: i64, ps: i64, pe: i64) -> None:
+    def _take_any(self, frame: Frame, own: i64) -> None:
         """Read a row of any shape: its own lines start at the last ``Nats-Stream``."""
-        lines = b"NATS/1.0" + data[own:ps] if own >= hs else b""
+        lines = b"NATS/1.0" + frame.data[own : frame.ps] if own >= frame.hs else b""
         stream = find_value(lines, STREAM)
         subject = find_value(lines, SUBJECT)
         stamp = find_value(lines, TIME_STAMP)
         sequence: i64 = parse_count(find_value(lines, SEQUENCE))
         if sequence < 0 or stream is None or subject is None or stamp is None:
-            self.fail(ValueError(f"direct-get reply without its headers: {data[hs:ps][:200]!r}"))
+            self.fail(
+                ValueError(f"direct-get reply without its headers: {frame.headers()[:200]!r}")
+            )
             return
         if find_value(lines, NUM_PENDING) is None:
             # ADR-31: a server that does not know batches answers with one plain message.
@@ -215,7 +211,7 @@ class Page(ReplySink):
             self.foreign = True
             self._expect(stream)
         time = parse_rfc3339(stamp.decode("ascii", "replace"))
-        self._add(data, sequence, time, subject, own, hs, ps, pe)
+        self._add(frame, sequence, time, subject, own)
 
     def _expect(self, stream: bytes) -> None:
         """Set what the server's own lines begin with."""

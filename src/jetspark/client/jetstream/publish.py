@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
-from mypy_extensions import i64
 
 from jetspark.api.message import PubAck, decode_pub_ack
 from jetspark.client.header_input import HeaderInput, header_block
@@ -26,6 +25,7 @@ from jetspark.errors import (
     api_error,
     status_error,
 )
+from jetspark.frame import Frame
 from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.status import NO_RESPONDERS, parse_status
 from jetspark.units import format_duration, seconds
@@ -234,21 +234,11 @@ class PendingAck(ReplySink):
             return True
         return False
 
-    def on_reply(
-        self,
-        data: bytes,
-        ss: i64,  # noqa: ARG002 - the reply subject is ours and known
-        se: i64,  # noqa: ARG002
-        rs: i64,  # noqa: ARG002
-        re: i64,  # noqa: ARG002
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> bool:
+    def on_reply(self, frame: Frame) -> bool:
         """Keep the answer as it came; it is decoded when somebody asks."""
-        self._headers = data[hs:ps] if ps > hs else b""
-        self._payload = data[ps:pe]
-        if self._retries and ps == pe and parse_status(self._headers)[0] == NO_RESPONDERS:
+        self._headers = frame.headers()
+        self._payload = frame.payload()
+        if self._retries and not self._payload and parse_status(self._headers)[0] == NO_RESPONDERS:
             # Nobody took it, so it is not stored: repeated while there is time.
             self._retries -= 1
             if self._window.repeat_later(self, *self._message):

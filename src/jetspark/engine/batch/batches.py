@@ -14,6 +14,7 @@ from jetspark.engine.stream.checks import Checks, Judgement
 from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.replies import Replies, Standing
 from jetspark.engine.stream.rules import Rules
+from jetspark.frame import Frame
 from jetspark.store.log.stream_log import StreamLog
 
 
@@ -50,11 +51,9 @@ class Batches:
         self.atomic.configure(rules)
         self.fast.configure(rules)
 
-    def append(
-        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
-    ) -> bool:
+    def append(self, subject: bytes, frame: Frame, now: i64) -> bool:
         """Take the next message of a fast batch, if that is what it is and nothing is unusual."""
-        return self.fast.appending and self.fast.append(subject, data, rs, re, hs, ps, pe, now)
+        return self.fast.appending and self.fast.append(subject, frame, now)
 
     def publish(
         self, judged: Judgement, subject: bytes, reply: bytes, now: i64, outbox: Outbox

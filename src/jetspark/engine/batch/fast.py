@@ -28,6 +28,7 @@ from jetspark.engine.stream.rules import Rules
 from jetspark.errors.bodies import error_body, fast_header_body
 from jetspark.errors.codes import FAST_HEADER_TEXTS, ErrCode
 from jetspark.errors.storage import ReadFailed
+from jetspark.frame import Frame
 from jetspark.headers.block import find_value, remove_header, strip_status
 from jetspark.headers.names import (
     EXPECTED_LAST_MSG_ID,
@@ -90,10 +91,11 @@ class FastBatches:
 
     # Messages ----------------------------------------------------------------------------------
 
-    def append(
-        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
-    ) -> bool:
+    def append(self, subject: bytes, frame: Frame, now: i64) -> bool:
         """Take the message that is next in a fast batch, if nothing is unusual about it."""
+        data = frame.data
+        rs = frame.rs
+        re = frame.re
         i = re - _APPEND_SIZE
         if (
             i <= rs
@@ -120,10 +122,12 @@ class FastBatches:
         batch = self.heads.get(data[rs : i + 1])
         if batch is None or number != batch.last + 1 or batch.resumed:
             return False
-        if ps == hs:
-            self.log.staged.add_message(subject, 0, data[ps : pe + 2], now)
+        ps = frame.ps
+        body = data[ps : frame.pe + 2]
+        if ps == frame.hs:
+            self.log.staged.add_message(subject, 0, body, now)
             self.checks.stored_without_id()
-        elif not self.append_checked(subject, data[hs:ps], data[ps : pe + 2], now):
+        elif not self.append_checked(subject, data[frame.hs : ps], body, now):
             return False
         batch.appended(number, self.log.staged.seq, now)
         self.advance(batch)

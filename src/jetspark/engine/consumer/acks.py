@@ -16,16 +16,14 @@ class Acks:
         # Some acknowledgements are reported.
         self.samples: bool = False
 
-    def on_ack(
-        self, seq: i64, number: i64, data: bytes, ps: i64, pe: i64, reply: bytes, now: i64
-    ) -> None:
+    def on_ack(self, seq: i64, number: i64, body: bytes, reply: bytes, now: i64) -> None:
         """An acknowledgement, by what its subject says and its payload."""
         state = self.state
         if seq <= 0 or seq > state.seq:
             return  # of something never delivered: silence, as in nats-server
-        if pe > ps and data[ps:pe] != b"+ACK" and data[ps:pe] != b"+OK":
+        if len(body) > 0 and body not in (b"+ACK", b"+OK"):
             words = state.owner.ack_words
-            words.on_text(int(seq), int(number), data[ps:pe], reply, int(now))
+            words.on_text(int(seq), int(number), body, reply, int(now))
             return
         self.acknowledge(seq, number, now, True)
         if reply:

@@ -61,7 +61,7 @@ class DeliveryLoop:
         if acks is None or acks.state.policy == ACK_NONE:
             return False
         numbers = subject.split(b".")[4:]
-        acks.on_ack(int(numbers[1]), int(numbers[2]), body, 0, len(body), reply, now)
+        acks.on_ack(int(numbers[1]), int(numbers[2]), body, reply, now)
         return True
 
     def confirmed(self, key: bytes, subject: bytes) -> None:

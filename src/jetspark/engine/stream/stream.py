@@ -22,6 +22,7 @@ from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.tending import Tending
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.frame import Frame
 from jetspark.headers.block import strip_status
 from jetspark.store.format.record import SUBJECT_MAX
 from jetspark.store.log.stream_log import Group, StreamLog
@@ -107,19 +108,16 @@ class Stream:
 
     # Publishing --------------------------------------------------------------------------------
 
-    def publish(
-        self,
-        subject: bytes,
-        data: bytes,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-        now: i64,
-        outbox: Outbox,
-    ) -> bool:
-        """Take a message, by the parser's offsets; return whether something was staged."""
+    def publish(self, subject: bytes, frame: Frame, now: i64, outbox: Outbox) -> bool:
+        """Take a message as it came; return whether something was staged.
+
+        ``subject`` is that of the frame: the caller has it at hand.
+        """
+        data = frame.data
+        rs = frame.rs
+        re = frame.re
+        hs = frame.hs
+        ps = frame.ps
         if (
             len(subject) > SUBJECT_MAX
             or not self.rules.open
@@ -128,14 +126,14 @@ class Stream:
             or (re > rs and data[re - 1] == _UPPER_I)
             or (ps > hs and not self.checks.take_headers(data, hs, ps, now))
         ):
-            if re > rs and self.batches.append(subject, data, rs, re, hs, ps, pe, now):
+            if re > rs and self.batches.append(subject, frame, now):
                 return True
             return self.publish_checked(
-                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], data[ps : frame.pe + 2], now, outbox
             )
         if ps == hs:
             self.checks.stored_without_id()
-        seq = self.log.staged.add_message(subject, ps - hs, data[hs : pe + 2], now)
+        seq = self.log.staged.add_message(subject, ps - hs, data[hs : frame.pe + 2], now)
         if re > rs:
             self.replies.acknowledge(data[rs:re], seq)
         return True

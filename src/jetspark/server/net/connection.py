@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.net.linger import CHUNK_MAX
+from jetspark.server.net.busy_poll import CHUNK_MAX
 from jetspark.server.net.session import Session
 from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
@@ -51,7 +51,7 @@ RELEASE_AFTER_S: Final = 5.0
 class Connection(asyncio.BufferedProtocol):
     """The driver of one client."""
 
-    def __init__(self, server: "Server", client: ClientHandler) -> None:
+    def __init__(self, server: "Server", client: ConnectedClient) -> None:
         self.client = client
         self.session = Session(server, self, client)
         self._server = server
@@ -288,8 +288,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_turn()
             if behind:
                 self._stall()
-            elif nbytes <= CHUNK_MAX and self._server.linger is not None:
-                self._server.linger.touched()
+            elif nbytes <= CHUNK_MAX and self._server.busy_poll is not None:
+                self._server.busy_poll.on_chunk()
             return
         if self._tls is not None:
             data = memoryview(self._decrypted(bytes(data)))

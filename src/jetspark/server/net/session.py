@@ -25,7 +25,7 @@ from jetspark.server.auth.violations import (
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.listening import peer_ip
 from jetspark.server.net.tls import tls_peer
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.version import NATS_VERSION
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ SUBJECT_LOGGED = 128
 class Session:
     """Who is at the other end, and what was agreed with them."""
 
-    def __init__(self, server: "Server", connection: "Connection", client: ClientHandler) -> None:
+    def __init__(
+        self, server: "Server", connection: "Connection", client: ConnectedClient
+    ) -> None:
         now = server.clock.now_ns()
         self.client_id = server.next_client_id()
         self.ip = ""

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from jetspark.frame import Frame
 from jetspark.protocol.client_parser import ClientOps, ClientParser
 from jetspark.protocol.framing import FrameParser
 from jetspark.protocol.limits import CLIENT_CONTROL_LINE_MAX
@@ -97,6 +98,12 @@ def shown_connect(body: bytes) -> str:
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
+def sizes(frame: Frame) -> str:
+    """The sizes on the control line: those of the headers, if there are any, and of all."""
+    whole = str(frame.pe - frame.hs)
+    return f"{frame.ps - frame.hs} {whole}" if frame.ps > frame.hs else whole
+
+
 class _Sent(ServerOps):
     """Operations of the client."""
 
@@ -106,12 +113,10 @@ class _Sent(ServerOps):
     def on_connect(self, body: bytes) -> None:
         self._tracer.line("<<-", "CONNECT", shown_connect(body))
 
-    def on_pub(
-        self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
-    ) -> None:
-        word, size = ("HPUB", f"{ps - hs} {pe - hs}") if ps > hs else ("PUB", str(pe - hs))
-        self._tracer.line("<<-", word, data[ss:se], data[rs:re], size)
-        self._tracer.payload("<<-", data[hs:pe])
+    def on_pub(self, frame: Frame) -> None:
+        word = "HPUB" if frame.ps > frame.hs else "PUB"
+        self._tracer.line("<<-", word, frame.subject(), frame.reply(), sizes(frame))
+        self._tracer.payload("<<-", frame.headers() + frame.payload())
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         self._tracer.line("<<-", "SUB", subject, queue, sid)
@@ -135,12 +140,10 @@ class _Got(ClientOps):
     def on_info(self, body: bytes) -> None:
         self._tracer.line("->>", "INFO", body)
 
-    def on_msg(
-        self, data: bytes, ss: int, se: int, sid: int, rs: int, re: int, hs: int, ps: int, pe: int
-    ) -> None:
-        word, size = ("HMSG", f"{ps - hs} {pe - hs}") if ps > hs else ("MSG", str(pe - hs))
-        self._tracer.line("->>", word, data[ss:se], sid, data[rs:re], size)
-        self._tracer.payload("->>", data[hs:pe])
+    def on_msg(self, frame: Frame) -> None:
+        word = "HMSG" if frame.ps > frame.hs else "MSG"
+        self._tracer.line("->>", word, frame.subject(), frame.sid, frame.reply(), sizes(frame))
+        self._tracer.payload("->>", frame.headers() + frame.payload())
 
     def on_ping(self) -> None:
         self._tracer.line("->>", "PING")

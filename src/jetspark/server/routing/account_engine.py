@@ -44,7 +44,7 @@ class AccountEngine(Protocol):
         ...
 
 
-class NoEngine:
+class ServerWithoutJetStream:
     """A server without JetStream: no subject leads to a stream, so nothing else is asked."""
 
     def resolve(self, _subject: bytes, /) -> Target | None:
@@ -73,7 +73,7 @@ class NoEngine:
         """There is no consumer."""
 
 
-class NoJetStream(NoEngine):
+class AccountWithoutJetStream(ServerWithoutJetStream):
     """An account without JetStream on a server that has it: requests hear that, not nothing."""
 
     def __init__(self, outbox: Outbox) -> None:
@@ -95,4 +95,4 @@ class NoJetStream(NoEngine):
             self._outbox.reply(reply, answer)
 
 
-NO_ENGINE: Final = NoEngine()
+WITHOUT_JETSTREAM: Final = ServerWithoutJetStream()

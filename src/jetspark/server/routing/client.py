@@ -13,6 +13,7 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
+from jetspark.frame import Frame
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
@@ -29,14 +30,14 @@ from jetspark.server.auth.permissions import (
     is_reserved_reply,
 )
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.routing.desk import ACK_PREFIX, FLOW_PREFIX
+from jetspark.server.routing.consumer_replies import ACK_PREFIX, FLOW_PREFIX
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
-# A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
-Held = tuple[str, bytes, bytes, bytes, tuple[int, ...]]
+# A held operation: its kind, its bytes, the count of an UNSUB, and the frame of a publish.
+Held = tuple[str, bytes, bytes, bytes, int, Frame | None]
 
 # What a parser finds wrong, and what that is called; everything else is PROTOCOL_VIOLATION.
 VIOLATIONS: Final = {
@@ -67,7 +68,7 @@ _N: Final = 0x4E
 _R: Final = 0x52
 
 
-class ClientHandler(ServerOps):
+class ConnectedClient(ServerOps):
     """One connected client."""
 
     __deletable__ = ["parser"]  # noqa: RUF012 - read by mypyc
@@ -98,13 +99,11 @@ class ClientHandler(ServerOps):
         # It had its share of this turn.
         self.paused: bool = False
         self._held: list[Held] = []
-        # A message that not all its receivers have yet, and where it goes then: its target, its
-        # subject, and the bytes and offsets it came in.
+        # A message that not all its receivers have yet, and where it goes then.
         self._fan_out: FanOut | None = None
         self._target: Target | None = None
         self._subject: bytes = b""
-        self._data: bytes = b""
-        self._offsets: tuple[int, ...] = ()
+        self._frame: Frame = Frame()
         # Its subscriptions go before it is somebody else.
         self._leaving: bool = False
 
@@ -120,32 +119,32 @@ class ClientHandler(ServerOps):
     def on_connect(self, body: bytes) -> None:
         """CONNECT: who the client is and what it wants; at any time again."""
         if self._held or self.paused or self.session.checking:
-            self._held.append(("connect", body, b"", b"", ()))
+            self._held.append(("connect", body, b"", b"", 0, None))
             return
         if len(self.subscriptions) > DROPPED_AT_ONCE and self.session.connected:
             self._leaving = True
-            self._held.append(("connect", body, b"", b"", ()))
+            self._held.append(("connect", body, b"", b"", 0, None))
             self.pause()
             return
         self.router.turn.spend(CONNECT_UNITS)
         self.session.on_connect(body)
 
-    def on_pub(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
+    def on_pub(self, frame: Frame) -> None:
         """PUB or HPUB: to subscribers at once, to a stream when it is durable."""
         if not self.ready and not self.admitted():
-            offsets = (int(ss), int(se), int(rs), int(re), int(hs), int(ps), int(pe))
-            self._held.append(("pub", data, b"", b"", offsets))
+            self._held.append(("pub", b"", b"", b"", 0, frame.copy()))
             return
+        data = frame.data
+        ss = frame.ss
+        rs = frame.rs
         router = self.router
         receiver = self.receiver
-        size = pe - hs
+        size = frame.pe - frame.hs
         receiver.traffic.in_msgs += 1
         receiver.traffic.in_bytes += size
         router.traffic.in_msgs += 1
         router.traffic.in_bytes += size
-        subject = data[ss:se]
+        subject = data[ss : frame.se]
         if subject == router.last_subject:
             subject = router.last_subject
         else:
@@ -162,8 +161,8 @@ class ClientHandler(ServerOps):
             self.session.on_publish_denied(subject)
             router.turn.spend(DENIED_UNITS)
             return
-        if re > rs and looks_reserved(data, rs):
-            reply = data[rs:re]
+        if frame.re > rs and looks_reserved(data, rs):
+            reply = data[rs : frame.re]
             if is_reserved_reply(reply) or (
                 permissions is not None and not permissions.may_be_answered_at(reply)
             ):
@@ -173,11 +172,11 @@ class ClientHandler(ServerOps):
         if self.verbose:
             receiver.queue(OK)
         if router.relayed:
-            router.relay.on_pub(self, subject, data, se, rs, re, hs, ps, pe)
+            router.relay.on_pub(self, subject, frame)
             return
         target: Target | None = None
         try:
-            if data[ss] == _DOLLAR and self.on_consumer(data, ss, se, rs, re, hs, ps, pe):
+            if data[ss] == _DOLLAR and self.on_consumer(frame):
                 return
             route = router.route(subject)
             target = route.target
@@ -186,35 +185,24 @@ class ClientHandler(ServerOps):
                 if route.wide or size > LARGE:
                     units = route.units(size)
                     if units > router.turn.left:
-                        self.begin_fan_out(route, subject, data, rs, re, hs, ps, pe)
+                        self.begin_fan_out(route, subject, frame)
                         return
                     router.turn.spend(units)
-                delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
-            self.to_engine(target, delivered, subject, data, rs, re, hs, ps, pe)
+                delivered = router.forward(route, receiver, frame)
+            self.to_engine(target, delivered, subject, frame)
         except Exception as error:  # noqa: BLE001 - one request
             # A mistake of ours ends this request, not the connection or what else is in the chunk.
-            self.session.on_failure(subject, target, data[rs:re], error)
+            self.session.on_failure(subject, target, frame.reply(), error)
             router.turn.spend(FAILED_UNITS)
 
-    def begin_fan_out(
-        self,
-        route: Route,
-        subject: bytes,
-        data: bytes,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> None:
+    def begin_fan_out(self, route: Route, subject: bytes, frame: Frame) -> None:
         """Give a message to more receivers than this turn can."""
         self._fan_out = FanOut(
-            route, self.receiver, subject, data[rs:re], data[hs:ps], data[ps:pe]
+            route, self.receiver, subject, frame.reply(), frame.headers(), frame.payload()
         )
         self._target = route.target
         self._subject = subject
-        self._data = data
-        self._offsets = (int(rs), int(re), int(hs), int(ps), int(pe))
+        self._frame = frame.copy()
         self.go_on_fan_out(self._fan_out)
 
     def go_on_fan_out(self, fan_out: FanOut) -> None:
@@ -227,85 +215,80 @@ class ClientHandler(ServerOps):
                 return
             turn.end()  # nobody is worked for in turns
         self._fan_out = None
-        target, data = self._target, self._data
+        target, frame = self._target, self._frame
         self._target = None
-        self._data = b""
-        rs, re, hs, ps, pe = self._offsets
-        self.to_engine(target, fan_out.delivered, self._subject, data, rs, re, hs, ps, pe)
+        self._frame = Frame()
+        self.to_engine(target, fan_out.delivered, self._subject, frame)
 
     def to_engine(
-        self,
-        target: Target | None,
-        delivered: bool,
-        subject: bytes,
-        data: bytes,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
+        self, target: Target | None, delivered: bool, subject: bytes, frame: Frame
     ) -> None:
-        """Give a message to the engine, if it wants it; nobody at all is told to a requester."""
+        """Give a message to the engine, if it wants it.
+
+        A requester is notified when nobody at all got its request.
+        """
         router = self.router
         if target is None or (
             target.kind == NEXT
-            and not self.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
+            and not self.pull(target.subject, frame.headers(), frame.payload(), frame.reply())
         ):
-            if not delivered and re > rs:
+            if not delivered and frame.re > frame.rs:
                 if subject.startswith(SYSTEM_REQUESTS):
-                    self.session.on_system_request(subject, data[rs:re])
+                    self.session.on_system_request(subject, frame.reply())
                 elif self.no_responders:
-                    self.say_no_responders(subject, data[rs:re])
+                    self.say_no_responders(subject, frame.reply())
         elif target.kind == PUBLISH:
             stream = target.stream
             assert stream is not None
-            staged = stream.publish(subject, data, rs, re, hs, ps, pe, router.now, router.outbox)
+            staged = stream.publish(subject, frame, router.now, router.outbox)
             if staged and not stream.dirty:
                 router.engine.mark_dirty(stream)
         elif target.kind != NEXT:
             stream = target.stream
             if (
                 target.kind == DIRECT_GET
-                and hs == ps
-                and re > rs
+                and frame.hs == frame.ps
+                and frame.re > frame.rs
                 and stream is not None
                 and router.reader.quick(
-                    stream, target.subject, data[ps:pe], data[rs:re], router.outbox
+                    stream, target.subject, frame.payload(), frame.reply(), router.outbox
                 )
             ):
                 return
             router.turn.spend(REQUEST_UNITS)
-            router.engine.request(target, data[rs:re], data[hs:ps], data[ps:pe], self.session)
+            router.engine.request(
+                target, frame.reply(), frame.headers(), frame.payload(), self.session
+            )
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
         """Ask a consumer for messages; False when there is no such consumer."""
         self.router.turn.spend(PULL_UNITS)
         return self.router.engine.pull(key, headers, body, reply)
 
-    def on_consumer(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> bool:
+    def on_consumer(self, frame: Frame) -> bool:
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
-        desk = router.desk
-        if not desk.acks:
+        replies = router.consumer_replies
+        if not replies.acks:
             return False
         subject = router.last_subject  # that is the one at hand
         if subject.startswith(ACK_PREFIX):
-            if not desk.on_ack(data, ss, se, rs, re, ps, pe, router.now):
+            if not replies.on_ack(frame, router.now):
                 return False
-        elif not subject.startswith(FLOW_PREFIX) or not desk.on_flow(subject):
+        elif not subject.startswith(FLOW_PREFIX) or not replies.on_flow(subject):
             return False
-        if desk.listeners > 0:
+        if replies.listeners > 0:
             found = router.sublist.match_once(subject)
             route = Route(subject, found, None, 0, False)
-            router.deliver(route, self.receiver, subject, data[rs:re], data[hs:ps], data[ps:pe])
+            router.deliver(
+                route, self.receiver, subject, frame.reply(), frame.headers(), frame.payload()
+            )
         return True
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """SUB: a sid that is in use keeps its first subscription (wire.md, Core protocol)."""
         if not self.ready and not self.admitted():
-            self._held.append(("sub", subject, queue, sid, ()))
+            self._held.append(("sub", subject, queue, sid, 0, None))
             return
         # The order of the checks is nats-server's, so that a client hears the same of two errors.
         receiver = self.receiver
@@ -332,7 +315,7 @@ class ClientHandler(ServerOps):
             subscription = Subscription(receiver, subject, queue, sid)
             self.subscriptions[sid] = subscription
             self.router.sublist.insert(subject, queue, subscription)
-            self.router.desk.on_subscription(subject, 1)
+            self.router.consumer_replies.on_subscription(subject, 1)
             self.router.relay.on_sub(subscription)
         if self.verbose:
             receiver.queue(OK)
@@ -340,7 +323,7 @@ class ClientHandler(ServerOps):
     def on_unsub(self, sid: bytes, max_msgs: i64) -> None:
         """UNSUB: at once, or after so many deliveries since SUB; an unknown sid is ignored."""
         if not self.ready and not self.admitted():
-            self._held.append(("unsub", sid, b"", b"", (int(max_msgs),)))
+            self._held.append(("unsub", sid, b"", b"", int(max_msgs), None))
             return
         self.router.turn.spend(SUBSCRIBE_UNITS)
         subscription = self.subscriptions.get(sid)
@@ -357,7 +340,7 @@ class ClientHandler(ServerOps):
     def on_ping(self) -> None:
         """PING is answered behind everything the client sent before it."""
         if not self.ready and not self.admitted():
-            self._held.append(("ping", b"", b"", b"", ()))
+            self._held.append(("ping", b"", b"", b"", 0, None))
             return
         if not self.router.relay.on_ping(self):
             self.answer_ping()
@@ -375,7 +358,7 @@ class ClientHandler(ServerOps):
     def on_violation(self, text: bytes, close: bool) -> None:
         """The client broke the protocol."""
         if self.paused or self.session.checking:
-            self._held.append(("violation", text, b"", b"", (int(close),)))
+            self._held.append(("violation", text, b"", b"", int(close), None))
         elif close:
             self.close(text, VIOLATIONS.get(text, CloseReason.PROTOCOL_VIOLATION))
         elif text:
@@ -405,9 +388,8 @@ class ClientHandler(ServerOps):
             try:
                 self.go_on_fan_out(self._fan_out)
             except Exception as error:  # noqa: BLE001 - one request
-                rs, re = self._offsets[0], self._offsets[1]
                 self._fan_out = None
-                self.session.on_failure(self._subject, self._target, self._data[rs:re], error)
+                self.session.on_failure(self._subject, self._target, self._frame.reply(), error)
         if self._leaving and not self.paused:
             self._leaving = not self.drop_some()
             if self._leaving:
@@ -424,19 +406,18 @@ class ClientHandler(ServerOps):
         self._held = []
         at: i64 = 0
         while at < len(held) and not (self.paused or self.closing or self.session.checking):
-            kind, first, second, third, numbers = held[at]
+            kind, first, second, third, count, frame = held[at]
             at += 1
-            if kind == "pub":
-                ss, se, rs, re, hs, ps, pe = numbers
-                self.on_pub(first, ss, se, rs, re, hs, ps, pe)
+            if frame is not None:
+                self.on_pub(frame)
             elif kind == "sub":
                 self.on_sub(first, second, third)
             elif kind == "unsub":
-                self.on_unsub(first, numbers[0])
+                self.on_unsub(first, count)
             elif kind == "ping":
                 self.on_ping()
             elif kind == "violation":
-                self.on_violation(first, bool(numbers[0]))
+                self.on_violation(first, bool(count))
             else:
                 self.on_connect(first)
         self._held.extend(held[at:])
@@ -457,7 +438,7 @@ class ClientHandler(ServerOps):
         subscription.closed = True
         self.subscriptions.pop(subscription.sid, None)
         if self.router.sublist.remove(subscription.subject, subscription.queue, subscription):
-            self.router.desk.on_subscription(subscription.subject, -1)
+            self.router.consumer_replies.on_subscription(subscription.subject, -1)
             self.router.relay.on_unsub(subscription)
 
     def drop_all(self) -> None:

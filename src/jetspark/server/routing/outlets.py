@@ -14,7 +14,7 @@ from jetspark.subjects.sublist import Match
 # Loop and sockets).
 OUTLET_FULL: Final[i64] = 256 * 1024
 
-NOBODY: Final = Match([], [], [])
+NO_MATCH: Final = Match([], [], [])
 
 
 class ClientOutlet(Outlet):
@@ -53,9 +53,9 @@ class PushOutlet(Outlet):
         self._group: bytes = group
         self._anybody: bool = anybody
         self._generation: i64 = -1
-        self._route: Route = Route(subject, NOBODY, None, 0, False)
-        self._found_plain: list[object] = NOBODY.plain
-        self._found_groups: list[list[object]] = NOBODY.groups
+        self._route: Route = Route(subject, NO_MATCH, None, 0, False)
+        self._found_plain: list[object] = NO_MATCH.plain
+        self._found_groups: list[list[object]] = NO_MATCH.groups
         self._there: bool = False
         self.look()
 

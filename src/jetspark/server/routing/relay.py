@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from jetspark.frame import Frame
+
 if TYPE_CHECKING:
-    from jetspark.server.routing.client import ClientHandler
+    from jetspark.server.routing.client import ConnectedClient
     from jetspark.server.routing.receiver import Subscription
 
 
 class Relay(Protocol):
     """Takes what clients do, after their permissions were checked. Set on a router."""
 
-    def on_pub(
-        self,
-        client: ClientHandler,
-        subject: bytes,
-        data: bytes,
-        se: int,
-        rs: int,
-        re: int,
-        hs: int,
-        ps: int,
-        pe: int,
-    ) -> None:
-        """A client published; the offsets are those of ``ServerOps.on_pub``."""
+    def on_pub(self, client: ConnectedClient, subject: bytes, frame: Frame) -> None:
+        """A client published; the frame is good for this call, as in ``ServerOps.on_pub``."""
 
     def on_sub(self, subscription: Subscription) -> None:
         """A client subscribed."""
@@ -35,25 +26,14 @@ class Relay(Protocol):
     def on_unsub(self, subscription: Subscription) -> None:
         """A subscription is over."""
 
-    def on_ping(self, client: ClientHandler) -> bool:
+    def on_ping(self, client: ConnectedClient) -> bool:
         """A client asks for PONG; True: it gets it by ``answer_ping`` later."""
 
 
 class NoRelay:
     """Clients are served by the server that they are connected to."""
 
-    def on_pub(
-        self,
-        client: ClientHandler,
-        subject: bytes,
-        data: bytes,
-        se: int,
-        rs: int,
-        re: int,
-        hs: int,
-        ps: int,
-        pe: int,
-    ) -> None:
+    def on_pub(self, client: ConnectedClient, subject: bytes, frame: Frame) -> None:
         """Never called: ``Router.relayed`` is not set."""
 
     def on_sub(self, subscription: Subscription) -> None:
@@ -65,7 +45,7 @@ class NoRelay:
     def on_unsub(self, subscription: Subscription) -> None:
         """Nobody else has to know."""
 
-    def on_ping(self, client: ClientHandler) -> bool:  # noqa: ARG002 - whoever it is
+    def on_ping(self, client: ConnectedClient) -> bool:  # noqa: ARG002 - whoever it is
         """PONG at once."""
         return False
 

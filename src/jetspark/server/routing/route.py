@@ -5,6 +5,7 @@ from typing import Final, cast
 from mypy_extensions import i64
 
 from jetspark.engine.target import Target
+from jetspark.frame import Frame
 from jetspark.server.routing.receiver import Subscription
 from jetspark.subjects.sublist import Match
 
@@ -67,14 +68,15 @@ def units_of(size: i64) -> i64:
     return 1 + (size >> 10) if size < LARGE_OUTPUT else size >> 7
 
 
-def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:
+def is_compact(frame: Frame) -> bool:
     """Say whether the arguments of a publish stand with single blanks between them, up to CRLF."""
-    i = se + 1
-    if re > rs:
-        if rs != i or data[re] != _BLANK:
+    data = frame.data
+    i = frame.se + 1
+    if frame.re > frame.rs:
+        if frame.rs != i or data[frame.re] != _BLANK:
             return False
-        i = re + 1
-    end = hs - 2
+        i = frame.re + 1
+    end = frame.hs - 2
     blanks: i64 = 0
     while i < end:
         char: i64 = data[i]
@@ -83,4 +85,4 @@ def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool
         elif char < _ZERO or char > _NINE:
             return False
         i += 1
-    return data[end] == _CR and blanks == (1 if ps > hs else 0)
+    return data[end] == _CR and blanks == (1 if frame.ps > frame.hs else 0)

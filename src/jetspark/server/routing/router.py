@@ -18,10 +18,11 @@ from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.target import PUBLISH, Target
+from jetspark.frame import Frame
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
-from jetspark.server.routing.account_engine import NO_ENGINE, AccountEngine
-from jetspark.server.routing.desk import ConsumerDesk
+from jetspark.server.routing.account_engine import WITHOUT_JETSTREAM, AccountEngine
+from jetspark.server.routing.consumer_replies import ConsumerReplies
 from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, units_of
@@ -117,9 +118,9 @@ class Router:
         self.generation: i64 = 0
         self.now: i64 = 0
         self.random: Random = Random()
-        self.engine: AccountEngine = NO_ENGINE
-        self._resolve: Callable[[bytes], Target | None] = NO_ENGINE.resolve
-        self.desk: ConsumerDesk = ConsumerDesk(NO_ENGINE, {}, {}, 0)
+        self.engine: AccountEngine = WITHOUT_JETSTREAM
+        self._resolve: Callable[[bytes], Target | None] = WITHOUT_JETSTREAM.resolve
+        self.consumer_replies: ConsumerReplies = ConsumerReplies(WITHOUT_JETSTREAM, {}, {}, 0)
         # Who carries what clients do to another server instead of this one, if somebody does.
         self.relay: Relay = NO_RELAY
         self.relayed: bool = False
@@ -135,7 +136,9 @@ class Router:
         """
         self.engine = engine
         self._resolve = engine.resolve
-        self.desk = ConsumerDesk(engine, acks, watched, self.desk.listeners)
+        self.consumer_replies = ConsumerReplies(
+            engine, acks, watched, self.consumer_replies.listeners
+        )
 
     def follow_streams(self, generation: int, *, stores_inboxes: bool) -> None:
         """Streams came or went: the engine's part of routes made before is no longer good."""
@@ -184,39 +187,33 @@ class Router:
 
     # Messages ----------------------------------------------------------------------------------
 
-    def forward(
-        self,
-        route: Route,
-        origin: Receiver,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-    ) -> bool:
-        """Give a client's message to whoever listens; True if somebody did."""
-        if not route.cached or not is_compact(data, se, rs, re, hs, ps):
+    def forward(self, route: Route, origin: Receiver, frame: Frame) -> bool:
+        """Give a client's message to its subscribers; True if one of them got it."""
+        if not route.cached or not is_compact(frame):
             return self._give_all(
-                route, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+                route, origin, frame.subject(), frame.reply(), frame.headers(), frame.payload()
             )
         delivered = False
         subscribers = route.subscribers
         count: i64 = len(subscribers)
         if count > 0:
-            rest = data[se + 1 : pe + 2]
-            size: i64 = pe - hs
+            rest = frame.data[frame.se + 1 : frame.pe + 2]
+            size: i64 = frame.pe - frame.hs
+            has_headers = frame.ps > frame.hs
             i: i64 = 0
             given: i64 = 0
-            heads = route.header_heads if ps > hs else route.heads
+            heads = route.header_heads if has_headers else route.heads
             while i < count:
                 subscription = subscribers[i]
                 receiver = subscription.receiver
-                if receiver.guarded or (ps > hs and not receiver.headers):
+                if receiver.guarded or (has_headers and not receiver.headers):
                     if self.give(
-                        subscription, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+                        subscription,
+                        origin,
+                        frame.subject(),
+                        frame.reply(),
+                        frame.headers(),
+                        frame.payload(),
                     ):
                         delivered = True
                 elif receiver is not origin or receiver.echo:
@@ -240,7 +237,12 @@ class Router:
                 self.traffic.out_bytes += given * size
                 delivered = True
         if route.groups and self.to_groups(
-            route.groups, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+            route.groups,
+            origin,
+            frame.subject(),
+            frame.reply(),
+            frame.headers(),
+            frame.payload(),
         ):
             delivered = True
         return delivered

@@ -1,6 +1,7 @@
 import pytest
 
 from jetspark.client.jetstream.pages import Page, parse_count
+from jetspark.frame import Frame
 from jetspark.units import parse_rfc3339
 
 STAMP = b"2026-11-15T07:01:04.606146633Z"
@@ -50,7 +51,7 @@ def take(page: Page, lines: bytes, payload: bytes = b"data", version: bytes = b"
     data = b"HMSG _INBOX.x.1 1 99 99\r\n" + block + payload + b"\r\n"
     start = data.index(block)
     end = start + len(block)
-    return page.on_reply(data, 5, 15, 0, 0, start, end, end + len(payload))
+    return page.on_reply(Frame(data, 5, 15, 0, 0, start, end, end + len(payload)))
 
 
 def test_a_row_becomes_one_entry_in_every_column() -> None:

@@ -7,15 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from jetspark.engine.target import PUBLISH, Target
+from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerParser
-from jetspark.server.routing.account_engine import NoEngine
-from jetspark.server.routing.client import ClientHandler
+from jetspark.server.routing.account_engine import ServerWithoutJetStream
+from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.route import is_compact
 from jetspark.server.routing.router import Router
 
 
-class Resolving(NoEngine):
+class Resolving(ServerWithoutJetStream):
     """An engine that wants some subjects."""
 
     def __init__(self, find: Callable[[bytes], Target | None]) -> None:
@@ -38,11 +39,11 @@ class Account:
         self.router = Router()
         self.pending = Pending()
 
-    def client(self, *, headers: bool = True, echo: bool = True) -> ClientHandler:
+    def client(self, *, headers: bool = True, echo: bool = True) -> ConnectedClient:
         receiver = Receiver(self.pending)
         receiver.headers = headers
         receiver.echo = echo
-        made = ClientHandler(self.router, receiver, 4096, 1 << 20)
+        made = ConnectedClient(self.router, receiver, 4096, 1 << 20)
         made.verbose = made.pedantic = False
         made.parser.headers = headers
         made.session = Settled()
@@ -54,7 +55,7 @@ def account() -> Account:
     return Account()
 
 
-def got(client: ClientHandler) -> bytes:
+def got(client: ConnectedClient) -> bytes:
     return client.receiver.take_output()
 
 
@@ -225,11 +226,8 @@ def test_only_single_blanks_are_forwarded(frame: bytes, compact: bool) -> None:
     class Ops(RecordingServerOps):
         found: bool | None = None
 
-        def on_pub(
-            self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
-        ) -> None:
-            del ss, pe
-            self.found = is_compact(data, se, rs, re, hs, ps)
+        def on_pub(self, frame: Frame) -> None:
+            self.found = is_compact(frame)
 
     ops = Ops()
     ServerParser(ops, 4096, 1 << 20, headers=True).feed(frame)

@@ -1,7 +1,7 @@
-"""Where clients meet consumers: acknowledgements, flow control, and who listens to whom.
+"""What clients send to consumers: acknowledgements, and the answers to flow control.
 
 The subject of an acknowledgement is used once, so it enters no route: it is known by its prefix
-and read by offsets (hot-path.md, Rules). Whoever subscribed to such subjects gets them all the
+and read by offsets (hot-path.md, Rules). Clients that subscribed to such subjects get them all the
 same.
 """
 
@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.state import ACK_NONE
+from jetspark.frame import Frame
 from jetspark.server.routing.account_engine import AccountEngine
 
 ACK_PREFIX: Final = b"$JS.ACK."
@@ -22,8 +23,8 @@ _NINE: Final[i64] = 0x39
 _DIGITS_MAX: Final[i64] = 18  # any number of so many digits fits 64 signed bits
 
 
-class ConsumerDesk:
-    """The consumers of one account, for its clients."""
+class ConsumerReplies:
+    """Takes what the clients of an account send to its consumers, and notes who listens."""
 
     def __init__(
         self,
@@ -40,13 +41,14 @@ class ConsumerDesk:
         # Subscriptions that may match the subjects of acknowledgements.
         self.listeners: i64 = listeners
 
-    def on_ack(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, ps: i64, pe: i64, now: i64
-    ) -> bool:
+    def on_ack(self, frame: Frame, now: i64) -> bool:
         """Take ``$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<number>.<time>.<pending>``.
 
         False when it is none, or of no consumer that takes any.
         """
+        data = frame.data
+        ss = frame.ss
+        se = frame.se
         at = token_end(data, ss + 8, se) + 1
         end = token_end(data, at, se)
         acks = self.acks.get(data[ss + 8 : end])
@@ -76,7 +78,7 @@ class ConsumerDesk:
         at = token_end(data, at + 1, se)
         if at >= se or token_end(data, at + 1, se) != se:
             return False
-        acks.on_ack(seq, number, data, ps, pe, data[rs:re], now)
+        acks.on_ack(seq, number, frame.payload(), frame.reply(), now)
         return True
 
     def on_flow(self, subject: bytes) -> bool:

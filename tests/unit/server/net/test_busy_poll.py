@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from jetspark.server.net.linger import LINGER_NS, PROBE_EVERY, TRUST_MAX, Linger
+from jetspark.server.net.busy_poll import CREDIT_MAX, POLL_NS, PROBE_EVERY, BusyPoll
 
 
 class Loop:
@@ -13,7 +13,7 @@ class Loop:
         self.now_ns = 0
         self.turns = 0
         self.ready: deque[Callable[[], None]] = deque()
-        self.linger = Linger(self.ready.append, lambda: self.now_ns)
+        self.busy_poll = BusyPoll(self.ready.append, lambda: self.now_ns)
 
     def turn(self) -> None:
         """Run what was ready when the turn began."""
@@ -33,8 +33,8 @@ class Loop:
 def distrusting() -> Loop:
     """A loop that has learnt that nobody sends again in time."""
     loop = Loop()
-    for _ in range(TRUST_MAX):
-        loop.linger.touched()
+    for _ in range(CREDIT_MAX):
+        loop.busy_poll.on_chunk()
         loop.sleep()
     return loop
 
@@ -42,31 +42,31 @@ def distrusting() -> Loop:
 def test_it_looks_out_for_a_while_and_sleeps_then() -> None:
     loop = Loop()
 
-    loop.linger.touched()
+    loop.busy_poll.on_chunk()
 
-    assert LINGER_NS // 1000 <= loop.sleep() <= LINGER_NS // 1000 + 2
+    assert POLL_NS // 1000 <= loop.sleep() <= POLL_NS // 1000 + 2
 
 
 def test_it_goes_on_as_long_as_somebody_sends_in_time() -> None:
     loop = Loop()
-    loop.linger.touched()
+    loop.busy_poll.on_chunk()
 
     for _ in range(100):
         for _ in range(5):
             loop.turn()
         assert loop.ready
-        loop.linger.touched()
+        loop.busy_poll.on_chunk()
 
-    assert loop.sleep() >= LINGER_NS // 1000
+    assert loop.sleep() >= POLL_NS // 1000
 
 
 def test_the_time_counts_from_the_answer_on() -> None:
     loop = Loop()
-    loop.linger.touched()
+    loop.busy_poll.on_chunk()
 
-    loop.now_ns += 50 * LINGER_NS  # a group was written before ``_begin``
+    loop.now_ns += 50 * POLL_NS  # a group was written before ``_begin``
 
-    assert loop.sleep() >= LINGER_NS // 1000
+    assert loop.sleep() >= POLL_NS // 1000
 
 
 def test_where_nobody_sends_again_it_sleeps_at_once() -> None:
@@ -74,7 +74,7 @@ def test_where_nobody_sends_again_it_sleeps_at_once() -> None:
 
     slept = []
     for _ in range(PROBE_EVERY // 2):
-        loop.linger.touched()
+        loop.busy_poll.on_chunk()
         slept.append(loop.sleep())
 
     assert sum(turns == 0 for turns in slept) >= PROBE_EVERY // 2 - 1
@@ -84,22 +84,22 @@ def test_now_and_then_it_looks_out_again_and_learns() -> None:
     loop = distrusting()
 
     for _ in range(PROBE_EVERY):
-        loop.linger.touched()
-    for _ in range(TRUST_MAX):
+        loop.busy_poll.on_chunk()
+    for _ in range(CREDIT_MAX):
         assert loop.ready
         for _ in range(3):
             loop.turn()
-        loop.linger.touched()
+        loop.busy_poll.on_chunk()
     loop.sleep()
-    loop.linger.touched()
+    loop.busy_poll.on_chunk()
 
-    assert loop.sleep() >= LINGER_NS // 1000
+    assert loop.sleep() >= POLL_NS // 1000
 
 
 def test_chunks_that_come_while_it_looks_out_start_nothing_more() -> None:
     loop = Loop()
 
     for _ in range(10):
-        loop.linger.touched()
+        loop.busy_poll.on_chunk()
 
     assert len(loop.ready) == 1

@@ -1,4 +1,4 @@
-"""Keeps the loop awake for a moment after small chunks: the next one often follows at once.
+"""Busy polling: the loop stays awake shortly after small chunks, as the next often follows.
 
 A client that waits for each answer sends again some microseconds after it got one. A loop that
 went to sleep meanwhile is woken by the kernel, which takes longer than all the rest that such a
@@ -10,33 +10,33 @@ to see whether it is different by now.
 from collections.abc import Callable
 from typing import Final
 
-LINGER_NS: Final = 50_000
+POLL_NS: Final = 50_000
 # Larger chunks come from those who do not wait for answers.
 CHUNK_MAX: Final = 4096
-TRUST_MAX: Final = 16
+CREDIT_MAX: Final = 16
 PROBE_EVERY: Final = 32
 
 
-class Linger:
-    """``touched`` is called at the end of each small chunk, ``call_soon`` is the loop's."""
+class BusyPoll:
+    """``on_chunk`` is called at the end of each small chunk, ``call_soon`` is the loop's."""
 
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], monotonic_ns: Callable[[], int]
     ) -> None:
         self._call_soon = call_soon
         self._monotonic_ns = monotonic_ns
-        self._trust = TRUST_MAX // 2
+        self._credit = CREDIT_MAX // 2
         self._unprobed = 0
         self._awake = False
         self._came = False
         self._until = 0
 
-    def touched(self) -> None:
-        """Somebody who may wait for an answer has sent something."""
+    def on_chunk(self) -> None:
+        """A client that may wait for an answer has sent something."""
         self._came = True
         if self._awake:
             return
-        if self._trust == 0:
+        if self._credit == 0:
             self._unprobed += 1
             if self._unprobed < PROBE_EVERY:
                 return
@@ -47,16 +47,16 @@ class Linger:
     def _begin(self) -> None:
         """The answers of this turn were sent, unless a thread writes: look out from now on."""
         self._came = False
-        self._until = self._monotonic_ns() + LINGER_NS
+        self._until = self._monotonic_ns() + POLL_NS
         self._call_soon(self._look)
 
     def _look(self) -> None:
         if self._came:
-            self._trust = min(self._trust + 1, TRUST_MAX)
+            self._credit = min(self._credit + 1, CREDIT_MAX)
             # What came is answered by a turn that stands behind this call.
             self._call_soon(self._begin)
         elif self._monotonic_ns() < self._until:
             self._call_soon(self._look)
         else:
-            self._trust = max(self._trust - 1, 0)
+            self._credit = max(self._credit - 1, 0)
             self._awake = False

@@ -28,16 +28,16 @@ from tests.campaigns.permissions import judge_decisions  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.rights import Campaign as Rights  # noqa: E402
-from tests.campaigns.served import Served  # noqa: E402
-from tests.campaigns.spark_archive import STANDALONE, install  # noqa: E402
-from tests.campaigns.spark_archive import campaign as run_spark_archive  # noqa: E402
-from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
-from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
-from tests.campaigns.spark_replays import campaign as run_spark_replays  # noqa: E402
-from tests.campaigns.spark_restarts import CASES, other_pythons  # noqa: E402
-from tests.campaigns.spark_restarts import campaign as run_spark_restarts  # noqa: E402
+from tests.campaigns.spark.archive import STANDALONE, install  # noqa: E402
+from tests.campaigns.spark.archive import campaign as run_spark_archive  # noqa: E402
+from tests.campaigns.spark.connect import connect_server, copy_stream, standalone  # noqa: E402
+from tests.campaigns.spark.kills import campaign as run_spark_kills  # noqa: E402
+from tests.campaigns.spark.replays import campaign as run_spark_replays  # noqa: E402
+from tests.campaigns.spark.restarts import CASES, other_pythons  # noqa: E402
+from tests.campaigns.spark.restarts import campaign as run_spark_restarts  # noqa: E402
 from tests.campaigns.turns import campaign as run_turns  # noqa: E402
-from tests.campaigns.wire_scripts_campaign import play_scripts  # noqa: E402
+from tests.campaigns.wire_scripts import play_scripts  # noqa: E402
+from tests.support.served import Served  # noqa: E402
 
 from jetspark import sync  # noqa: E402
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
@@ -237,7 +237,7 @@ def chaos(deadline: float, seed: int) -> str:
     """Connections that are cut, swallowed and refused under every call of the client."""
     runs = 0
     while time.monotonic() < deadline or runs == 0:
-        paths = ("tests/client/test_chaos.py", "tests/client/test_chaos_consumers.py")
+        paths = ("tests/client/connection/test_chaos.py", "tests/client/consumers/test_chaos.py")
         run_tests(*paths, JETSPARK_CHAOS_SEEDS=str(seed + runs))
         runs += 1
     return f"{runs} runs against both servers, nothing acknowledged was lost"
@@ -313,7 +313,7 @@ def spark_orders(deadline: float, seed: int) -> str:
     results = []
     for number, master in enumerate(masters):
         left = max(0.0, deadline - time.monotonic()) / (len(masters) - number)
-        command = [sys.executable, "-m", "tests.campaigns.spark_orders", "--master", master]
+        command = [sys.executable, "-m", "tests.campaigns.spark.orders", "--master", master]
         command += ["--seconds", str(left), "--seed", str(seed)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -324,7 +324,7 @@ def spark_orders(deadline: float, seed: int) -> str:
 
 def spark_pipelines(_deadline: float, _seed: int) -> str:
     """A project from `init` to a refresh of all its tables, once: it takes what it takes."""
-    return run_tests("tests/spark/test_pipelines.py", JETSPARK_FULL_REFRESH="1")
+    return run_tests("tests/spark/pipelines/test_pipelines.py", JETSPARK_FULL_REFRESH="1")
 
 
 def spark_standalone(_deadline: float, _seed: int) -> str:

@@ -11,8 +11,8 @@ import random
 import time
 from pathlib import Path
 
-from tests.client.cluster import NODES, Cluster
-from tests.integration.remotes import HUB, as_copied, caught_up, copying, make, rows, until
+from tests.support.cluster import NODES, Cluster
+from tests.support.remotes import HUB, as_copied, caught_up, copying, make, rows, until
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, connect

@@ -15,8 +15,8 @@ import random
 import signal
 from pathlib import Path
 
-from tests.campaigns.served import Served
-from tests.interop.consumer_wire import Message, Wire
+from tests.support.consumer_wire import Message, Wire
+from tests.support.served import Served
 
 STREAM = {"name": "K", "subjects": ["k.>"]}
 CONFIG = {

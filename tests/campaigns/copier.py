@@ -10,7 +10,7 @@ import logging
 import sys
 from pathlib import Path
 
-from tests.integration.remotes import copying
+from tests.support.remotes import copying
 
 
 async def serve(store: str, url: str) -> None:

@@ -1,6 +1,6 @@
 """Kill the server again and again while it acknowledges messages; nothing acknowledged may go.
 
-The short form is `tests/integration/test_serve.py`, the long one `make torture`.
+The short form is `tests/integration/server/test_serve.py`, the long one `make torture`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import nats
 from nats.aio.client import Client
 from nats.js.api import PubAck
-from tests.campaigns.served import Served
+from tests.support.served import Served
 
 CREATE = b'{"name":"S","subjects":["s.>"],"allow_direct":true}'
 IN_FLIGHT = 100

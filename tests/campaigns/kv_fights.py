@@ -1,9 +1,9 @@
-"""Rounds of the linearizability sweep (tests/client/kv_rounds.py) for as long as one likes."""
+"""Rounds of the linearizability sweep (tests/support/kv_rounds.py) for as long as one likes."""
 
 import random
 import time
 
-from tests.client.kv_rounds import Round, played
+from tests.support.kv_rounds import Round, played
 
 from jetspark.api.enums import Storage
 from jetspark.client import connect

@@ -21,9 +21,9 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tests.client.chaos_proxy import ChaosProxy
-from tests.client.servers import ServerProcess
-from tests.integration.remotes import HUB, api, as_copied, caught_up, fill, info, make, rows, until
+from tests.support.chaos_proxy import ChaosProxy
+from tests.support.remotes import HUB, api, as_copied, caught_up, fill, info, make, rows, until
+from tests.support.servers import ServerProcess
 
 from jetspark.client import connect
 

@@ -5,7 +5,8 @@ Every message has a number of its own, so each one that arrives can be traced to
 published or stored; the model says who must get it, and everything else that arrives must be
 permitted, too.
 Nothing of ``jetspark.subjects`` or ``jetspark.server.auth`` is used in the model.
-The short form is `tests/integration/test_rights_campaign.py`; `tools/torture.py` runs it for long.
+The short form is `tests/integration/security/test_rights_campaign.py`; `tools/torture.py` runs it
+for long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.integration.replicas import FAST, until
+from tests.support.replicas import FAST, until
 
 import jetspark
 from jetspark.replica import ReplicaServer

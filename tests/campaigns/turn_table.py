@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.campaigns.turn_probe import TurnProbe, Wire
+from tests.support.turn_probe import TurnProbe, Wire
 
 KEYS: Final = 1000
 """Subjects of one first token."""

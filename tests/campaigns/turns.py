@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.campaigns.turn_probe import LONGEST_MS, TurnProbe, Wire
+from tests.support.turn_probe import LONGEST_MS, TurnProbe, Wire
 
 from jetspark.api.stream import StreamConfig, StreamState
 from jetspark.engine.archive import ArchiveWriter

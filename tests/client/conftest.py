@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.servers import ReplicaProcess, ServerProcess
+from tests.support.servers import ReplicaProcess, ServerProcess
 
 from jetspark.client import Client, connect
 from jetspark.ids import Nuid
@@ -47,7 +47,7 @@ NOT_THROUGH_REPLICA = {
     "test_a_handle_is_monotonic_over_reconnects": _HERE,
     "test_requests_are_those_of_the_document": _HERE,
 }
-# Rounds of test_kv_linearizable.py in which handles ask for no more than they know of.
+# Rounds of kv/test_linearizable.py in which handles ask for no more than they know of.
 _ASKING_ROUNDS = "test_concurrent_histories_are_linearizable"
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.client.servers import ServerProcess
-from tests.docs.guide import run_page
+from tests.support.guide import run_page
+from tests.support.servers import ServerProcess
 
 from jetspark import sync
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-# tests/spark/test_examples.py runs these: they need a session.
+# tests/spark/guides/test_examples.py runs these: they need a session.
 OF_SPARK = {"spark_totals.py"}
 
 

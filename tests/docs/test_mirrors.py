@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.docs.guide import run_page
+from tests.support.guide import run_page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "mirrors.md"

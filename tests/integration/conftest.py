@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.campaigns.served import Served
+from tests.support.served import Served
 
 
 @pytest.fixture

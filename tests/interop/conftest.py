@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.interop.certificates import Certificates, make_certificates
+from tests.support.certificates import Certificates, make_certificates
 
 Configure = Callable[[str], Path]
 

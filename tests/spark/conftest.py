@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.spark_home import find_spark_home
+from tests.support.spark_home import find_spark_home
 from xdist.scheduler import LoadScopeScheduling
 
 from jetspark import sync

@@ -1,7 +1,7 @@
 """Consumer configurations: limits of the server and the account, levels, what is compared.
 
 Defaults, refusals and texts of every field are compared with nats-server itself in
-tests/interop/test_consumer_config_differential.py.
+tests/interop/consumers/test_config_differential.py.
 """
 
 from __future__ import annotations

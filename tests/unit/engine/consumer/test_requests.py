@@ -1,6 +1,6 @@
 """``$JS.API.CONSUMER.*`` on a virtual clock: what waits for the disk, paging, silence, explain.
 
-What the answers say is compared with nats-server in tests/interop/test_consumer_differential.py.
+What the answers say is compared with nats-server in tests/interop/consumers/test_differential.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lists, queues, answers: each table row was observed on nats-server 2.15.1 over a raw socket.
 
-``tests/interop/test_permissions_differential.py`` asks that server again.
+``tests/interop/security/test_permissions_differential.py`` asks that server again.
 """
 
 from __future__ import annotations

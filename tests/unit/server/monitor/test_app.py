@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
-from tests.unit.server.monitor.fakes import FakeView, ask, busy_view
+from tests.support.monitor_fakes import FakeView, ask, busy_view
 
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.store_view import StreamStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.server.monitor.fakes import START, FakeConnection, FakeSubscription
+from tests.support.monitor_fakes import START, FakeConnection, FakeSubscription
 
 from jetspark.server.monitor.closed import ClosedConnections
 from jetspark.server.monitor.traffic import Traffic

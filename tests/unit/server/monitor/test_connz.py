@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.server.monitor.fakes import (
+from tests.support.monitor_fakes import (
     NOW,
     SECOND,
     START,

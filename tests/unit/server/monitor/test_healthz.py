@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.server.monitor.fakes import FakeView, ask, busy_view
+from tests.support.monitor_fakes import FakeView, ask, busy_view
 
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.jetstream_view import LostStream

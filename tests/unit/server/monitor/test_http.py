@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.monitor.fakes import FakeView, busy_view
+from tests.support.monitor_fakes import FakeView, busy_view
 
 from jetspark.server.monitor import http
 from jetspark.server.monitor.app import create_app

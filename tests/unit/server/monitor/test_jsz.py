@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.server.monitor.fakes import (
+from tests.support.monitor_fakes import (
     FakeJetStream,
     FakeJetStreamAccount,
     FakeView,

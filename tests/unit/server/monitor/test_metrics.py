@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.server.monitor.fakes import (
+from tests.support.monitor_fakes import (
     NOW,
     SECOND,
     FakeConnection,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.server.monitor.fakes import SECOND, SERVER_ECHO, START, FakeView, ask, busy_view
+from tests.support.monitor_fakes import SECOND, SERVER_ECHO, START, FakeView, ask, busy_view
 
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.process import ProcessMeter

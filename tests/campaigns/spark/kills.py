@@ -1,0 +1,258 @@
+"""Executors and drivers of Spark are killed in the middle of three queries.
+
+A stream is copied into three others by one job, one query for each strength of exactly once: with
+all defaults, with a ledger that is named, with markers. Executors and whole drivers are ended with
+SIGKILL while they write, and the job starts again from its checkpoints, on another number of cores
+or executors than before: nothing is pinned. Rows carry their origin: in the end the multiset of
+(origin, payload) in each copy must be that of the stream.
+
+``tests/spark/campaigns/test_kills.py`` is the short form, ``make torture`` the long one;
+``python -m tests.campaigns.spark.kills --lives 5 --url nats://...`` runs it on any server.
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support.processes import command_of, descendants, kill_all
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+LEDGER: Final = "LEDGER"
+WRITES: Final = {
+    "IDS": {},
+    "LEDGERED": {"ledgerBucket": LEDGER},
+    "MARKED": {"publishMode": "atomic", "ledgerSubject": "MARKED.ledger"},
+}
+CLUSTER: Final = "local-cluster[2,1,1024]"
+MASTERS: Final = (CLUSTER, "local-cluster[3,1,1024]", "local[1]", "local[3]", "local[5]")
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A worker that starts late on a busy machine is not a failure that this looks for.
+    "spark.python.authenticate.socketTimeout": "60s",
+}
+EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
+# A job that neither stores nor ends for so long is stuck, which is a failure as well.
+PATIENCE_S: Final = 600.0
+
+
+class SparkKills:
+    """One stream, its copies, and the lives of the job that copies."""
+
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        *,
+        rows: int,
+        per_trigger: int,
+        targets: Sequence[str] = tuple(WRITES),
+    ) -> None:
+        self._url = url
+        self._targets = tuple(targets)
+        self._folder = folder
+        self._rows = rows
+        self._per_trigger = per_trigger
+        self._client = sync.connect(url)
+        self._jetstream = self._client.jetstream()
+        self.lives = 0
+        self.executors_killed = 0
+        self.drivers_killed = 0
+
+    def fill(self) -> None:
+        """Make the streams and the rows; equal payloads must not be taken for one row."""
+        self._jetstream.create_key_value(KeyValueConfig(bucket=LEDGER))
+        for name in ("ORIGIN", *self._targets):
+            self._jetstream.create_stream(
+                StreamConfig(
+                    name=name,
+                    subjects=(f"{name}.>",),
+                    allow_direct=True,
+                    allow_batched=True,
+                    allow_atomic=True,
+                )
+            )
+        with self._jetstream.fast_publisher() as publisher:
+            publisher.extend(
+                ["ORIGIN.row"] * self._rows, [_payload(row) for row in range(1, self._rows + 1)]
+            )
+
+    def live(
+        self,
+        *,
+        executor_at: float | None = None,
+        driver_at: float | None = None,
+        master: str = CLUSTER,
+    ) -> int:
+        """Run the job once; kill when these shares of all rows are stored. Its exit code."""
+        self.lives += 1
+        with self._job(master) as job:
+            if executor_at is not None and self._reached(job, executor_at):
+                self._kill_executor(job.pid)
+            if driver_at is not None and self._reached(job, driver_at):
+                kill_all(job.pid)
+                self.drivers_killed += 1
+            return job.wait(timeout=3 * PATIENCE_S)
+
+    def stored(self) -> int:
+        """How many messages the copies hold, markers included."""
+        return sum(
+            self._jetstream.stream(name).cached_info.state.messages for name in self._targets
+        )
+
+    def differences(self) -> dict[str, tuple[int, int]]:
+        """For each copy: how many rows are lost, and how many are too many."""
+        due = Counter((row, _payload(row)) for row in range(1, self._rows + 1))
+        found: dict[str, tuple[int, int]] = {}
+        for target in self._targets:
+            copied: Counter[tuple[int, bytes]] = Counter()
+            for chunk in self._jetstream.stream(target).scan(filters=(f"{target}.row.*",)):
+                for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True):
+                    copied[int(subject.rpartition(".")[2]), payload] += 1
+            found[target] = ((due - copied).total(), (copied - due).total())
+        return found
+
+    def close(self) -> None:
+        """Close the connection that looks at the streams."""
+        self._client.close()
+
+    @contextlib.contextmanager
+    def _job(self, master: str) -> Iterator["subprocess.Popen[bytes]"]:
+        log = self._folder / f"life{self.lives}.log"
+        command = [sys.executable, "-m", "tests.campaigns.spark.kills", "--job"]
+        command += [self._url, str(self._folder), master, str(self._per_trigger)]
+        command += self._targets
+        # Executors run in folders of their own, where a relative path leads nowhere, and they
+        # would take the jetspark that is installed for the one that is tested.
+        path = os.pathsep.join(str(Path(one).resolve()) for one in sys.path if one)
+        with log.open("wb") as out:
+            job = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": path},
+            )
+        try:
+            yield job
+        finally:
+            kill_all(job.pid)
+            job.wait()
+
+    def _reached(self, job: "subprocess.Popen[bytes]", share: float) -> bool:
+        """Wait until so much is stored; False when the job has ended before."""
+        wanted = share * self._rows * len(self._targets)
+        stored, deadline = -1, 0.0
+        while job.poll() is None:
+            now = self.stored()
+            if now >= wanted:
+                return True
+            if now > stored:
+                stored, deadline = now, time.monotonic() + PATIENCE_S
+            assert time.monotonic() < deadline, f"life {self.lives} stores nothing any more"
+            # Nothing to miss while Spark starts; then a kill must not come late.
+            time.sleep(0.02 if now else 0.2)
+        return False
+
+    def _kill_executor(self, job: int) -> None:
+        executors = [pid for pid in descendants(job) if EXECUTOR in command_of(pid)]
+        if executors:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(executors[0], signal.SIGKILL)
+                self.executors_killed += 1
+
+
+def copy(url: str, folder: Path, master: str, per_trigger: str, *targets: str) -> None:
+    """The job: one query for each target from its checkpoint to the end of the stream."""
+    from pyspark.sql import functions as f
+
+    from jetspark.spark import session, wait_for_source
+
+    spark = session("kills", master=master, config=SETTINGS)
+    source = spark.readStream.format("jetstream").options(servers=url, stream="ORIGIN")
+    source = source.option("startingOffsets", "earliest")
+    queries = []
+    for target in targets:
+        rows = source.option("maxOffsetsPerTrigger", per_trigger).load()
+        subject = f.concat(f.lit(f"{target}.row."), f.col("seq")).alias("subject")
+        writer = rows.select(subject, "data").writeStream.format("jetstream")
+        writer = writer.options(servers=url, stream=target, **WRITES[target])
+        writer = writer.option("checkpointLocation", str(folder / target))
+        query = writer.trigger(availableNow=True).start()
+        wait_for_source(query)
+        queries.append(query)
+    for query in queries:
+        query.awaitTermination()
+    spark.stop()
+
+
+def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) -> str:
+    """Kill at random places, for so many lives and so long; the last life ends by itself."""
+    dice = random.Random(seed)
+    kills = SparkKills(url, folder, rows=20_000, per_trigger=2_000)
+    try:
+        kills.fill()
+        while kills.lives < lives or time.monotonic() < deadline:
+            share = kills.stored() / (kills._rows * len(WRITES))
+            if share > 0.9:
+                break
+            at = share + dice.uniform(0.02, 0.2)
+            kills.live(
+                executor_at=at if dice.random() < 0.7 else None,
+                driver_at=at + 0.1,
+                master=dice.choice(MASTERS),
+            )
+        code = kills.live(master=dice.choice(MASTERS))
+        assert code == 0, (folder / f"life{kills.lives}.log").read_text()[-3000:]
+        found = kills.differences()
+        assert set(found.values()) == {(0, 0)}, f"rows lost and too many: {found}"
+    finally:
+        kills.close()
+    return (
+        f"{kills.lives} lives, {kills.executors_killed} executors and {kills.drivers_killed} "
+        f"drivers killed, {kills._rows} rows in each of {', '.join(WRITES)}, 0 lost, 0 too many"
+    )
+
+
+def _payload(row: int) -> bytes:
+    return b"%d" % (row % 1000)
+
+
+def main() -> None:
+    """Run the campaign on a server of its own, or on the one that ``--url`` names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lives", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
+    parser.add_argument("--url", default="")
+    parser.add_argument("--job", nargs="+", help="URL FOLDER MASTER PER_TRIGGER TARGET...")
+    given = parser.parse_args()
+    if given.job:
+        url, folder, master, per_trigger, *targets = given.job
+        copy(url, Path(folder), master, per_trigger, *targets)
+        return
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        url = given.url
+        if not url:
+            server = sync.Server(store_dir=f"{name}/store")
+            url = stack.enter_context(server).client_url
+        result = campaign(url, Path(name), seed=given.seed, lives=given.lives, deadline=0.0)
+        sys.stdout.write(f"seed {given.seed}: {result}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The blocking twin of buckets and batches."""
+
+import threading
+
+import msgspec
+import pytest
+from tests.support.servers import ServerProcess
+
+import jetspark.sync
+from jetspark.api.stream import StreamConfig
+from jetspark.errors import CodecFailed, KeyNotFound, WrongLastSequence
+from jetspark.sync import Entry, KeyValueConfig, ObjectInfo, ObjectStoreConfig, Operation
+
+
+def test_a_bucket_is_used_without_asyncio(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        kv = js.create_key_value(KeyValueConfig(bucket=name, history=5))
+        revision = kv.put("a", b"1")
+        kv.update("a", b"2", revision)
+        kv.create("b", b"3")
+        kv.put_many({"c.1": b"x", "c.2": b"y"})
+        kv.delete("b")
+
+        assert kv.get("a").value == b"2"
+        assert [each.value for each in kv.history("a")] == [b"1", b"2"]
+        assert sorted(kv.keys("c.*")) == ["c.1", "c.2"]
+        assert {each.key for each in kv.snapshot()} == {"a", "c.1", "c.2"}
+        assert set(kv.get_many(["a", "b"])) == {"a"}
+        assert kv.status().values == 6
+        assert name in list(js.key_value_names())
+        with pytest.raises(KeyNotFound):
+            kv.get("b")
+        assert kv.readonly().is_read_only
+        kv.destroy()
+
+
+def test_a_watch_crosses_threads_by_chunks(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        kv = nc.jetstream().create_key_value(KeyValueConfig(bucket=name))
+        kv.put_many({f"k.{n}": b"%d" % n for n in range(1000)})
+        with kv.watch() as watcher:
+            first = [entry for _, entry in zip(range(1001), watcher, strict=False)]
+            threading.Timer(0.05, lambda: kv.delete("k.1")).start()
+            later = next(watcher)
+
+        assert first.index(None) == 1000
+        assert later is not None
+        assert later.operation is Operation.DEL
+
+
+def test_transactions_locks_and_batches(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        kv = js.create_key_value(KeyValueConfig(bucket=name))
+        with kv.transaction() as tx:
+            tx.create("a", b"1")
+            tx.put("b", b"2")
+        with pytest.raises(WrongLastSequence), kv.transaction() as failing:
+            failing.create("a", b"3")
+        with kv.lock("l") as lock:
+            assert lock.is_held
+            assert lock.token == 3
+            assert not kv.lock("l").try_acquire()
+        with kv.elect("e", "me") as election:
+            assert election.is_leader
+            assert election.leader() == "me"
+        with kv.members("g").join("one", b"here"):
+            assert kv.members("g").list() == {"one": b"here"}
+        js.create_stream(StreamConfig(name=name, subjects=(f"{name}.>",), allow_atomic=True))
+        with js.atomic_batch() as batch:
+            for _ in range(10):
+                batch.add(f"{name}.a", b"x")
+            assert len(batch) == 10
+
+        assert tx.revisions == {"a": 1, "b": 2}
+        assert batch.ack.count == 10
+
+
+def test_objects_are_put_and_read(server: ServerProcess, name: str) -> None:
+    data = bytes(300_000)
+    with jetspark.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        store = js.create_object_store(jetspark.sync.ObjectStoreConfig(bucket=name))
+        store.put("a", data)
+        with store.open("a", start=5) as reader:
+            pieces = list(reader)
+        with store.watch() as watcher:
+            first, end = next(watcher), next(watcher)
+
+        assert store.get("a") == data
+        assert b"".join(pieces) == data[5:]
+        assert [info.name for info in store.list()] == ["a"]
+        assert first is not None
+        assert (first.name, end) == ("a", None)
+
+
+def test_a_watch_with_a_callback_may_block_and_call_back(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        kv = js.create_key_value(KeyValueConfig(bucket=name))
+        store = js.create_object_store(ObjectStoreConfig(bucket=name))
+        kv.put("a", b"1")
+        store.put("o", b"2")
+        values: list[bytes | None] = []
+        objects: list[str | None] = []
+        both = threading.Barrier(3)
+
+        def on_entry(entry: Entry | None) -> None:
+            values.append(None if entry is None else kv.get(entry.key).value)
+            if entry is None:
+                both.wait(10)
+
+        def on_object(info: ObjectInfo | None) -> None:
+            objects.append(None if info is None else info.name)
+            if info is None:
+                both.wait(10)
+
+        with kv.watch(callback=on_entry), store.watch(callback=on_object):
+            both.wait(10)
+
+        assert (values, objects) == ([b"1", None], ["o", None])
+
+
+class Point(msgspec.Struct):
+    x: int
+
+
+def test_typed_values(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        kv = nc.jetstream().create_key_value(KeyValueConfig(bucket=name, history=5))
+        points = kv.typed(Point)
+        revision = points.put("a", Point(1))
+        points.update("a", Point(2), revision)
+        points.create("b", Point(3))
+        with points.watch() as watcher:
+            seen = [next(watcher) for _ in range(3)]
+
+        assert points.get("a").value == Point(2)
+        assert [each.value for each in points.history("a")] == [Point(1), Point(2)]
+        assert {each.key for each in points.snapshot()} == set(points.keys()) == {"a", "b"}
+        assert [each and each.value for each in seen] == [Point(2), Point(3), None]
+        assert points.decode(kv.get("b")).value == Point(3)
+        kv.put("a", b"no point")
+        with pytest.raises(CodecFailed, match="does not hold a Point"):
+            points.get("a")

@@ -1,0 +1,265 @@
+"""No client makes the others wait: no turn of the loop is long, whatever one of them does.
+
+Each test is a client that does much of something, beside a probe that measures how much CPU time
+the longest turn of the server's loop took. The long forms are in ``tests/campaigns/turns.py``.
+"""
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.turn_probe import TurnProbe, Wire
+
+from jetspark import COMPILED
+from jetspark.api.stream import StreamConfig, StreamState
+from jetspark.engine.archive import ArchiveWriter
+
+
+@pytest.fixture
+def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnProbe]:
+    with TurnProbe(tmp_path, monkeypatch) as probe:
+        yield probe
+
+
+def make_stream(client: Wire, name: str, subjects: list[str]) -> bytes:
+    config = {"name": name, "subjects": subjects, "storage": "memory"}
+    answer = client.request(b"STREAM.CREATE.%b" % name.encode(), json.dumps(config).encode())
+    assert b'"error"' not in answer, answer
+    return answer
+
+
+def subscribe(client: Wire, subject: bytes, count: int) -> None:
+    client.send(b"".join(b"SUB %b %d\r\n" % (subject, sid) for sid in range(count)))
+    client.settle()
+
+
+def test_very_many_subscriptions_of_one_subject_come_and_go(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        subscribe(client, b"same", 12_000)
+        client.send(b"".join(b"UNSUB %d\r\n" % sid for sid in reversed(range(12_000))))
+        client.settle()
+        probe.check()
+        subscribe(client, b"same", 12_000)
+        client.send(b'CONNECT {"verbose":false}\r\nPUB same 0\r\n\r\n')
+        client.send(b"PING\r\n")
+        assert client.until(b"PONG\r\n") == b"", "what it subscribed to before is gone"
+        subscribe(client, b"same", 12_000)
+        probe.check()
+    with probe.client() as client:  # the one before leaves
+        client.settle()
+        probe.check()
+
+
+def test_very_many_queue_groups_of_one_subject_each_get_a_message(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        client.send(b"".join(b"SUB same q%d %d\r\n" % (sid, sid) for sid in range(8_000)))
+        client.settle()
+        probe.check()
+        client.send(b"PUB same 2\r\nhi\r\n" * 3 + b"PING\r\n")
+        assert client.until(b"PONG\r\n").count(b"MSG same ") == 24_000
+        probe.check()
+
+
+def test_a_message_for_very_many_subscriptions_reaches_each_once_and_in_order(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as listener, probe.client() as client:
+        subscribe(listener, b"same", 10_000)
+        client.send(b"SUB answer 1\r\n" + b"".join(b"PUB same 1\r\n%d\r\n" % n for n in range(4)))
+        client.send(b"PUB answer 4\r\ndone\r\nPING\r\n")
+        client.until(b"MSG answer 1 4\r\ndone\r\n")
+        client.until(b"PONG\r\n")
+        listener.send(b"PING\r\n")
+        got = listener.until(b"PONG\r\n").split(b"\r\n")
+        for sid in (0, 5_000, 9_999):
+            head = b"MSG same %d 1" % sid
+            payloads = [got[n + 1] for n, line in enumerate(got) if line == head]
+            assert payloads == [b"0", b"1", b"2", b"3"]
+        assert sum(line.startswith(b"MSG same ") for line in got) == 4 * 10_000
+        probe.check()
+
+
+def test_a_large_message_for_very_many_subscriptions_cuts_its_reader_off(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as client, probe.client() as other:
+        subscribe(client, b"same", 3_000)
+        probe.check()
+        client.send(b"PUB same 1000000\r\n%b\r\n" % bytes(1_000_000))
+        while probe.server.slow_consumers == 0:
+            other.settle()
+        # This loop's transports copy all that waits with every write: megabytes here.
+        probe.check(100)
+
+
+def test_what_a_client_sent_is_carried_out_in_order_although_it_had_to_wait(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as client:
+        make_stream(client, "S", ["s.>"])
+        client.send(b"SUB answer 1\r\n")
+        client.send(
+            b"".join(
+                b"PUB s.%d answer 0\r\n\r\nPUB $JS.API.STREAM.INFO.S answer 0\r\n\r\n" % n
+                for n in range(400)
+            )
+        )
+        client.send(b"PING\r\n")
+        got = client.until(b"PONG\r\n")
+        while got.count(b'{"stream":"S","seq":') < 400:
+            got += client.until(b"\r\n") + b"\r\n"
+        infos = [
+            json.loads(line)["state"]["last_seq"]
+            for line in got.split(b"\r\n")
+            if line.startswith(b'{"type":"io.nats.jetstream.api.v1.stream_info_response"')
+        ]
+        assert len(infos) == 400
+        assert infos == sorted(infos)
+        probe.check()
+
+
+def test_a_client_that_left_has_published_what_it_sent(probe: TurnProbe) -> None:
+    with probe.client() as listener:
+        listener.send(b"SUB heard 1\r\n")
+        listener.settle()
+        with probe.client() as client:
+            subscribe(client, b"same", 4_000)
+            client.send(b"PUB same 0\r\n\r\n" * 20 + b"PUB heard 3\r\nend\r\n")
+        listener.until(b"MSG heard 1 3\r\nend\r\n")
+        probe.check()
+
+
+def test_requests_without_end_leave_the_others_their_turns(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        client.send(b"PUB $JS.API.INFO answer 0\r\n\r\n" * 1_000)
+        client.send(b"PUB $JS.API.STREAM.NAMES answer 0\r\n\r\n" * 1_000)
+        client.send(b'CONNECT {"verbose":false}\r\n' * 1_000)
+        client.settle()
+        probe.check()
+
+
+def test_acknowledgements_for_very_many_subscriptions_go_in_steps(probe: TurnProbe) -> None:
+    with probe.client() as listener, probe.client() as client:
+        make_stream(client, "S", ["s"])
+        subscribe(listener, b"acks", 2_000)
+        client.send(b"PUB s acks 0\r\n\r\n" * 20)
+        client.settle()
+        last = b'{"stream":"S","seq":20}\r\n'
+        got = [listener.until(last) for _ in range(2_000)]
+        assert sum(part.count(b"MSG acks ") for part in got) == 40_000
+        probe.check()
+
+
+def test_streams_of_very_many_subjects_are_compared_quickly(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        make_stream(client, "A", [f"a.{n}.*" for n in range(1_500)])
+        probe.check()
+        make_stream(client, "B", [f"b.{n}.*" for n in range(1_500)])
+        probe.check()
+        config = {"name": "C", "subjects": [f"c.{n}" for n in range(1_500)] + ["a.7.>"]}
+        answer = client.request(b"STREAM.CREATE.C", json.dumps(config).encode())
+        assert json.loads(answer)["error"]["err_code"] == 10065
+        probe.check()
+
+
+def test_a_consumer_of_very_many_filter_subjects_is_made_quickly(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        make_stream(client, "S", ["s.>"])
+        client.send(b"".join(b"PUB s.%d.x 0\r\n\r\n" % n for n in range(3_000)))
+        client.settle()
+        probe.longest_ms()
+        config = {"name": "C", "filter_subjects": [f"s.{n}.*" for n in range(1_000)]}
+        body = json.dumps({"stream_name": "S", "config": config}).encode()
+        answer = json.loads(client.request(b"CONSUMER.CREATE.S.C", body))
+        assert answer["num_pending"] == 1_000
+        probe.check()
+
+
+def test_expectations_with_wildcards_leave_the_others_their_turns(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        make_stream(client, "S", ["s.>"])
+        subjects, messages = (10_000, 60) if COMPILED else (500, 20)
+        client.send(b"".join(b"PUB s.%d.x 0\r\n\r\n" % n for n in range(subjects)))
+        client.settle()
+        probe.longest_ms()
+        for n in range(messages):
+            block = (
+                b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: %d\r\n"
+                b"Nats-Expected-Last-Subject-Sequence-Subject: s.*.x\r\n\r\n" % (subjects + n // 2)
+            )
+            size = len(block)
+            client.send(b"HPUB s.%d.x answer %d %d\r\n%b\r\n" % (n, size, size, block))
+        client.settle()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert state["last_seq"] == subjects + messages // 2, (
+            "every other one expected what was there"
+        )
+        probe.check()
+
+
+def test_a_restore_in_small_pieces_copies_nothing_again_and_again(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        body = json.dumps({"config": {"name": "R", "subjects": ["r"]}, "state": {}}).encode()
+        to = json.loads(client.request(b"STREAM.RESTORE.R", body))["deliver_subject"].encode()
+        head = ArchiveWriter().head(StreamConfig(name="R"), StreamState())
+        entry = tarfile.TarInfo("messages-00000001.bin")
+        entry.size = 100 * 1024 * 1024
+        client.send(b"PUB %b %d\r\n%b\r\n" % (to, len(head), head))
+        first = entry.tobuf(tarfile.USTAR_FORMAT)
+        client.send(b"PUB %b %d\r\n%b\r\n" % (to, len(first), first))
+        for _ in range(40):
+            client.send(b"PUB %b 500000\r\n%b\r\n" % (to, bytes(500_000)))
+        client.send(b"PUB %b 1\r\nx\r\n" % to * 300)
+        client.settle()
+        probe.check()
+
+
+def test_a_push_consumer_delivers_to_very_many_subscriptions_in_order(probe: TurnProbe) -> None:
+    with probe.client() as listener, probe.client() as client:
+        make_stream(client, "S", ["s.>"])
+        client.send(b"".join(b"PUB s.%d 0\r\n\r\n" % n for n in range(50)))
+        client.settle()
+        subscribe(listener, b"deliver", 500)
+        probe.check()
+        config = {"name": "C", "deliver_subject": "deliver", "ack_policy": "none"}
+        body = json.dumps({"stream_name": "S", "config": config}).encode()
+        client.request(b"CONSUMER.CREATE.S.C", body)
+        got = b"".join(listener.until(b"MSG s.49 ") + b"MSG s.49 " for _ in range(500))
+        got += listener.until(b"\r\n")
+        subjects = [line.split()[1] for line in got.split(b"\r\n") if line.endswith(b" 0")]
+        assert subjects == [b"s.%d" % n for n in range(50) for _ in range(500)]
+        probe.check()
+
+
+def test_very_many_push_consumers_of_one_subject_hear_that_somebody_listens(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as listener, probe.client() as client:
+        make_stream(client, "S", ["s"])
+        client.send(b"PUB s 2\r\nhi\r\n")
+        for n in range(300):
+            config = {"name": f"C{n}", "deliver_subject": "deliver", "ack_policy": "none"}
+            body = json.dumps({"stream_name": "S", "config": config}).encode()
+            client.request(b"CONSUMER.CREATE.S.C%d" % n, body)
+        listener.send(b"SUB deliver 1\r\nUNSUB 1\r\n" * 50 + b"SUB deliver 1\r\n")
+        for _ in range(300):
+            listener.until(b"\r\nhi\r\n")
+        probe.check()
+
+
+def test_nobody_answers_for_a_client_that_left_with_very_many_subscriptions(
+    probe: TurnProbe,
+) -> None:
+    with probe.client(no_responders=True) as client:
+        client.send(b"SUB answer 1\r\n")
+        client.settle()
+        with probe.client() as gone:
+            gone.send(b"".join(b"SUB s.%d.* %d\r\n" % (sid, sid) for sid in range(20_000)))
+            gone.settle()
+        while len(probe.server.connections) > 1:
+            client.settle()
+        client.send(b"PUB s.19999.x answer 0\r\n\r\n")
+        assert client.until(b"\r\n\r\n").startswith(b"HMSG answer 1 ")
+        probe.check()

@@ -1,0 +1,130 @@
+"""Damage on disk is reported wherever somebody looks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import nats
+import pytest
+from tests.support.monitored import get, text
+
+import jetspark
+
+
+async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: Path) -> None:
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        for number in range(5):
+            await client.request("s.a", b"payload-%d" % number, timeout=5)
+        await client.close()
+    (segment,) = tmp_path.rglob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[data.index(b"payload-2")] ^= 1
+    segment.write_bytes(data)
+
+    async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        info = json.loads((await client.request("$JS.API.STREAM.INFO.S", b"")).data)
+        gone = await client.request("$JS.API.STREAM.MSG.GET.S", b'{"seq":3}')
+        neighbour = await client.request("$JS.API.STREAM.MSG.GET.S", b'{"seq":4}')
+        health, storez = await get(server, "/healthz"), await get(server, "/storez")
+        _, metrics = await text(server, "/metrics")
+        await client.close()
+
+    assert info["state"]["lost"]["msgs"] == [3]
+    assert info["state"]["lost"]["bytes"] > 0
+    assert b'"error"' in gone.data
+    assert b'"seq":4' in neighbour.data
+    assert health["status"] == "ok"
+    assert "1 messages are lost" in health["jetspark"]["warnings"][0]
+    assert storez["streams"][0]["lost_messages"] == 1
+    assert "jetspark_stream_lost_messages{" in metrics
+
+
+async def test_damage_in_a_stream_that_nobody_writes_to_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On 02f3840 nobody looked after a stream between its start and its next message."""
+    monkeypatch.setattr("jetspark.server.jetstream.driver.HOUSE_PERIOD", 0.05)
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        for number in range(5):
+            await client.request("s.a", b"payload-%d" % number, timeout=5)
+        await client.close()
+
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        (segment,) = tmp_path.rglob("*.seg")
+        at = segment.read_bytes().index(b"payload-2")
+        with segment.open("r+b") as file:
+            file.seek(at)
+            file.write(b"q")
+        gone = await client.request("$JS.API.STREAM.MSG.GET.S", b'{"seq":3}')
+        async with asyncio.timeout(5):
+            while "are damaged" not in caplog.text:
+                await asyncio.sleep(0.05)
+        await client.close()
+
+    assert b'"error"' in gone.data
+
+
+async def test_the_rest_of_an_interrupted_write_is_reported_as_no_loss(tmp_path: Path) -> None:
+    """A power cut leaves a write without its middle: it was never acknowledged."""
+    cut = tmp_path / "cut"
+    async with jetspark.Server(store_dir=tmp_path / "live") as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        await client.request("s.a", b"kept", timeout=5)
+        await client.request("s.a", b"x" * 4096, timeout=5)
+        shutil.copytree(tmp_path / "live", cut)
+        await client.close()
+    (segment,) = cut.rglob("*.seg")
+    data = segment.read_bytes()
+    segment.write_bytes(data.replace(b"x" * 1024, bytes(1024), 1))
+
+    for _ in range(2):
+        async with jetspark.Server(store_dir=cut, http_port=-1) as server:
+            client = await nats.connect(server.client_url)
+            info = json.loads((await client.request("$JS.API.STREAM.INFO.S", b"")).data)
+            health, storez = await get(server, "/healthz"), await get(server, "/storez")
+            stored = await client.request("s.a", b"after", timeout=5)
+            await client.close()
+
+        assert "lost" not in info["state"]
+        assert not health.get("jetspark", {}).get("warnings")
+        assert storez["streams"][0]["doubtful_bytes"] > 0
+        assert json.loads(stored.data)["seq"] > 2
+
+
+async def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        for name in ("GOOD", "BAD"):
+            body = b'{"name":"%b","subjects":["%b.>"]}' % (name.encode(), name.encode())
+            await client.request(f"$JS.API.STREAM.CREATE.{name}", body, timeout=5)
+            await client.request(f"{name}.x", b"kept", timeout=5)
+        await client.close()
+    bad = next(each.parent for each in tmp_path.rglob("manifest.a") if b"BAD" in each.read_bytes())
+    for file in bad.iterdir():
+        file.write_bytes(b"\xff" * 100)
+
+    async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        message = await client.request("$JS.API.STREAM.MSG.GET.GOOD", b'{"seq":1}')
+        storez = await get(server, "/storez")
+        status, health = await text(server, "/healthz")
+        await client.close()
+
+    assert b'"seq":1' in message.data
+    assert storez["lost_streams"][0]["stream"] == bad.name
+    assert status == 503
+    assert bad.name in health
+    assert (bad / "manifest.a").exists()

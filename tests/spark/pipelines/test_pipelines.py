@@ -1,0 +1,233 @@
+"""A project from `init` to its results with Spark's own runner.
+
+On the released server; Spark runs in a process of its own. It is told to end in the middle of a
+micro-batch, goes on, and is refreshed in part (docs/pipelines.md); in ``make torture``, which sets
+``JETSPARK_FULL_REFRESH``, also as a whole. What is written is compared by the sequence it came
+from, never only counted.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+pytest.importorskip("grpc", reason="needs the extra pipelines")
+pytest.importorskip("yaml", reason="needs the extra pipelines")
+
+import pyarrow.dataset
+
+from jetspark import sync
+from jetspark.spark.pipelines.template import write_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.spark.conftest import NatsServer
+
+COMMON = """
+import json, os, signal, sys, threading, time
+from pathlib import Path
+from jetspark import sync
+from jetspark.cli.main import main
+from tests.spark.pipelines.test_pipelines import seqs_of
+
+root, server = Path(sys.argv[1]), sys.argv[2]
+settings = {
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "1",
+    # On a busy machine a source that takes more than 10 s to start is a failure.
+    "spark.sql.pipelines.maxFlowRetryAttempts": "10",
+}
+confs = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
+
+def pipeline(command, *arguments):
+    try:
+        main(["pipeline", command, "--project", str(root), "--json", *arguments])
+    except SystemExit as ended:
+        print(json.dumps({"event": "ended", "code": ended.code or 0}), flush=True)
+
+def run(*arguments):
+    pipeline("run", "--server", server, "--master", "local[2]", *confs, *arguments)
+
+def interrupt():
+    while not (root / "begun").exists():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+"""
+
+# Ended with the process: Spark stops by itself, or is not waited for any longer.
+INTERRUPTED = """
+pipeline("dry-run", "--master", "local[2]")
+assert not (root / "storage").exists() and not (root / "warehouse").exists()
+
+(root / "waits").touch()
+threading.Thread(target=interrupt, daemon=True).start()
+main(["pipeline", "run", "--project", str(root), "--json", "--server", server, "--samples",
+      "--master", "local[2]", *confs])
+"""
+
+# All commands in one process: each but the first finds the JVM running.
+GOING_ON = """
+run()
+pipeline("status", "--server", server)
+
+with sync.connect(server) as client:
+    for payload in (b"no order", b'{"id": 1001, "region": "south", "amount": 950.0}'):
+        client.jetstream().publish("orders.south", payload)
+before = {name: seqs_of(root / "warehouse" / name) for name in ("orders", "refused")}
+run("--full-refresh", "refused", "--refresh", "revenue")
+assert seqs_of(root / "warehouse/orders") == before["orders"]
+assert seqs_of(root / "warehouse/refused") == [*before["refused"], 201]
+"""
+
+# Every table again, which takes as long as all the other commands together.
+FULL_REFRESH = """
+run("--full-refresh-all")
+"""
+
+# Beside what `init` writes: a function that waits when told to, and a setting it runs with.
+SLOW = """
+import time
+from pathlib import Path
+
+from pyspark import pipelines as dp
+from pyspark.sql import functions as f
+from jetspark.spark import connection_options
+
+ROOT = Path({root!r})
+
+
+@f.udf("long")
+def slowly(seq):
+    if (ROOT / "waits").exists():
+        (ROOT / "begun").touch()
+        while (ROOT / "waits").exists():
+            time.sleep(0.05)
+    return seq
+
+
+@dp.table
+def copies():
+    orders = spark.readStream.table("orders")
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    return orders.select(slowly("seq").alias("seq"), f.lit(partitions).alias("partitions"))
+"""
+
+
+def rows_of(table: Path, *columns: str) -> list[dict[str, Any]]:
+    """Rows of a table; of a streaming one those that are in its log, not what was interrupted."""
+    files = [
+        unquote(urlsplit(json.loads(line)["path"]).path)
+        for log in table.glob("_spark_metadata/[0-9]*")
+        for line in log.read_text().splitlines()[1:]
+    ]
+    found = pyarrow.dataset.dataset(files or table, format="parquet")
+    rows: list[dict[str, Any]] = found.to_table(columns=list(columns)).to_pylist()
+    return rows
+
+
+def seqs_of(table: Path) -> list[int]:
+    return sorted(row["seq"] for row in rows_of(table, "seq"))
+
+
+def due(samples: list[bytes]) -> tuple[dict[int, dict[str, Any]], set[int]]:
+    """Orders by the first sequence that has them, and the sequences of what is none."""
+    orders: dict[int, dict[str, Any]] = {}
+    refused: set[int] = set()
+    ids: set[int] = set()
+    for seq, payload in enumerate(samples, start=1):
+        try:
+            order = json.loads(payload)
+        except ValueError:
+            refused.add(seq)
+            continue
+        if order["amount"] < 0:
+            refused.add(seq)
+        elif order["id"] not in ids:
+            ids.add(order["id"])
+            orders[seq] = order
+    return orders, refused
+
+
+def in_process(commands: str, root: Path, url: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", commands, str(root), url],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=os.environ | {"PYTHONWARNINGS": "ignore"},
+    )
+
+
+@pytest.mark.timeout(1300)
+def test_a_new_project_is_checked_interrupted_run_and_refreshed(
+    tmp_path: Path, start_nats: "Callable[..., NatsServer]"
+) -> None:
+    root = write_project("shop", tmp_path)
+    (root / "transformations/slow.py").write_text(SLOW.format(root=str(root)))
+    # A full refresh publishes alerts again, which have ids of their own: within it they are known.
+    resources = root / "jetspark.yml"
+    resources.write_text(
+        resources.read_text().replace("duplicate_window: 2m", "duplicate_window: 1h")
+    )
+    server = start_nats()
+    stopped = in_process(COMMON + INTERRUPTED, root, server.url)
+    assert stopped.returncode == 143, stopped.stdout + stopped.stderr
+    assert "jetspark: stopped by SIGTERM; the next run goes on from here" in stopped.stderr
+    (root / "waits").unlink()
+    whole = bool(os.environ.get("JETSPARK_FULL_REFRESH"))
+    done = in_process(COMMON + GOING_ON + (FULL_REFRESH if whole else ""), root, server.url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with sync.connect(server.url) as client:
+        js = client.jetstream()
+        samples = [bytes(one.data) for one in js.stream("ORDERS").get_batch(seq=1)]
+        alerts = [json.loads(one.data) for one in js.stream("ALERTS").get_batch(seq=1)]
+        bucket = js.key_value("TOTALS")
+        totals = {key: json.loads(bucket.get(key).value) for key in bucket.keys()}  # noqa: SIM118
+
+    lines = [json.loads(line) for line in (stopped.stdout + done.stdout).splitlines()]
+    codes = [line["code"] for line in lines if line.get("event") == "ended"]
+    assert codes == [0] * (5 if whole else 4)
+    # The order that came after the first run is only in what was refreshed since.
+    orders, refused = due(samples if whole else samples[:-1])
+    kept = rows_of(root / "warehouse/orders", "seq", "id", "region", "amount")
+    by_region: dict[str, list[float]] = {}
+    for order in orders.values():
+        by_region.setdefault(order["region"], []).append(order["amount"])
+    assert len(samples) == 202
+    assert {"event": "told", "text": "The project is valid."} in lines
+    assert {"event": "told", "text": "The pipeline has caught up."} in lines
+    # Of an order that was published twice either copy may stay: compared by its content.
+    assert Counter((row["id"], row["region"], row["amount"]) for row in kept) == Counter(
+        (order["id"], order["region"], order["amount"]) for order in orders.values()
+    )
+    for row in kept:
+        assert json.loads(samples[row["seq"] - 1])["id"] == row["id"]
+    assert Counter(row["seq"] for row in rows_of(root / "warehouse/refused", "seq")) == Counter(
+        refused
+    )
+    assert totals == {
+        region: {"orders": len(amounts), "amount": round(sum(amounts), 2)}
+        for region, amounts in by_region.items()
+    }
+    assert Counter((one["seq"], one["id"]) for one in alerts) == Counter(
+        (row["seq"], row["id"]) for row in kept if row["amount"] >= 900
+    )
+    revenue = rows_of(root / "warehouse/revenue", "region", "orders", "amount")
+    assert {row.pop("region"): row for row in revenue} == totals
+    copies = rows_of(root / "warehouse/copies", "seq", "partitions")
+    assert sorted(row["seq"] for row in copies) == seqs_of(root / "warehouse/orders")
+    # The option --conf wins over the spec.
+    assert {row["partitions"] for row in copies} == {"1"}
+    (status,) = [line for line in lines if "flows" in line]
+    flows = {flow["flow"]: flow for flow in status["flows"]}
+    assert flows["orders"]["sources"][0]["lag"] == 0
+    assert flows["publish_alerts"]["ledger"]["epoch"] == flows["publish_alerts"]["committed_epoch"]

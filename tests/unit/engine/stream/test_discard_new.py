@@ -1,0 +1,98 @@
+"""Streams that discard new messages: limits counted on staged state (wire.md, Publishing)."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.engine.stream.test_publish_headers import answers, ask, code, flush, made, publish
+
+from jetspark.api.enums import Discard
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Bench
+
+    from jetspark.engine.stream.stream import Stream
+
+MESSAGES = (10077, "maximum messages exceeded")
+BYTES = (10077, "maximum bytes exceeded")
+PER_SUBJECT = (10077, "maximum messages per subject exceeded")
+
+
+def limited(bench: Bench, **settings: Any) -> Stream:
+    return made(bench, discard=Discard.NEW, **settings)
+
+
+def test_messages_beyond_the_limit_are_refused(bench: Bench) -> None:
+    stream = limited(bench, max_msgs=2)
+
+    assert [ask(bench, stream) for _ in range(3)] == [1, 2, MESSAGES]
+
+
+def test_staged_messages_count_and_the_refusal_waits_for_them(bench: Bench) -> None:
+    stream = limited(bench, max_msgs=2)
+    publish(bench, stream)
+    bench.submit()
+    publish(bench, stream)
+    publish(bench, stream)
+    assert answers(bench) == []
+    bench.land()
+    assert answers(bench) == [1]
+
+    flush(bench)
+    assert answers(bench) == [2, MESSAGES]
+
+
+def test_what_a_failed_group_took_is_free_again(bench: Bench) -> None:
+    stream = limited(bench, max_msgs=2)
+    publish(bench, stream)
+    bench.submit()
+    publish(bench, stream)
+    bench.fail(OSError(errno.ENOSPC, "No space left on device"))
+    assert [code(answer) for answer in answers(bench)] == [10023, 10023]
+
+    assert [ask(bench, stream) for _ in range(3)] == [3, 4, MESSAGES]
+
+
+def test_bytes_are_counted_as_nats_server_does(bench: Bench) -> None:
+    """wire.md, Streams: 30 + subject + payload; 34 bytes for one byte on ``s.1``."""
+    stream = limited(bench, max_bytes=68)
+
+    assert [ask(bench, stream) for _ in range(3)] == [1, 2, BYTES]
+    assert stream.log.index.bytes == 68
+
+
+def test_a_full_subject_refuses_when_told_so(bench: Bench) -> None:
+    stream = limited(bench, max_msgs_per_subject=1, discard_new_per_subject=True)
+    publish(bench, stream, b"s.1")
+    publish(bench, stream, b"s.1")
+    publish(bench, stream, b"s.2")
+    flush(bench)
+
+    assert answers(bench) == [1, 2, PER_SUBJECT]
+    assert ask(bench, stream, b"s.2") == PER_SUBJECT
+
+
+def test_a_replacement_within_a_subject_needs_no_room(bench: Bench) -> None:
+    """Discard new with a per-subject limit still drops the subject's oldest."""
+    stream = limited(bench, max_msgs=2, max_msgs_per_subject=1)
+    ask(bench, stream, b"s.1")
+
+    publish(bench, stream, b"s.1")
+    publish(bench, stream, b"s.2")
+    publish(bench, stream, b"s.3")
+    flush(bench)
+
+    assert answers(bench) == [2, 3, MESSAGES]
+
+
+def test_a_lower_limit_takes_nothing_out_of_a_stream_that_discards_new(bench: Bench) -> None:
+    config = b'{"name":"S","subjects":["s.>"],"discard":"new","max_msgs":%d}'
+    bench.request(b"STREAM.CREATE.S", config % 10)
+    for number in range(8):
+        bench.store(bench.engine.streams["S"], b"s.a", b"%d" % number)
+
+    bench.request(b"STREAM.UPDATE.S", config % 5)
+    bench.restart()
+
+    assert bench.engine.streams["S"].log.index.messages == 8

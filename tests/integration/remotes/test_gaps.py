@@ -13,7 +13,7 @@ from jetspark import Server
 from jetspark.client import connect
 from jetspark.client.jetstream.consumer.endless import EndlessPull
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
-from jetspark.replica import reading
+from jetspark.replica import readers
 
 
 class Lossy(EndlessPull):
@@ -39,7 +39,7 @@ class Lossy(EndlessPull):
 async def test_a_lost_message_is_read_again(
     lost: set[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "EndlessPull", Lossy)
+    monkeypatch.setattr(readers, "EndlessPull", Lossy)
     monkeypatch.setattr(Lossy, "lost", set(lost), raising=False)
     async with (
         Server() as hub,

@@ -69,7 +69,7 @@ class Announcer:
     def body(self, verb: str) -> bytes:
         """What is said of this replica: to PING, or to INFO."""
         readable = sorted(
-            name for name, followed in self._following.streams.items() if followed.copy()
+            name for name, copied in self._following.streams.items() if copied.copy()
         )
         said: dict[str, Any] = {
             "type": f"io.nats.micro.v1.{verb.lower()}_response",

@@ -24,7 +24,7 @@ from jetspark.engine.target import DIRECT_GET, REQUEST, Target
 from jetspark.headers.block import find_value
 from jetspark.headers.names import FORWARDED
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.followed import Followed
+from jetspark.replica.copied_stream import CopiedStream
 from jetspark.replica.following import Following
 from jetspark.replica.passing import PassedReads, Read
 from jetspark.server.routing.client import REQUEST_UNITS, ConnectedClient
@@ -44,7 +44,7 @@ class Reads:
         bridge: Bridge,
         following: Following,
         passed: PassedReads,
-        describe: Callable[[Followed, bytes], bytes],
+        describe: Callable[[CopiedStream, bytes], bytes],
     ) -> None:
         self._router = router
         self._outbox = router.outbox
@@ -53,7 +53,7 @@ class Reads:
         self._passed = passed
         self._describe = describe
         # Streams that were read and may be read again, until something happens to one.
-        self._answering: dict[bytes, tuple[Followed, Stream]] = {}
+        self._answering: dict[bytes, tuple[CopiedStream, Stream]] = {}
         following.on_change = self._answering.clear
         # For people: how many were answered here, and how many by the leader.
         self.answered = 0
@@ -83,23 +83,23 @@ class Reads:
         else:
             return False
         again = bool(headers) and find_value(headers, FORWARDED) is not None
-        followed = self._following.find(name.decode(errors="replace"))
-        stream = followed.copy() if followed is not None else None
-        if followed is None or stream is None or self._router.route(reply).is_empty():
+        copied = self._following.find(name.decode(errors="replace"))
+        stream = copied.copy() if copied is not None else None
+        if copied is None or stream is None or self._router.route(reply).is_empty():
             if again:
                 self._refuse(client, subject, reply)
             return again
         if subject.startswith(MESSAGE_PREFIX):
-            return self._message_get(client, followed, stream, subject, reply, headers, body)
-        if not followed.config.allow_direct:
+            return self._message_get(client, copied, stream, subject, reply, headers, body)
+        if not copied.config.allow_direct:
             return False
-        if followed.name not in self._following.suspects:
-            self._answering[name] = (followed, stream)
+        if copied.name not in self._following.suspects:
+            self._answering[name] = (copied, stream)
         last = stream.log.index.last_seq
         alone = again or not self._bridge.up
         if (
             not headers
-            and (last >= followed.shown or alone)
+            and (last >= copied.shown or alone)
             and self._router.reader.quick(stream, appended, body, reply, self._outbox)
         ):
             self.answered += 1
@@ -109,27 +109,27 @@ class Reads:
         if (
             isinstance(request, bytes)
             or alone
-            or last >= (request.min_last_seq or followed.shown)
+            or last >= (request.min_last_seq or copied.shown)
             or needs_newer(headers)
         ):
             self._answer(client, target, reply, headers, body)
         else:
-            read = Read(client, followed, stream, request, subject, reply, headers, body, target)
+            read = Read(client, copied, stream, request, subject, reply, headers, body, target)
             self._passed.start(read)
         return True
 
     def _stream_info(self, name: bytes, reply: bytes, body: bytes) -> bool:
-        followed = self._following.find(name.decode(errors="replace"))
-        if followed is None or followed.copy() is None or self._router.route(reply).is_empty():
+        copied = self._following.find(name.decode(errors="replace"))
+        if copied is None or copied.copy() is None or self._router.route(reply).is_empty():
             return False
         self.answered += 1
-        self._outbox.reply(reply, self._describe(followed, body))
+        self._outbox.reply(reply, self._describe(copied, body))
         return True
 
     def _message_get(
         self,
         client: ConnectedClient,
-        followed: Followed,
+        copied: CopiedStream,
         stream: Stream,
         subject: bytes,
         reply: bytes,
@@ -147,7 +147,7 @@ class Reads:
         elif wanted <= stream.log.index.last_seq or again or not self._bridge.up:
             self._answer(client, target, reply, headers, body)
         else:
-            read = Read(client, followed, stream, request, subject, reply, headers, body, target)
+            read = Read(client, copied, stream, request, subject, reply, headers, body, target)
             self._passed.start(read)
         return True
 

@@ -22,7 +22,7 @@ from jetspark.engine.replicate.upstream import Upstream
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.replica.announce import Announcer, announced_url
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.followed import Followed
+from jetspark.replica.copied_stream import CopiedStream
 from jetspark.replica.following import Following
 from jetspark.replica.leader import leader_remote, refused, with_replica
 from jetspark.replica.local import LocalStreams
@@ -346,7 +346,7 @@ class ReplicaServer(Server):
     # For people and tests ----------------------------------------------------------------------
 
     @property
-    def followed(self) -> dict[str, Followed]:
+    def followed(self) -> dict[str, CopiedStream]:
         """The streams that are copied, by name."""
         return self._parts.following.streams if self._parts is not None else {}
 

@@ -19,7 +19,7 @@ WHOLE_KEY: Final = "jetspark.replica.whole"
 
 
 @dataclass(slots=True)
-class Followed:
+class CopiedStream:
     """One stream. ``stream`` is the copy, None while there is none.
 
     ``whole``: the copy has once had everything; before that it answers nothing, because a key

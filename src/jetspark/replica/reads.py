@@ -25,8 +25,8 @@ from jetspark.headers.block import find_value
 from jetspark.headers.names import FORWARDED
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.copied_stream import CopiedStream
-from jetspark.replica.following import Following
 from jetspark.replica.passing import PassedReads, Read
+from jetspark.replica.reconciler import CopyReconciler
 from jetspark.server.routing.client import REQUEST_UNITS, ConnectedClient
 from jetspark.server.routing.router import Router
 
@@ -42,19 +42,19 @@ class Reads:
         self,
         router: Router,
         bridge: Bridge,
-        following: Following,
+        reconciler: CopyReconciler,
         passed: PassedReads,
         describe: Callable[[CopiedStream, bytes], bytes],
     ) -> None:
         self._router = router
         self._outbox = router.outbox
         self._bridge = bridge
-        self._following = following
+        self._reconciler = reconciler
         self._passed = passed
         self._describe = describe
         # Streams that were read and may be read again, until something happens to one.
         self._answering: dict[bytes, tuple[CopiedStream, Stream]] = {}
-        following.on_change = self._answering.clear
+        reconciler.on_change = self._answering.clear
         # For people: how many were answered here, and how many by the leader.
         self.answered = 0
 
@@ -83,7 +83,7 @@ class Reads:
         else:
             return False
         again = bool(headers) and find_value(headers, FORWARDED) is not None
-        copied = self._following.find(name.decode(errors="replace"))
+        copied = self._reconciler.find(name.decode(errors="replace"))
         stream = copied.copy() if copied is not None else None
         if copied is None or stream is None or self._router.route(reply).is_empty():
             if again:
@@ -93,7 +93,7 @@ class Reads:
             return self._message_get(client, copied, stream, subject, reply, headers, body)
         if not copied.config.allow_direct:
             return False
-        if copied.name not in self._following.suspects:
+        if copied.name not in self._reconciler.suspects:
             self._answering[name] = (copied, stream)
         last = stream.log.index.last_seq
         alone = again or not self._bridge.up
@@ -119,7 +119,7 @@ class Reads:
         return True
 
     def _stream_info(self, name: bytes, reply: bytes, body: bytes) -> bool:
-        copied = self._following.find(name.decode(errors="replace"))
+        copied = self._reconciler.find(name.decode(errors="replace"))
         if copied is None or copied.copy() is None or self._router.route(reply).is_empty():
             return False
         self.answered += 1

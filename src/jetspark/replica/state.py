@@ -4,13 +4,13 @@ from jetspark.engine.stream.state import copies_info
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.copied_stream import CopiedStream
-from jetspark.replica.following import Following
+from jetspark.replica.reconciler import CopyReconciler
 from jetspark.server.monitor.replica_state import CopiedStreamState, ReplicaState
 
 
 def replica_state(
     bridge: Bridge,
-    following: Following,
+    reconciler: CopyReconciler,
     leader: ServerInfo | None,
     now_ns: int,
     *,
@@ -22,9 +22,9 @@ def replica_state(
 
     The leader is heard of when it tells of its streams, and when something comes for a copy.
     """
-    heard_ns = following.heard_ns
+    heard_ns = reconciler.heard_ns
     streams = []
-    for _, copied in sorted(following.streams.items()):
+    for _, copied in sorted(reconciler.streams.items()):
         state, copy_heard_ns = _copied_state(copied, now_ns)
         streams.append(state)
         heard_ns = max(heard_ns, copy_heard_ns)

@@ -47,7 +47,7 @@ QUICK_LOOKS: Final = 10
 WHOLE_SECONDS: Final = 0.02
 
 
-class Following:
+class CopyReconciler:
     """The copies of a replica and their origins."""
 
     def __init__(

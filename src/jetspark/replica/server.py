@@ -23,12 +23,12 @@ from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.replica.announce import Announcer, announced_url
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.copied_stream import CopiedStream
+from jetspark.replica.forwarding import ForwardedReads
 from jetspark.replica.leader import leader_remote, refused, with_replica
 from jetspark.replica.local import LocalStreams
 from jetspark.replica.own_traffic import OwnTraffic
-from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
-from jetspark.replica.reads import Reads
+from jetspark.replica.read_requests import ReadRequests
 from jetspark.replica.reconciler import CopyReconciler
 from jetspark.replica.relay import ReplicaRelay
 from jetspark.replica.state import replica_state
@@ -55,8 +55,8 @@ class Parts:
 
     bridge: Bridge
     reconciler: CopyReconciler
-    passed: PassedReads
-    reads: Reads
+    forwarded: ForwardedReads
+    reads: ReadRequests
     router: Router
     guard: WriteGuard | None
     stored: StoredSubjects
@@ -135,13 +135,13 @@ class ReplicaServer(Server):
         reconciler.adopt()
         ours = self.settings.jetspark
         held = HeldReads(ours.held_reads_max)
-        passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
-        reads = Reads(router, bridge, reconciler, passed, local.describe)
+        forwarded = ForwardedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
+        reads = ReadRequests(router, bridge, reconciler, forwarded, local.describe)
         router.relay = ReplicaRelay(
             bridge, reads, guard, self._own_bridges, self._make_own, reconciler.suspect
         )
         router.relayed = True
-        self._parts = Parts(bridge, reconciler, passed, reads, router, guard, stored)
+        self._parts = Parts(bridge, reconciler, forwarded, reads, router, guard, stored)
         await bridge.open()
         self.run(reconciler.run())
 
@@ -188,7 +188,7 @@ class ReplicaServer(Server):
         """Leave the leader, then close as any server does."""
         parts, self._parts = self._parts, None
         if parts is not None:
-            parts.passed.close()
+            parts.forwarded.close()
             if parts.guard is not None:
                 parts.guard.close()
             await parts.bridge.close()
@@ -363,4 +363,4 @@ class ReplicaServer(Server):
     @property
     def reads_passed(self) -> int:
         """Reads that were passed to the leader because the copy was not new enough."""
-        return self._parts.passed.count if self._parts is not None else 0
+        return self._parts.forwarded.count if self._parts is not None else 0

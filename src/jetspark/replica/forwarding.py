@@ -83,7 +83,7 @@ class Read:
         return not self.request.batch and not self.request.multi_last
 
 
-class PassedReads:
+class ForwardedReads:
     """The reads that the leader was asked for. ``wait`` is how long an unmet read waits, in s.
 
     As many may be under way as may wait in any server (decisions.md).
@@ -150,7 +150,7 @@ class PassedReads:
 
     def _pass_on(self, read: Read) -> None:
         headers = append_lines(read.headers, b"%b: 1\r\n" % FORWARDED)
-        sink = PassedRead(self, read)
+        sink = ForwardedRead(self, read)
         try:
             self._bridge.request_for(
                 read.client, sink, read.subject, headers, read.body, self.wait + GRACE_SECONDS
@@ -214,10 +214,10 @@ class PassedReads:
         self._router.send(read.reply, read.reply, b"", headers, payload)
 
 
-class PassedRead(ReplySink):
+class ForwardedRead(ReplySink):
     """Takes the leader's answer to one read."""
 
-    def __init__(self, owner: PassedReads, read: Read) -> None:
+    def __init__(self, owner: ForwardedReads, read: Read) -> None:
         super().__init__()
         self._owner = owner
         self._read = read

@@ -25,7 +25,7 @@ from jetspark.headers.block import find_value
 from jetspark.headers.names import FORWARDED
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.copied_stream import CopiedStream
-from jetspark.replica.passing import PassedReads, Read
+from jetspark.replica.forwarding import ForwardedReads, Read
 from jetspark.replica.reconciler import CopyReconciler
 from jetspark.server.routing.client import REQUEST_UNITS, ConnectedClient
 from jetspark.server.routing.router import Router
@@ -35,7 +35,7 @@ MESSAGE_PREFIX: Final = b"$JS.API.STREAM.MSG.GET."
 INFO_PREFIX: Final = b"$JS.API.STREAM.INFO."
 
 
-class Reads:
+class ReadRequests:
     """Decides about every read of a client."""
 
     def __init__(
@@ -43,14 +43,14 @@ class Reads:
         router: Router,
         bridge: Bridge,
         reconciler: CopyReconciler,
-        passed: PassedReads,
+        forwarded: ForwardedReads,
         describe: Callable[[CopiedStream, bytes], bytes],
     ) -> None:
         self._router = router
         self._outbox = router.outbox
         self._bridge = bridge
         self._reconciler = reconciler
-        self._passed = passed
+        self._forwarded = forwarded
         self._describe = describe
         # Streams that were read and may be read again, until something happens to one.
         self._answering: dict[bytes, tuple[CopiedStream, Stream]] = {}
@@ -115,7 +115,7 @@ class Reads:
             self._answer(client, target, reply, headers, body)
         else:
             read = Read(client, copied, stream, request, subject, reply, headers, body, target)
-            self._passed.start(read)
+            self._forwarded.start(read)
         return True
 
     def _stream_info(self, name: bytes, reply: bytes, body: bytes) -> bool:
@@ -148,7 +148,7 @@ class Reads:
             self._answer(client, target, reply, headers, body)
         else:
             read = Read(client, copied, stream, request, subject, reply, headers, body, target)
-            self._passed.start(read)
+            self._forwarded.start(read)
         return True
 
     def _answer(

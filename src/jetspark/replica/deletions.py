@@ -19,7 +19,7 @@ from jetspark.replica.local import LocalStreams
 
 log = logging.getLogger("jetspark.replica")
 
-# Rounds of looking at the list of streams before a difference is no matter of the moment.
+# Rounds of looking at the list of streams before a difference counts as lasting.
 ROUNDS: Final = 2
 # More deleted messages than this are not asked for by number: the stream is copied again.
 NAMED_MAX: Final = 500_000

@@ -5,7 +5,7 @@ without, one that has reached what clients of this replica were shown already: t
 their own writes, and of what the leader read for them. MSG.GET without it is what clients ask when
 they want the leader's word, so nobody else answers it: while the leader cannot be reached, what it
 wrote last may be missing here, and no copy can tell. STREAM.INFO is the leader's too; while it
-cannot be reached the state of the copy is told, so that a bucket can still be opened and read.
+cannot be reached the state of the copy is reported, so that a bucket can still be opened and read.
 
 A request that came with ``Nats-Forwarded`` is never passed on again, so that replicas of each
 other end: it waits here for the copy like any read of a mirror, and is refused when that takes too

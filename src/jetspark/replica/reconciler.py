@@ -2,8 +2,8 @@
 
 The leader's list of streams is the truth; it is read again every few seconds, and at once when
 the leader says that a stream came, went or changed, or when a client of ours asked for that. New
-streams that match are copied, those that are gone are dropped, those that were made anew are
-copied anew, and changed limits are followed. Mirrors do not follow deletes and purges
+streams that match are copied, those that are gone are dropped, those that were made again are
+copied again, and changed limits are followed. Mirrors do not follow deletes and purges
 (wire.md, Mirrors and sources), so what the leader no longer has is removed here.
 """
 
@@ -80,7 +80,7 @@ class CopyReconciler:
         self._looks = 0
         # How far the copies of suspects must have come to be compared with their origins.
         self._goals: dict[str, int] = {}
-        # When the leader last told of its streams; 0: never.
+        # When the leader last listed its streams; 0: never.
         self.heard_ns = 0
 
     def find(self, name: str) -> CopiedStream | None:
@@ -165,7 +165,7 @@ class CopyReconciler:
             self._bridge.down_listeners.discard(give_up)
 
     def _on_advisory(self, message: Message) -> None:
-        """A stream came, went or changed; one made anew is not read from its old copy."""
+        """A stream came, went or changed; one made again is not read from its old copy."""
         self._look.set()
         _, _, kind_and_name = message.subject.partition(".STREAM.")
         kind, _, name = kind_and_name.partition(".")

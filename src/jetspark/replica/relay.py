@@ -49,7 +49,7 @@ class ReplicaRelay:
         """The connection that a client's messages take.
 
         Who wants no echo of its own messages must have one to itself: the leader leaves out
-        whoever they come from.
+        the connection they come from.
         """
         if client.receiver.echo:
             return self._bridge

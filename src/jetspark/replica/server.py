@@ -234,7 +234,7 @@ class ReplicaServer(Server):
         return bridge
 
     def _on_shown(self, stream: str, seq: int) -> None:
-        """A client was told of a sequence: it must not read from before it here."""
+        """A client has seen a sequence: it must not read from before it here."""
         if self._parts is not None:
             self._parts.reconciler.note_shown(stream, seq)
 

@@ -2,7 +2,7 @@
 
 Messages are routed by the leader alone: what a client publishes goes there, and comes back for
 the clients here that want it. So a client hears what it would hear at the leader, queue groups
-have one member each wherever clients are connected, and nothing can come twice. Plain subscriptions
+have one member each wherever clients are connected, and nothing comes twice. Plain subscriptions
 of one subject share one at the leader; members of a queue have their own, so that each counts.
 What clients do goes through a queue that is fair to all of them (fair_queue.py).
 """

@@ -288,7 +288,7 @@ class RemoteFeed:
         self._bytes = 0
 
     async def _look(self, api: ApiClient) -> None:
-        """Ask the leader about the stream; one made again is read when the copy says from where."""
+        """Ask the leader about the stream; a new one is read when the copy says from where."""
         info: StreamInfo = await api.call(f"STREAM.INFO.{self._stream}", None, STREAM_INFO)
         created_ns = int(info.created)
         before = self.origin

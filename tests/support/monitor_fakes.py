@@ -1,4 +1,4 @@
-"""A server that is only numbers, and a way to ask an application without a socket."""
+"""A server whose status is made up, and a way to ask an application without a socket."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
 from jetspark.server.jetstream.remotes import RemoteState
-from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
-from jetspark.server.monitor.closed import ClosedConnections
+from jetspark.server.monitor.account_details import AccountDetails, SublistCounts
+from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import (
-    ClosedView,
     ConnectionDetails,
     ConnectionView,
     SubscriptionView,
 )
-from jetspark.server.monitor.jetstream_view import JetStreamView, LostConsumer, LostStream
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho, ServerEcho
-from jetspark.server.monitor.store_view import CommitStats, StreamStore
+from jetspark.server.monitor.status import (
+    AccountStatus,
+    Counters,
+    Identity,
+    JetStreamStatus,
+    LostConsumer,
+    LostStream,
+    Readiness,
+    ServerStatus,
+    StreamStatus,
+)
+from jetspark.server.monitor.store_stats import CommitStats, StreamStore
 from jetspark.server.monitor.traffic import Traffic
-from jetspark.server.monitor.view import Counters, Identity, Readiness
 from jetspark.units import ByteCount, seconds
 
 SECOND = 1_000_000_000
@@ -97,7 +105,7 @@ class FakeConnection:
 
 
 @dataclass
-class FakeAccount:
+class FakeAccount(AccountStatus):
     name: str = "$G"
     is_system: bool = False
     jetstream_enabled: bool = True
@@ -107,9 +115,8 @@ class FakeAccount:
     counts: SublistCounts = field(default_factory=SublistCounts)
     known: AccountDetails = field(default_factory=lambda: AccountDetails(updated_ns=START))
 
-    @property
-    def name_tag(self) -> str:
-        return self.name
+    def __post_init__(self) -> None:
+        self.name_tag = self.name
 
     def sublist(self) -> SublistCounts:
         return self.counts
@@ -119,7 +126,7 @@ class FakeAccount:
 
 
 @dataclass
-class FakeStream:
+class FakeStream(StreamStatus):
     config: StreamConfig
     held: StreamState = field(default_factory=StreamState)
     infos: Sequence[ConsumerInfo] = ()
@@ -150,7 +157,7 @@ class FakeStream:
 
 
 @dataclass
-class FakeJetStreamAccount:
+class FakeJetStreamAccount(AccountStatus):
     name: str = "$G"
     max_memory: int = AccountLimits().max_memory
     max_storage: int = AccountLimits().max_storage
@@ -163,7 +170,7 @@ class FakeJetStreamAccount:
 
 
 @dataclass
-class FakeJetStream:
+class FakeJetStream(JetStreamStatus):
     echo: JetStreamEcho = JETSTREAM_ECHO
     api_level: int = 5
     api_inflight: int = 0
@@ -190,7 +197,7 @@ class FakeJetStream:
 
 
 @dataclass
-class FakeView:
+class FakeView(ServerStatus):
     identity: Identity = IDENTITY
     echo: ServerEcho = SERVER_ECHO
     now: int = NOW
@@ -221,7 +228,7 @@ class FakeView:
     def connections(self) -> Collection[ConnectionView]:
         return self.held_connections
 
-    def closed(self) -> Iterable[ClosedView]:
+    def closed(self) -> Iterable[ClosedConnection]:
         return self.held_closed
 
     def remotes(self) -> Sequence[RemoteState]:
@@ -230,7 +237,7 @@ class FakeView:
     def replica(self) -> ReplicaState | None:
         return self.held_replica
 
-    def jetstream(self) -> JetStreamView | None:
+    def jetstream(self) -> JetStreamStatus | None:
         return self.js
 
 

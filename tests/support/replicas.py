@@ -59,7 +59,7 @@ async def copied(replica: ReplicaServer, name: str, last: int) -> None:
 
     def there() -> bool:
         assert replica._parts is not None
-        followed = replica._parts.following.find(name)
+        followed = replica._parts.reconciler.find(name)
         if followed is None or not followed.whole:
             return False
         stream = followed.find(name)

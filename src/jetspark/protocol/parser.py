@@ -84,7 +84,7 @@ class ServerOps:
         """PONG."""
 
     def on_violation(self, text: bytes, close: bool) -> None:
-        """The client broke the protocol: send ``-ERR`` unless ``text`` is empty; close if told."""
+        """The client broke the protocol: send ``-ERR`` unless ``text`` is empty."""
 
 
 class ServerParser(FrameParser):

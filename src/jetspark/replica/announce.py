@@ -12,7 +12,7 @@ import msgspec
 
 from jetspark.client.message import Message
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.following import Following
+from jetspark.replica.reconciler import CopyReconciler
 from jetspark.replica.stored_subjects import StoredSubjects
 from jetspark.server.config.settings import Settings
 from jetspark.version import VERSION
@@ -27,7 +27,7 @@ class Announcer:
     def __init__(
         self,
         bridge: Bridge,
-        following: Following,
+        reconciler: CopyReconciler,
         stored: StoredSubjects,
         server_id: str,
         server_name: str,
@@ -36,7 +36,7 @@ class Announcer:
         read_only: bool,
     ) -> None:
         self._bridge = bridge
-        self._following = following
+        self._reconciler = reconciler
         self._stored = stored
         self._id = server_id
         self._server_name = server_name
@@ -69,7 +69,7 @@ class Announcer:
     def body(self, verb: str) -> bytes:
         """What is said of this replica: to PING, or to INFO."""
         readable = sorted(
-            name for name, followed in self._following.streams.items() if followed.copy()
+            name for name, copied in self._reconciler.streams.items() if copied.copy()
         )
         said: dict[str, Any] = {
             "type": f"io.nats.micro.v1.{verb.lower()}_response",

@@ -2,7 +2,7 @@
 
 Messages are routed by the leader alone: what a client publishes goes there, and comes back for
 the clients here that want it. So a client hears what it would hear at the leader, queue groups
-have one member each whoever is connected where, and nothing can come twice. Plain subscriptions
+have one member each wherever clients are connected, and nothing comes twice. Plain subscriptions
 of one subject share one at the leader; members of a queue have their own, so that each counts.
 What clients do goes through a queue that is fair to all of them (fair_queue.py).
 """
@@ -234,7 +234,7 @@ class Bridge(ClientCore):
             assert self.link.connection is not None
             self.link.connection.send_ping().add_done_callback(partial(self._on_pong, seen))
         except Error:
-            # It is being lost, which the queue hears of in a moment.
+            # It is being lost, which the queue hears of soon.
             seen.cancel()
         return seen
 
@@ -539,7 +539,7 @@ class UpstreamSink(Sink):
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
         """Nobody answers a request: the leader says so once, to any that matches of ours.
 
-        The one that it is for is the most exact: whoever listens to everything did not ask.
+        The one that it is for is the most exact: a client that listens to everything did not ask.
         """
         found = self._router.route(subject).subscribers
         asked = max(found, key=lambda member: len(member.subject), default=None)

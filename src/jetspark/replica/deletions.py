@@ -14,12 +14,12 @@ from typing import Final
 
 from jetspark.api.stream import STREAM_INFO, StreamInfo, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.replica.followed import Followed
+from jetspark.replica.copied_stream import CopiedStream
 from jetspark.replica.local import LocalStreams
 
 log = logging.getLogger("jetspark.replica")
 
-# Rounds of looking at the list of streams before a difference is no matter of the moment.
+# Rounds of looking at the list of streams before a difference counts as lasting.
 ROUNDS: Final = 2
 # More deleted messages than this are not asked for by number: the stream is copied again.
 NAMED_MAX: Final = 500_000
@@ -42,52 +42,52 @@ class Deletions:
         self._local = local
 
     async def follow(
-        self, followed: Followed, info: StreamInfo, *, now: bool = False, reached: int = 0
+        self, copied: CopiedStream, info: StreamInfo, *, now: bool = False, reached: int = 0
     ) -> Outcome:
         """Remove what the leader no longer has.
 
         ``now``: do not wait whether a difference lasts. ``reached``: what is gone up to here is
         wanted gone when the copy has come that far, though the stream may never be at rest.
         """
-        stream = self._local.find(followed.name)
+        stream = self._local.find(copied.name)
         if stream is None or stream.log.access.read_only:
             return Outcome.LATER
         index, state = stream.log.index, info.state
         if index.messages and index.first_seq < state.first_seq <= index.last_seq + 1:
-            self._local.purge_before(followed.name, state.first_seq)
+            self._local.purge_before(copied.name, state.first_seq)
             return Outcome.LATER
         if index.last_seq != state.last_seq or stream.log.staged.seq != state.last_seq:
-            followed.surplus = followed.lacking = 0
+            copied.surplus = copied.lacking = 0
             if not 0 < reached <= index.last_seq or state.num_deleted > NAMED_MAX:
                 return Outcome.LATER
-            return await self._remove(followed, state.num_deleted)
-        followed.surplus = followed.surplus + 1 if index.messages > state.messages else 0
-        followed.lacking = followed.lacking + 1 if index.messages < state.messages else 0
-        if followed.surplus and (now or followed.surplus >= ROUNDS):
-            return await self._remove(followed, state.num_deleted)
-        if followed.lacking > ROUNDS:
+            return await self._remove(copied, state.num_deleted)
+        copied.surplus = copied.surplus + 1 if index.messages > state.messages else 0
+        copied.lacking = copied.lacking + 1 if index.messages < state.messages else 0
+        if copied.surplus and (now or copied.surplus >= ROUNDS):
+            return await self._remove(copied, state.num_deleted)
+        if copied.lacking > ROUNDS:
             log.error(
                 "The copy of %s has %d messages, the leader %d: it is made again",
-                followed.name, index.messages, state.messages,
+                copied.name, index.messages, state.messages,
             )  # fmt: skip
             return Outcome.REMAKE
         return Outcome.SAME
 
-    async def _remove(self, followed: Followed, count: int) -> Outcome:
+    async def _remove(self, copied: CopiedStream, count: int) -> Outcome:
         if count > NAMED_MAX:
             return Outcome.REMAKE
         info = await self._api.call(
-            f"STREAM.INFO.{followed.name}", StreamInfoRequest(deleted_details=True), STREAM_INFO
+            f"STREAM.INFO.{copied.name}", StreamInfoRequest(deleted_details=True), STREAM_INFO
         )
         deleted = info.state.deleted or ()
-        if info.created != followed.created:
+        if info.created != copied.created:
             return Outcome.LATER
         removed = 0
         for start in range(0, len(deleted), STEP):
-            removed += self._local.delete(followed.name, deleted[start : start + STEP])
+            removed += self._local.delete(copied.name, deleted[start : start + STEP])
             await asyncio.sleep(0)
         if removed:
-            log.info("Stream %s: %d messages were deleted at the leader", followed.name, removed)
-        followed.surplus = 0
+            log.info("Stream %s: %d messages were deleted at the leader", copied.name, removed)
+        copied.surplus = 0
         # What was removed is seen until that is on disk.
         return Outcome.LATER if removed else Outcome.SAME

@@ -3,7 +3,7 @@
 The clients share one connection, and the leader works off what comes there in order, so a client
 that sends thousands of requests would make all others wait for them. What clients send therefore
 waits in a queue for each, its *lane*. Lanes take turns, and no more is sent than the leader works
-off in a moment: PINGs among the messages show how far it is (`Window`). So a client waits for
+off in some ms: PINGs among the messages show how far it is (`Window`). So a client waits for
 what is under way and for one turn of each other client, whatever these sent.
 
 A lane keeps the order of everything its client does: messages, subscriptions, PINGs. A client

@@ -5,7 +5,7 @@ in the order of the leader: neither can skip a message. The consumer is ordered:
 acknowledged, its messages are counted, and when one is missing, when it falls silent, or when the
 connection was replaced, another one is made behind the last message that came. Asking for the
 stream before and after tells which stream of that name the consumer reads (a stream that was made
-anew has messages of its own).
+again has messages of its own).
 
 One task per feed. What came and was not taken is bounded: the requests to the remote ask for no
 more than there is room for.
@@ -48,7 +48,7 @@ log = logging.getLogger("jetspark.replica")
 # What may wait to be taken: more is not asked for.
 WAITING_CHUNKS: Final = 8
 WAITING_BYTES: Final = 8 * 1024 * 1024
-# So many looks in a row must find less than was copied: a leader in a cluster may say for a moment
+# So many looks in a row must find less than was copied: a leader in a cluster may say for a while
 # what was true before.
 LOOKS_BEHIND: Final = 2
 
@@ -288,7 +288,7 @@ class RemoteFeed:
         self._bytes = 0
 
     async def _look(self, api: ApiClient) -> None:
-        """Ask the leader about the stream; one made anew is read when the copy says from where."""
+        """Ask the leader about the stream; a new one is read when the copy says from where."""
         info: StreamInfo = await api.call(f"STREAM.INFO.{self._stream}", None, STREAM_INFO)
         created_ns = int(info.created)
         before = self.origin

@@ -12,7 +12,7 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
-from jetspark.replica.followed import Followed
+from jetspark.replica.copied_stream import CopiedStream
 from jetspark.server.jetstream.driver import EngineDriver
 
 # Answers that wait for the disk go to a subject that nobody listens on.
@@ -75,22 +75,22 @@ class LocalStreams:
             self._driver.follow_streams()
         return removed
 
-    def describe(self, followed: Followed, body: bytes) -> bytes:
+    def describe(self, copied: CopiedStream, body: bytes) -> bytes:
         """Answer STREAM.INFO of a copied stream, for a leader that cannot be reached.
 
         The state is the copy's, so no sequence is promised that could not be read here; the
         configuration is the leader's, as far as it is known.
         """
         outbox = Outbox()
-        subject = f"STREAM.INFO.{followed.name}".encode()
+        subject = f"STREAM.INFO.{copied.name}".encode()
         handle(self.engine, subject, body, _NOBODY, self.clock.now_ns(), outbox)
         answer: bytes = outbox.now[-1][4]
         fields: dict[str, object] = msgspec.json.decode(answer)
         if "error" in fields:
             return answer
-        config = msgspec.structs.replace(followed.config, mirror=None)
+        config = msgspec.structs.replace(copied.config, mirror=None)
         fields["config"] = msgspec.Raw(encode(config))
-        fields["created"] = str(followed.created)
+        fields["created"] = str(copied.created)
         fields.pop("mirror", None)
         return encode(fields)
 

@@ -1,4 +1,4 @@
-"""How a replica's own requests and copies are told from the messages of its clients.
+"""How a replica's own requests and copies are distinguished from the messages of its clients.
 
 Both go through the account of the replica's user at the leader, so that a client that listens to
 ``>`` or ``_INBOX.>`` would get the answers to the replica's requests and, with every message, the

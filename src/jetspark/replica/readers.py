@@ -216,7 +216,7 @@ class OrderedReader:
         return chunk
 
     def stop(self) -> None:
-        """End the wait of whoever reads."""
+        """End the wait for the next chunk."""
         self.stopped = True
         if self._source is not None and self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._source.stop())

@@ -1,8 +1,9 @@
 """What becomes of what clients of a replica do: answered here, refused, or passed on.
 
-Reads of copied streams are answered here when the copy is new enough (reads.py). Everything else
-is the leader's: messages, requests, subscriptions, acknowledgements. While the leader cannot be
-reached, requests hear at once that nobody answers, and other messages are lost, as core NATS may.
+Reads of copied streams are answered here when the copy is new enough (read_requests.py).
+Everything else is the leader's: messages, requests, subscriptions, acknowledgements. While the
+leader cannot be reached, requests hear at once that nobody answers, and other messages are lost,
+as core NATS may.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Final
 from jetspark.frame import Frame
 from jetspark.replica.bridge import Bridge, message_frame
 from jetspark.replica.read_only import WriteGuard
-from jetspark.replica.reads import Reads
+from jetspark.replica.read_requests import ReadRequests
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Subscription
 from jetspark.server.routing.route import is_compact
@@ -29,7 +30,7 @@ class ReplicaRelay:
     def __init__(
         self,
         bridge: Bridge,
-        reads: Reads,
+        reads: ReadRequests,
         guard: WriteGuard | None,
         own: dict[ConnectedClient, Bridge],
         make_own: Callable[[ConnectedClient, Bridge], Bridge],
@@ -48,7 +49,7 @@ class ReplicaRelay:
         """The connection that a client's messages take.
 
         Who wants no echo of its own messages must have one to itself: the leader leaves out
-        whoever they come from.
+        the connection they come from.
         """
         if client.receiver.echo:
             return self._bridge
@@ -65,20 +66,20 @@ class ReplicaRelay:
         if subject.startswith(inbox) or reply.startswith(inbox):
             client.session.on_publish_denied(subject)
             return
-        passed = payload
+        checked_body = payload
         if self._guard is not None:
             checked = self._guard.checked(client, subject, reply, payload)
             if checked is None:
                 return
-            passed = checked
-        if passed == payload and is_compact(frame):
+            checked_body = checked
+        if checked_body == payload and is_compact(frame):
             sent = b"%b%b%b" % (
                 b"HPUB " if headers else b"PUB ",
                 subject,
                 frame.data[frame.se : frame.pe + 2],
             )
         else:
-            sent = message_frame(subject, reply, headers, passed)
+            sent = message_frame(subject, reply, headers, checked_body)
             if not self._bridge.takes(sent):
                 # It grew when it was written again.
                 if reply and client.no_responders:

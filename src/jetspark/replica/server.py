@@ -22,14 +22,14 @@ from jetspark.engine.replicate.upstream import Upstream
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.replica.announce import Announcer, announced_url
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.followed import Followed
-from jetspark.replica.following import Following
+from jetspark.replica.copied_stream import CopiedStream
+from jetspark.replica.forwarding import ForwardedReads
 from jetspark.replica.leader import leader_remote, refused, with_replica
 from jetspark.replica.local import LocalStreams
 from jetspark.replica.own_traffic import OwnTraffic
-from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
-from jetspark.replica.reads import Reads
+from jetspark.replica.read_requests import ReadRequests
+from jetspark.replica.reconciler import CopyReconciler
 from jetspark.replica.relay import ReplicaRelay
 from jetspark.replica.state import replica_state
 from jetspark.replica.stored_subjects import StoredSubjects
@@ -54,9 +54,9 @@ class Parts:
     """What a running replica consists of."""
 
     bridge: Bridge
-    following: Following
-    passed: PassedReads
-    reads: Reads
+    reconciler: CopyReconciler
+    forwarded: ForwardedReads
+    reads: ReadRequests
     router: Router
     guard: WriteGuard | None
     stored: StoredSubjects
@@ -123,7 +123,7 @@ class ReplicaServer(Server):
         local = LocalStreams(driver, self.clock)
         stored = StoredSubjects()
         guard = WriteGuard(router, bridge, stored) if self.replica.read_only else None
-        following = Following(
+        reconciler = CopyReconciler(
             bridge,
             local,
             leader_remote(self.settings).name,
@@ -132,18 +132,18 @@ class ReplicaServer(Server):
             stored.follow,
             self._times.poll,
         )
-        following.adopt()
+        reconciler.adopt()
         ours = self.settings.jetspark
         held = HeldReads(ours.held_reads_max)
-        passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
-        reads = Reads(router, bridge, following, passed, local.describe)
+        forwarded = ForwardedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
+        reads = ReadRequests(router, bridge, reconciler, forwarded, local.describe)
         router.relay = ReplicaRelay(
-            bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
+            bridge, reads, guard, self._own_bridges, self._make_own, reconciler.suspect
         )
         router.relayed = True
-        self._parts = Parts(bridge, following, passed, reads, router, guard, stored)
+        self._parts = Parts(bridge, reconciler, forwarded, reads, router, guard, stored)
         await bridge.open()
-        self.run(following.run())
+        self.run(reconciler.run())
 
     def _account(self) -> Account:
         """The account whose clients are served; there can be only one."""
@@ -173,7 +173,7 @@ class ReplicaServer(Server):
         assert self._parts is not None
         Announcer(
             self._parts.bridge,
-            self._parts.following,
+            self._parts.reconciler,
             self._parts.stored,
             self.server_id,
             self.server_name,
@@ -188,7 +188,7 @@ class ReplicaServer(Server):
         """Leave the leader, then close as any server does."""
         parts, self._parts = self._parts, None
         if parts is not None:
-            parts.passed.close()
+            parts.forwarded.close()
             if parts.guard is not None:
                 parts.guard.close()
             await parts.bridge.close()
@@ -234,14 +234,14 @@ class ReplicaServer(Server):
         return bridge
 
     def _on_shown(self, stream: str, seq: int) -> None:
-        """A client was told of a sequence: it must not read from before it here."""
+        """A client has seen a sequence: it must not read from before it here."""
         if self._parts is not None:
-            self._parts.following.note_shown(stream, seq)
+            self._parts.reconciler.note_shown(stream, seq)
 
     def _on_doubt(self, stream: str) -> None:
         """A copy may be of a stream that is no more: its advisory may be late, or not for us."""
         if self._parts is not None:
-            self._parts.following.suspect(stream)
+            self._parts.reconciler.suspect(stream)
 
     def _on_lost(self, error: Exception) -> None:
         log.warning(
@@ -335,7 +335,7 @@ class ReplicaServer(Server):
             return None
         return replica_state(
             parts.bridge,
-            parts.following,
+            parts.reconciler,
             self._leader_info,
             self.clock.now_ns(),
             read_only=self.replica.read_only,
@@ -346,9 +346,9 @@ class ReplicaServer(Server):
     # For people and tests ----------------------------------------------------------------------
 
     @property
-    def followed(self) -> dict[str, Followed]:
+    def followed(self) -> dict[str, CopiedStream]:
         """The streams that are copied, by name."""
-        return self._parts.following.streams if self._parts is not None else {}
+        return self._parts.reconciler.streams if self._parts is not None else {}
 
     @property
     def leader_is_up(self) -> bool:
@@ -363,4 +363,4 @@ class ReplicaServer(Server):
     @property
     def reads_passed(self) -> int:
         """Reads that were passed to the leader because the copy was not new enough."""
-        return self._parts.passed.count if self._parts is not None else 0
+        return self._parts.forwarded.count if self._parts is not None else 0

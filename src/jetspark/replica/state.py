@@ -3,14 +3,14 @@
 from jetspark.engine.stream.state import copies_info
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.followed import Followed
-from jetspark.replica.following import Following
-from jetspark.server.monitor.replica_state import FollowedState, ReplicaState
+from jetspark.replica.copied_stream import CopiedStream
+from jetspark.replica.reconciler import CopyReconciler
+from jetspark.server.monitor.replica_state import CopiedStreamState, ReplicaState
 
 
 def replica_state(
     bridge: Bridge,
-    following: Following,
+    reconciler: CopyReconciler,
     leader: ServerInfo | None,
     now_ns: int,
     *,
@@ -22,10 +22,10 @@ def replica_state(
 
     The leader is heard of when it tells of its streams, and when something comes for a copy.
     """
-    heard_ns = following.heard_ns
+    heard_ns = reconciler.heard_ns
     streams = []
-    for _, followed in sorted(following.streams.items()):
-        state, copy_heard_ns = _followed_state(followed, now_ns)
+    for _, copied in sorted(reconciler.streams.items()):
+        state, copy_heard_ns = _copied_state(copied, now_ns)
         streams.append(state)
         heard_ns = max(heard_ns, copy_heard_ns)
     return ReplicaState(
@@ -41,19 +41,19 @@ def replica_state(
     )
 
 
-def _followed_state(followed: Followed, now_ns: int) -> tuple[FollowedState, int]:
+def _copied_state(copied: CopiedStream, now_ns: int) -> tuple[CopiedStreamState, int]:
     """A stream, and when the leader was last heard of by its copy; 0: never."""
-    stream = followed.find(followed.name)
+    stream = copied.find(copied.name)
     mirror = copies_info(stream, now_ns)[0] if stream is not None else None
     if stream is None or mirror is None:
         # Between two copies: the one before was dropped.
-        return FollowedState(name=followed.name, lag=followed.state.messages, whole=False), 0
+        return CopiedStreamState(name=copied.name, lag=copied.state.messages, whole=False), 0
     # What the leader's list says counts too: a copy that reads nothing knows of nothing to read.
-    behind = max(followed.state.last_seq - stream.log.index.last_seq, 0)
-    state = FollowedState(
-        name=followed.name,
-        lag=max(mirror.lag, min(behind, followed.state.messages)),
-        whole=followed.whole,
+    behind = max(copied.state.last_seq - stream.log.index.last_seq, 0)
+    state = CopiedStreamState(
+        name=copied.name,
+        lag=max(mirror.lag, min(behind, copied.state.messages)),
+        whole=copied.whole,
         error=mirror.error.description if mirror.error is not None else "",
     )
     return state, now_ns - mirror.active if mirror.active >= 0 else 0

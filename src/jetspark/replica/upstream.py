@@ -147,7 +147,7 @@ class RemoteUpstream:
         return f"remote {self._remote.name}: {text}"
 
     def _on_up(self) -> None:
-        """Messages may have been sent to the connection that is gone: all is read anew."""
+        """Messages may have been sent to the connection that is gone: all is read again."""
         self._trouble = ""
         log.info("Remote %r is connected again", self._remote.name)
         for feed in list(self._feeds):

@@ -20,7 +20,7 @@ from jetspark.client import Client, JetStream, KeyValueConfig
 from jetspark.engine.replicate.origin import RemoteOrigin
 from jetspark.replica import ReplicaServer
 from jetspark.replica.feed import RemoteFeed
-from jetspark.replica.following import Following
+from jetspark.replica.reconciler import CopyReconciler
 from jetspark.server.config import ConfigRefused
 from jetspark.units import ByteCount
 
@@ -63,9 +63,9 @@ def waiting(replica: ReplicaServer, name: str) -> int:
     return sum(len(chunk) for chunk in origin._feed._waiting)
 
 
-def following(replica: ReplicaServer) -> Following:
+def following(replica: ReplicaServer) -> CopyReconciler:
     assert replica._parts is not None
-    return replica._parts.following
+    return replica._parts.reconciler
 
 
 async def test_streams_that_match_come_and_go_with_the_leaders() -> None:

@@ -291,7 +291,7 @@ async def test_before_a_read_only_replica_knows_what_is_stored_nothing_passes(
         stored = at.replica._parts.stored
         await until(lambda: stored.known)
         # No list of streams arrives from now on.
-        at.replica._parts.following._on_streams = lambda _configs: None
+        at.replica._parts.reconciler._on_streams = lambda _configs: None
         stored.known = False
         heard = await at.at_leader.subscribe(">")
         await at.at_leader.flush()

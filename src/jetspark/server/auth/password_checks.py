@@ -1,8 +1,8 @@
 """Password checks beside the event loop: a few at a time, in an order that a flood cannot abuse.
 
 One bcrypt check takes tens of milliseconds of CPU by design. Clients that wait for theirs are
-served by address in turn, and the newest of an address first: whoever logs in now is not held up
-by a hundred attempts before them, and those who waited long have mostly given up. While others
+served by address in turn, and the newest of an address first: a client that logs in now does not
+wait for a hundred attempts before it, and those who waited long have mostly given up. While others
 wait, clients that left are dropped without a check (one that only ended its sending looks alike,
 and is served when nobody else waits). Beyond `WAITING_MAX` the oldest of the busiest address goes.
 """

@@ -164,7 +164,7 @@ class Permissions:
     """The permissions of one connection. Never reads a clock; ``now`` is passed in.
 
     ``needs_delivery_check`` says that `may_deliver` must be asked; `may_subscribe` sets it.
-    ``tracks_replies`` says that `note_request` must be told what was delivered.
+    ``tracks_replies`` says that `note_request` must be called with what was delivered.
     """
 
     def __init__(self, rules: Rules, replies_max: i64 = REPLIES_MAX) -> None:
@@ -207,7 +207,7 @@ class Permissions:
     def note_request(self, reply: bytes, now: i64) -> None:
         """Let the client answer a message that was delivered to it."""
         # A request whose reply subject may still be answered uses up one of the answers and is
-        # not counted anew: nats-server asks in the way a publisher would be asked.
+        # not counted again: nats-server asks in the way a publisher would be asked.
         if self.rules.publishes(reply) or self._spend(reply, now):
             return
         expire_ns = self.rules.responses_expire_ns
@@ -252,7 +252,7 @@ def is_reserved_publish(subject: bytes, system: bool) -> bool:
 def is_reserved_reply(reply: bytes) -> bool:
     """Tell whether no client may ask for answers on ``reply``.
 
-    An answer to ``$JS.ACK.`` would acknowledge a message in the name of whoever answers.
+    An answer to ``$JS.ACK.`` would acknowledge a message in the name of the client that answers.
     """
     if reply.startswith(b"$JS.ACK."):
         return len(reply) > 8

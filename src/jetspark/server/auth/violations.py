@@ -1,4 +1,4 @@
-"""What a client is told that does what it may not: the texts of nats-server 2.15.1 for ``-ERR``.
+"""What a client hears that does what it may not: the texts of nats-server 2.15.1 for ``-ERR``.
 
 Clients match these texts (wire.md, Command line and configuration). Subjects stand in them as Go's
 ``%q`` writes them.

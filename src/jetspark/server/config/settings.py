@@ -1,4 +1,4 @@
-"""What a server is told to do: every setting with its type and its default.
+"""The configuration of a server: every setting with its type and its default.
 
 Names are nats-server's, so that its documentation serves for ours; ``jetspark`` holds what only we
 have (decisions.md, Server). Durations are nanoseconds, sizes bytes. Defaults are those of
@@ -36,7 +36,7 @@ class WriteTimeout(StrEnum):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the server is told. Made by `load_file` and `from_command_line`.
+    """The whole configuration. Made by `load_file` and `from_command_line`.
 
     ``warnings`` are old spellings that nats-server accepts and complains about; ``remarks`` are
     what a start should log as warnings besides.

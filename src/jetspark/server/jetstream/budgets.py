@@ -47,21 +47,21 @@ def budget(configured: int, machine: int) -> int:
 
 
 class BudgetLog:
-    """Says in the log that the server is over its budget: clients are told only a code, 10023."""
+    """Says in the log that the server is over its budget: clients get only a code, 10023."""
 
     QUIET_NS: Final = seconds(60)
 
     def __init__(self, ledger: ServerLedger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._told_at = -self.QUIET_NS
+        self._logged_at = -self.QUIET_NS
 
     def changed(self, storage: Storage) -> None:
-        """Tell it once a minute at most: at the limit it may come and go with every message."""
+        """Log it once a minute at most: at the limit it may come and go with every message."""
         now = self._clock.monotonic_ns()
-        if not self._ledger.is_over(storage) or now < self._told_at + self.QUIET_NS:
+        if not self._ledger.is_over(storage) or now < self._logged_at + self.QUIET_NS:
             return
-        self._told_at = now
+        self._logged_at = now
         log.error(
             "JetStream resource limits exceeded for server: streams have %s of %s; messages are "
             "refused (10023) until there are fewer, or until jetstream.%s is more",
@@ -80,10 +80,10 @@ class DiskBudget:
 
     PERIOD: Final = 1.0  # seconds
 
-    def __init__(self, ledger: ServerLedger, folder: Path, told: BudgetLog) -> None:
+    def __init__(self, ledger: ServerLedger, folder: Path, budget_log: BudgetLog) -> None:
         self._ledger = ledger
         self._folder = folder
-        self._told = told
+        self._log = budget_log
         self._base = ledger.used[Storage.FILE]
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
@@ -98,7 +98,7 @@ class DiskBudget:
         """The server went over a budget, or back under it."""
         if storage == Storage.FILE:
             self._look()
-        self._told.changed(storage)
+        self._log.changed(storage)
 
     def _look(self) -> None:
         if self._timer is not None:

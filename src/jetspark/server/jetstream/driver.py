@@ -305,7 +305,7 @@ class EngineDriver:
         if self._in_flight == 0:
             self._idle.set()
         if not self._committing:
-            # Otherwise it was written inline: whoever began that does the rest once, at its end.
+            # Otherwise it was written inline: the caller does the rest once, at its end.
             self._flush(self._router)
             self._rearm()
 
@@ -329,7 +329,7 @@ class EngineDriver:
     def _keep_house(self, stream: Stream) -> None:
         """Have segments indexed or removed, beside the loop."""
         if stream.log.quarantine.news:
-            self._tell_damage(stream)
+            self._report_damage(stream)
         if stream.log.reader.refused_reads:
             stream.log.reader.read_refused_again()
         staged = stream.log.staged.position
@@ -344,8 +344,8 @@ class EngineDriver:
                 lambda: not (stream.dropped or stream.log.closed or stream.log.held),
             )
 
-    def _tell_damage(self, stream: Stream) -> None:
-        """Say what was found damaged, to the log and to whoever listens."""
+    def _report_damage(self, stream: Stream) -> None:
+        """Report what was found damaged, in the log and by an advisory."""
         now = self._clock.now_ns()
         for damage in stream.log.quarantine.take_news():
             if damage.doubtful:
@@ -366,7 +366,7 @@ class EngineDriver:
                     stream.config.name, damage.length, damage.offset, damage.segment,
                     damage.reason, damage.messages,
                 )  # fmt: skip
-            told = StreamDamaged(
+            advisory = StreamDamaged(
                 stream=stream.config.name,
                 first_seq=damage.first_seq,
                 last_seq=damage.last_seq,
@@ -375,14 +375,14 @@ class EngineDriver:
                 reason=damage.reason,
                 doubtful=damage.doubtful,
             )
-            self.engine.advisories.send(told, now, self._outbox)
+            self.engine.advisories.send(advisory, now, self._outbox)
 
     def _task_done(self, stream: Stream, failed: bool) -> None:
         was_failed = stream.log.access.failed
         stream.log.end_task(failed)
         error = stream.log.durability.sync_error
         if error is not None and stream.log.staged.in_flight is None:
-            # Otherwise whoever reports the group on its way says it.
+            # Otherwise the report of the group in flight says it.
             self._in_flight += 1
             self.report(stream, error)
         elif was_failed and not stream.log.access.failed:

@@ -153,12 +153,12 @@ class JetStreamRuntime:
         for driver in self._drivers.values():
             # A second folder of a stream that is served keeps nobody from that.
             driver.engine.unserved -= driver.engine.streams.keys()
-        told = BudgetLog(self.ledger, self._clock)
+        budget_log = BudgetLog(self.ledger, self._clock)
         if self.ledger.limits[Storage.FILE] == NO_LIMIT:
-            self._disk_budget = DiskBudget(self.ledger, self.folder, told)
+            self._disk_budget = DiskBudget(self.ledger, self.folder, budget_log)
             self.ledger.on_change = self._disk_budget.changed
         else:
-            self.ledger.on_change = told.changed
+            self.ledger.on_change = budget_log.changed
         for driver in self._drivers.values():
             driver.follow_streams()
 

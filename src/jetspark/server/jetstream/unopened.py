@@ -1,6 +1,6 @@
 """Streams on the disk that are not served: why, and tried again while the server runs.
 
-A disk or a limit of the system may refuse for a moment (EIO, EMFILE, a permission that somebody
+A disk or a limit of the system may refuse for a while (EIO, EMFILE, a permission that somebody
 mends): such a stream is served when it can be opened. It is opened beside the loop, one at a time,
 with pauses that grow from half a second to five minutes.
 """

@@ -3,10 +3,10 @@
 from typing import Any
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
-from jetspark.server.monitor.account_view import AccountView, Share
+from jetspark.server.monitor.account_details import Share
 from jetspark.server.monitor.arguments import BadArgument
+from jetspark.server.monitor.status import AccountStatus, ServerStatus
 from jetspark.server.monitor.subsz import SublistStats, stats_of
-from jetspark.server.monitor.view import MonitorView
 
 
 class MsgBytes(ApiStruct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class Accountz(ApiStruct, frozen=True, kw_only=True):
     account_detail: AccountInfo | None = None
 
 
-def accountz(view: MonitorView, name: str) -> Accountz:
+def accountz(view: ServerStatus, name: str) -> Accountz:
     """Make the answer. Raises BadArgument for an account that does not exist."""
     accounts = {account.name: account for account in view.accounts()}
     found = None
@@ -129,7 +129,7 @@ def accountz(view: MonitorView, name: str) -> Accountz:
     )
 
 
-def accstatz(view: MonitorView, *, unused: bool) -> AccountStatz:
+def accstatz(view: ServerStatus, *, unused: bool) -> AccountStatz:
     """Make the answer: accounts with connections, or all of them."""
     return AccountStatz(
         server_id=view.identity.server_id,
@@ -140,7 +140,7 @@ def accstatz(view: MonitorView, *, unused: bool) -> AccountStatz:
     )
 
 
-def _stat(account: AccountView) -> AccountStat:
+def _stat(account: AccountStatus) -> AccountStat:
     traffic = account.traffic
     return AccountStat(
         acc=account.name,
@@ -154,7 +154,7 @@ def _stat(account: AccountView) -> AccountStat:
     )
 
 
-def _info(view: MonitorView, account: AccountView) -> AccountInfo:
+def _info(view: ServerStatus, account: AccountStatus) -> AccountInfo:
     details, counts = account.details(), account.sublist()
     mappings = {
         source: tuple(MappingInfo(subject=each.subject, weight=each.weight) for each in where)

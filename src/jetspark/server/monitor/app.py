@@ -23,9 +23,9 @@ from jetspark.server.monitor.guard import Guard
 from jetspark.server.monitor.index import index
 from jetspark.server.monitor.metrics import metrics
 from jetspark.server.monitor.process import ProcessMeter
+from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.topology import gatewayz, leafz, routez
 from jetspark.server.monitor.varz import varz
-from jetspark.server.monitor.view import MonitorView
 
 Endpoint = Callable[[Arguments], Awaitable[object]]
 
@@ -39,7 +39,7 @@ _PAGE_HEADERS: Final = {
 class Endpoints:
     """The endpoints over one view; counts the requests of each path."""
 
-    def __init__(self, view: MonitorView, answers: Answers, meter: ProcessMeter) -> None:
+    def __init__(self, view: ServerStatus, answers: Answers, meter: ProcessMeter) -> None:
         self.requests: dict[str, int] = {}
         self._view = view
         self._answers = answers
@@ -160,7 +160,7 @@ async def _pieces(found: Exposition) -> AsyncIterator[str]:
 
 
 def create_app(
-    view: MonitorView,
+    view: ServerStatus,
     *,
     token: str = "",
     base_path: str = "/",

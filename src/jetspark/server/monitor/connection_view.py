@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from jetspark.server.monitor.account_view import TrafficView
+from jetspark.server.monitor.traffic import TrafficView
 
 
 class SubscriptionView(Protocol):
@@ -135,18 +135,4 @@ class ConnectionView(Protocol):
 
     def request_rtt(self) -> None:
         """Send a PING now if none is under way: `/connz` asks for it while ``rtt_ns`` is 0."""
-        ...
-
-
-class ClosedView(ConnectionView, Protocol):
-    """A connection that is no more (`closed.ClosedConnection` is one)."""
-
-    @property
-    def stop_ns(self) -> int:
-        """When it was closed."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why it was closed (`CloseReason`)."""
         ...

@@ -16,9 +16,9 @@ from jetspark.server.monitor.connection_view import (
     PeerCertificate,
 )
 from jetspark.server.monitor.pacing import paced
+from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.subscriptions import SubscriptionDetail, detail_of
 from jetspark.server.monitor.uptime import format_rtt, format_uptime
-from jetspark.server.monitor.view import MonitorView
 
 LIMIT_DEFAULT: Final = 1024
 GLOBAL_ACCOUNT: Final = "$G"
@@ -167,7 +167,7 @@ def read_options(arguments: Arguments) -> ConnzOptions:
     )
 
 
-async def connz(view: MonitorView, options: ConnzOptions) -> Connz:
+async def connz(view: ServerStatus, options: ConnzOptions) -> Connz:
     """Make the answer. Only the page that was asked for is written out."""
     now_ns = view.now_ns()
     names = {account.name for account in view.accounts()}
@@ -213,7 +213,7 @@ def _read_state(text: str) -> State:
             raise BadArgument(f"Error decoding state for {text}")
 
 
-def _open_rows(view: MonitorView, options: ConnzOptions) -> list[_Row]:
+def _open_rows(view: ServerStatus, options: ConnzOptions) -> list[_Row]:
     return [
         _Row(connection)
         for connection in view.connections()
@@ -221,7 +221,7 @@ def _open_rows(view: MonitorView, options: ConnzOptions) -> list[_Row]:
     ]
 
 
-def _closed_rows(view: MonitorView, options: ConnzOptions) -> list[_Row]:
+def _closed_rows(view: ServerStatus, options: ConnzOptions) -> list[_Row]:
     return [
         _Row(connection, connection.stop_ns, connection.reason)
         for connection in view.closed()
@@ -235,7 +235,7 @@ def _wanted(row: _Row, options: ConnzOptions) -> bool:
     return not options.user or row.connection.details().user == options.user
 
 
-def _info(view: MonitorView, row: _Row, options: ConnzOptions, now_ns: int) -> ConnectionInfo:
+def _info(view: ServerStatus, row: _Row, options: ConnzOptions, now_ns: int) -> ConnectionInfo:
     connection = row.connection
     details, traffic = connection.details(), connection.traffic
     until_ns = row.stop_ns or now_ns

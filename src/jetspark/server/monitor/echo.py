@@ -8,7 +8,7 @@ from jetspark.server.config.mappings import SubjectMapping
 from jetspark.server.config.settings import Settings, WriteTimeout
 from jetspark.server.config.sharing import Export, Import, ResponseType, Shared
 from jetspark.server.config.websocket import Websocket
-from jetspark.server.monitor.account_view import AccountDetails, MappingDestination, Share
+from jetspark.server.monitor.account_details import AccountDetails, MappingDestination, Share
 from jetspark.server.monitor.settings_echo import (
     JetStreamEcho,
     LimitsEcho,

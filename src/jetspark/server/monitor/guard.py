@@ -1,6 +1,6 @@
 """The token in front of the monitoring port (``jetspark.monitor_token``).
 
-nats-server's monitoring is open to whoever reaches the port. With a token
+nats-server's monitoring is open to everybody who reaches the port. With a token
 every path asks for it, mounted applications too: as a bearer token, or as the password of basic
 authentication with any user, which browsers and old tools can do.
 """

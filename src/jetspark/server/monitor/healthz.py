@@ -12,9 +12,8 @@ import msgspec
 
 from jetspark.api.base import ApiStruct
 from jetspark.server.monitor.arguments import Arguments, quote
-from jetspark.server.monitor.jetstream_view import JetStreamAccountView, JetStreamView
 from jetspark.server.monitor.pacing import paced
-from jetspark.server.monitor.view import MonitorView, Readiness
+from jetspark.server.monitor.status import AccountStatus, JetStreamStatus, Readiness, ServerStatus
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.units import format_duration
 
@@ -100,7 +99,7 @@ def read_options(arguments: Arguments) -> HealthzOptions:
     )
 
 
-async def healthz(view: MonitorView, options: HealthzOptions) -> tuple[HTTPStatus, HealthStatus]:
+async def healthz(view: ServerStatus, options: HealthzOptions) -> tuple[HTTPStatus, HealthStatus]:
     """Make the answer and its HTTP status."""
     findings = await _examine(view, options)
     warned = HealthWarnings(warnings=tuple(findings.warnings)) if findings.warnings else None
@@ -112,7 +111,7 @@ async def healthz(view: MonitorView, options: HealthzOptions) -> tuple[HTTPStatu
     return findings.code, HealthStatus(status=findings.status, error=first, jetspark=warned)
 
 
-def readyz(view: MonitorView) -> tuple[HTTPStatus, ReadyStatus]:
+def readyz(view: ServerStatus) -> tuple[HTTPStatus, ReadyStatus]:
     """Make the answer and its HTTP status."""
     found = view.readiness()
     status = ReadyStatus(
@@ -124,7 +123,7 @@ def readyz(view: MonitorView) -> tuple[HTTPStatus, ReadyStatus]:
     return (HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE), status
 
 
-async def _examine(view: MonitorView, options: HealthzOptions) -> _Findings:
+async def _examine(view: ServerStatus, options: HealthzOptions) -> _Findings:
     findings = _Findings()
     missing = _missing_argument(options)
     if missing:
@@ -155,7 +154,7 @@ def _not_accepting(readiness: Readiness) -> str:
 
 
 async def _examine_streams(
-    jetstream: JetStreamView, options: HealthzOptions, findings: _Findings
+    jetstream: JetStreamStatus, options: HealthzOptions, findings: _Findings
 ) -> None:
     accounts = {account.name: account for account in jetstream.accounts()}
     known = {*accounts, *(lost.account for lost in jetstream.lost_streams())}
@@ -191,7 +190,7 @@ async def _examine_streams(
         _look_up(accounts.get(options.account), jetstream, options, findings)
 
 
-def _report_lost(jetstream: JetStreamView, options: HealthzOptions, findings: _Findings) -> None:
+def _report_lost(jetstream: JetStreamStatus, options: HealthzOptions, findings: _Findings) -> None:
     for lost in jetstream.lost_streams():
         if options.account in {"", lost.account} and options.stream in {"", lost.stream}:
             text = (
@@ -205,7 +204,7 @@ def _report_lost(jetstream: JetStreamView, options: HealthzOptions, findings: _F
 
 
 async def _examine_account(
-    account: JetStreamAccountView, options: HealthzOptions, findings: _Findings
+    account: AccountStatus, options: HealthzOptions, findings: _Findings
 ) -> None:
     async for stream in paced(account.streams()):
         name, problem = stream.config.name, stream.write_error
@@ -232,8 +231,8 @@ async def _examine_account(
 
 
 def _look_up(
-    account: JetStreamAccountView | None,
-    jetstream: JetStreamView,
+    account: AccountStatus | None,
+    jetstream: JetStreamStatus,
     options: HealthzOptions,
     findings: _Findings,
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-from jetspark.server.monitor.view import Identity
+from jetspark.server.monitor.status import Identity
 
 _LINKS: Final = (
     ("/varz", "General"),

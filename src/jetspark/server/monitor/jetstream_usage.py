@@ -7,9 +7,9 @@ from jetspark.server.monitor.jetstream_models import (
     JetStreamLimits,
     JetStreamStats,
 )
-from jetspark.server.monitor.jetstream_view import JetStreamAccountView, JetStreamView
 from jetspark.server.monitor.pacing import paced
 from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho
+from jetspark.server.monitor.status import AccountStatus, JetStreamStatus
 
 
 class AccountUsage:
@@ -42,7 +42,7 @@ class AccountUsage:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-async def account_usage(account: JetStreamAccountView) -> AccountUsage:
+async def account_usage(account: AccountStatus) -> AccountUsage:
     """Add up the streams of an account. What they may grow to counts as reserved."""
     usage = AccountUsage()
     async for stream in paced(account.streams()):
@@ -61,7 +61,7 @@ async def account_usage(account: JetStreamAccountView) -> AccountUsage:
     return usage
 
 
-async def usage_of(jetstream: JetStreamView) -> AccountUsage:
+async def usage_of(jetstream: JetStreamStatus) -> AccountUsage:
     """Add up all accounts."""
     whole = AccountUsage()
     for account in list(jetstream.accounts()):
@@ -69,7 +69,7 @@ async def usage_of(jetstream: JetStreamView) -> AccountUsage:
     return whole
 
 
-def server_stats(jetstream: JetStreamView, usage: AccountUsage) -> JetStreamStats:
+def server_stats(jetstream: JetStreamStatus, usage: AccountUsage) -> JetStreamStats:
     """Return what the server uses."""
     accounts = list(jetstream.accounts())
     return JetStreamStats(

@@ -25,9 +25,13 @@ from jetspark.server.monitor.jetstream_usage import (
     limits_of,
     server_stats,
 )
-from jetspark.server.monitor.jetstream_view import JetStreamAccountView, JetStreamView, StreamView
 from jetspark.server.monitor.pacing import paced
-from jetspark.server.monitor.view import MonitorView
+from jetspark.server.monitor.status import (
+    AccountStatus,
+    JetStreamStatus,
+    ServerStatus,
+    StreamStatus,
+)
 
 LIMIT_DEFAULT: Final = 1024
 # A limit of -1 is shown as nats-server shows it: as the 64 bits without their sign.
@@ -150,7 +154,7 @@ def read_options(arguments: Arguments) -> JszOptions:
     )
 
 
-async def jsz(view: MonitorView, options: JszOptions) -> Jsz:
+async def jsz(view: ServerStatus, options: JszOptions) -> Jsz:
     """Make the answer. Raises BadArgument when only leaders are asked and JetStream is off."""
     now = view.date(view.now_ns())
     server_id = view.identity.server_id
@@ -172,7 +176,7 @@ async def jsz(view: MonitorView, options: JszOptions) -> Jsz:
 
 
 def _answer(
-    jetstream: JetStreamView,
+    jetstream: JetStreamStatus,
     usage: AccountUsage,
     details: tuple[AccountDetail, ...],
     options: JszOptions,
@@ -202,9 +206,7 @@ def _answer(
     )
 
 
-def _chosen(
-    accounts: list[JetStreamAccountView], options: JszOptions
-) -> list[JetStreamAccountView]:
+def _chosen(accounts: list[AccountStatus], options: JszOptions) -> list[AccountStatus]:
     """Return the accounts to write out; a name goes before a page."""
     named = [account for account in accounts if account.name == options.account]
     if named or not options.accounts:
@@ -215,7 +217,7 @@ def _chosen(
 
 
 async def _account(
-    account: JetStreamAccountView, usage: AccountUsage, options: JszOptions, view: MonitorView
+    account: AccountStatus, usage: AccountUsage, options: JszOptions, view: ServerStatus
 ) -> AccountDetail:
     streams: list[msgspec.Raw] = []
     if options.streams:
@@ -244,7 +246,7 @@ def limit_shown(value: int) -> int:
 
 
 async def _stream(
-    stream: StreamView, leader: ClusterInfo, options: JszOptions, now_ns: int
+    stream: StreamStatus, leader: ClusterInfo, options: JszOptions, now_ns: int
 ) -> StreamDetail:
     consumers: list[msgspec.Raw] = []
     if options.consumers:

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from jetspark.api.base import encode
-from jetspark.server.monitor.account_view import AccountView
 from jetspark.server.monitor.accountz import AccountStat, accstatz
 from jetspark.server.monitor.exposition import Exposition, format_labels
 from jetspark.server.monitor.healthz import OK, HealthzOptions, healthz
@@ -23,10 +22,10 @@ from jetspark.server.monitor.metrics_options import MetricsOptions
 from jetspark.server.monitor.metrics_own import add_own
 from jetspark.server.monitor.pacing import paced
 from jetspark.server.monitor.process import ProcessUsage
+from jetspark.server.monitor.status import AccountStatus, ServerStatus
 from jetspark.server.monitor.subsz import SubszOptions, subsz
 from jetspark.server.monitor.topology import leafz, routez
 from jetspark.server.monitor.varz import varz
-from jetspark.server.monitor.view import MonitorView
 from jetspark.units import parse_rfc3339
 
 # Texts that become a series of value 1 with the text as a label; all others are left out.
@@ -38,7 +37,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 async def metrics(
-    view: MonitorView, requests: Mapping[str, int], usage: ProcessUsage, options: MetricsOptions
+    view: ServerStatus, requests: Mapping[str, int], usage: ProcessUsage, options: MetricsOptions
 ) -> Exposition:
     """Collect everything that was asked for."""
     out = Exposition()
@@ -87,7 +86,7 @@ def _joined(path: str, key: str) -> str:
     return "_".join(part for part in joined.replace("/", "_").split("_") if part)
 
 
-async def _add_health(out: Exposition, view: MonitorView, server_id: str) -> None:
+async def _add_health(out: Exposition, view: ServerStatus, server_id: str) -> None:
     for endpoint, asked in (
         ("healthz", HealthzOptions()),
         ("healthz_js_enabled_only", HealthzOptions(js_enabled_only=True)),
@@ -105,7 +104,7 @@ async def _add_health(out: Exposition, view: MonitorView, server_id: str) -> Non
 
 
 async def _add_accounts(
-    out: Exposition, view: MonitorView, server_id: str, options: MetricsOptions
+    out: Exposition, view: ServerStatus, server_id: str, options: MetricsOptions
 ) -> None:
     accounts = {account.name: account for account in view.accounts()}
     statz = accstatz(view, unused=True)
@@ -116,7 +115,9 @@ async def _add_accounts(
             _add_account(out, account, stat, server_id)
 
 
-def _add_account(out: Exposition, account: AccountView, stat: AccountStat, server_id: str) -> None:
+def _add_account(
+    out: Exposition, account: AccountStatus, stat: AccountStat, server_id: str
+) -> None:
     details = account.details()
     names = (("account_id", account.name), ("account_name", account.name_tag))
     labels = format_labels((("server_id", server_id), *names))

@@ -7,7 +7,7 @@ from jetspark.server.monitor.connz import GLOBAL_ACCOUNT, LIMIT_DEFAULT
 from jetspark.server.monitor.exposition import COUNTER, GAUGE, Exposition, format_labels
 from jetspark.server.monitor.metrics_options import MetricsOptions
 from jetspark.server.monitor.pacing import paced
-from jetspark.server.monitor.view import MonitorView
+from jetspark.server.monitor.status import ServerStatus
 
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000
@@ -21,7 +21,7 @@ _KINDS: Final = {
 }
 
 
-async def add_connections(out: Exposition, view: MonitorView, options: MetricsOptions) -> None:
+async def add_connections(out: Exposition, view: ServerStatus, options: MetricsOptions) -> None:
     """Add the sums, and the series of each connection if they are asked for."""
     server_id = view.identity.server_id
     now_ns = view.now_ns()
@@ -58,7 +58,7 @@ def _amounts(connection: ConnectionView) -> dict[str, int]:
 
 
 def _add_connection(
-    out: Exposition, view: MonitorView, connection: ConnectionView, server_id: str, now_ns: int
+    out: Exposition, view: ServerStatus, connection: ConnectionView, server_id: str, now_ns: int
 ) -> None:
     labels = _labels(connection, server_id)
     start_ns, last_ns = view.date(connection.start_ns), view.date(connection.last_ns)

@@ -8,12 +8,12 @@ from typing import Final
 from jetspark.server.monitor.exposition import COUNTER, GAUGE, Exposition, format_labels
 from jetspark.server.monitor.metrics_options import Level, MetricsOptions
 from jetspark.server.monitor.replica_state import ReplicaState
-from jetspark.server.monitor.view import MonitorView
+from jetspark.server.monitor.status import ServerStatus
 
 _SECOND_NS: Final = 1_000_000_000
 
 
-def add_copies(out: Exposition, view: MonitorView, options: MetricsOptions) -> None:
+def add_copies(out: Exposition, view: ServerStatus, options: MetricsOptions) -> None:
     """Add the remotes, and the leader of a read replica."""
     server_id = view.identity.server_id
     for remote in view.remotes():

@@ -7,12 +7,11 @@ from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.stream import StreamSourceInfo
 from jetspark.server.monitor.exposition import Exposition, format_labels
 from jetspark.server.monitor.jetstream_usage import AccountUsage, account_usage
-from jetspark.server.monitor.jetstream_view import JetStreamAccountView, StreamView
 from jetspark.server.monitor.jsz import limit_shown
 from jetspark.server.monitor.metrics_options import Level, MetricsOptions
 from jetspark.server.monitor.metrics_own import Labels, add_consumer, add_copy, add_stream
 from jetspark.server.monitor.pacing import paced
-from jetspark.server.monitor.view import MonitorView
+from jetspark.server.monitor.status import AccountStatus, ServerStatus, StreamStatus
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -53,7 +52,7 @@ _CONSUMER: Final = {
 }
 
 
-async def add_jetstream(out: Exposition, view: MonitorView, options: MetricsOptions) -> None:
+async def add_jetstream(out: Exposition, view: ServerStatus, options: MetricsOptions) -> None:
     """Add JetStream, down to the level that was asked for."""
     jetstream = view.jetstream()
     labels = _server_labels(view)
@@ -96,7 +95,7 @@ def _add(
         out.family(f"{prefix}_{name}", meaning).add(labels, values[name])
 
 
-def _server_labels(view: MonitorView) -> Labels:
+def _server_labels(view: ServerStatus) -> Labels:
     jetstream = view.jetstream()
     return (
         ("server_id", view.identity.server_id),
@@ -113,7 +112,7 @@ def _account_labels(labels: Labels, account: str, tag: str) -> Labels:
 
 
 def _add_account(
-    out: Exposition, account: JetStreamAccountView, usage: AccountUsage, labels: Labels
+    out: Exposition, account: AccountStatus, usage: AccountUsage, labels: Labels
 ) -> None:
     values = {
         "max_storage": limit_shown(account.max_storage),
@@ -126,8 +125,8 @@ def _add_account(
 
 async def _add_streams(
     out: Exposition,
-    account: JetStreamAccountView,
-    view: MonitorView,
+    account: AccountStatus,
+    view: ServerStatus,
     options: MetricsOptions,
     labels: Labels,
     durability: str,
@@ -157,7 +156,7 @@ async def _add_streams(
 
 
 def _add_stream(
-    out: Exposition, stream: StreamView, labels: Labels, own: Labels, now_ns: int
+    out: Exposition, stream: StreamStatus, labels: Labels, own: Labels, now_ns: int
 ) -> None:
     state, config = stream.state(), stream.config
     values = {

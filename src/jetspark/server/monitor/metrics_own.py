@@ -11,9 +11,8 @@ from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamSourceInfo
 from jetspark.server.monitor.exposition import COUNTER, Exposition, format_labels
-from jetspark.server.monitor.jetstream_view import StreamView
-from jetspark.server.monitor.store_view import CommitStats
-from jetspark.server.monitor.view import MonitorView
+from jetspark.server.monitor.status import ServerStatus, StreamStatus
+from jetspark.server.monitor.store_stats import CommitStats
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -49,7 +48,7 @@ _UPKEEP: Final = (
 )
 
 
-def add_own(out: Exposition, view: MonitorView) -> None:
+def add_own(out: Exposition, view: ServerStatus) -> None:
     """Add what concerns the whole server."""
     identity, readiness = view.identity, view.readiness()
     server: Labels = (("server_id", identity.server_id),)
@@ -135,7 +134,7 @@ def add_copy(out: Exposition, kind: str, info: StreamSourceInfo, pairs: Labels) 
 
 
 def add_stream(
-    out: Exposition, stream: StreamView, pairs: Labels, durability: str, now_ns: int
+    out: Exposition, stream: StreamStatus, pairs: Labels, durability: str, now_ns: int
 ) -> None:
     """Add the limits and the files of a stream."""
     labels, config, store = format_labels(pairs), stream.config, stream.store()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.http import MonitorPort
-from jetspark.server.monitor.observed import ObservedServer
+from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.net.connection import Connection
 from jetspark.server.net.listening import shown_address
 from jetspark.server.start_errors import cannot_listen
@@ -23,7 +23,7 @@ class Monitor:
     def __init__(self, server: "Server") -> None:
         self.url = ""
         self._server = server
-        self._view = ObservedServer(server)
+        self._view = ServerStatus(server)
         self._ports: list[MonitorPort] = []
 
     async def start(self) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class FollowedState(msgspec.Struct, frozen=True, kw_only=True):
+class CopiedStreamState(msgspec.Struct, frozen=True, kw_only=True):
     """A stream of the leader that a read replica copies."""
 
     name: str
@@ -23,4 +23,4 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     heard_ns: int
     reads_answered: int
     reads_passed: int
-    streams: tuple[FollowedState, ...]
+    streams: tuple[CopiedStreamState, ...]

@@ -7,10 +7,9 @@ import msgspec
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
 from jetspark.server.monitor.arguments import Arguments
-from jetspark.server.monitor.jetstream_view import StreamView
 from jetspark.server.monitor.pacing import paced
-from jetspark.server.monitor.store_view import CommitStats
-from jetspark.server.monitor.view import MonitorView
+from jetspark.server.monitor.status import ServerStatus, StreamStatus
+from jetspark.server.monitor.store_stats import CommitStats
 
 
 class StorezOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +112,7 @@ def read_options(arguments: Arguments) -> StorezOptions:
     return StorezOptions(account=arguments.text("acc"), stream=arguments.text("stream"))
 
 
-async def storez(view: MonitorView, options: StorezOptions) -> Storez:
+async def storez(view: ServerStatus, options: StorezOptions) -> Storez:
     """Make the answer."""
     now_ns = view.now_ns()
     server_id = view.identity.server_id
@@ -172,7 +171,7 @@ def _ratio(messages: int | None, groups: int) -> float | None:
     return round(messages / groups, 2) if messages is not None and groups else None
 
 
-def _files(view: MonitorView, account: str, stream: StreamView, now_ns: int) -> StreamFiles:
+def _files(view: ServerStatus, account: str, stream: StreamStatus, now_ns: int) -> StreamFiles:
     state, store = stream.state(), stream.store()
     snapshot_ns = store.snapshot_ns
     return StreamFiles(

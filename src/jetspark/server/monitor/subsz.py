@@ -6,11 +6,11 @@ from typing import Final, Protocol
 import msgspec
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
-from jetspark.server.monitor.account_view import SublistCounts
+from jetspark.server.monitor.account_details import SublistCounts
 from jetspark.server.monitor.arguments import Arguments, BadArgument
 from jetspark.server.monitor.pacing import ITEMS_PER_TURN, paced
+from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.subscriptions import SubscriptionDetail, detail_of
-from jetspark.server.monitor.view import MonitorView
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_valid_literal
 
@@ -128,7 +128,7 @@ def read_options(arguments: Arguments) -> SubszOptions:
     )
 
 
-async def subsz(view: MonitorView, options: SubszOptions) -> Subsz:
+async def subsz(view: ServerStatus, options: SubszOptions) -> Subsz:
     """Make the answer."""
     stats = stats_of(
         account.sublist()
@@ -153,7 +153,7 @@ async def subsz(view: MonitorView, options: SubszOptions) -> Subsz:
 
 
 async def _list(
-    view: MonitorView, options: SubszOptions
+    view: ServerStatus, options: SubszOptions
 ) -> tuple[int, tuple[SubscriptionDetail, ...]]:
     """Return how many there are, and the page of them that was asked for."""
     tags = {account.name: account.name_tag for account in view.accounts()}

@@ -62,7 +62,7 @@ def describe(certificate: bytes) -> PeerCertificate:
         key = parsed.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         subject = parsed.subject.rfc4514_string()
     except ValueError:
-        # The handshake accepted it; what cannot be read here is at least told apart.
+        # The handshake accepted it; what cannot be read here is at least distinguished.
         return PeerCertificate(cert_sha256=whole)
     return PeerCertificate(
         subject=subject, spki_sha256=hashlib.sha256(key).hexdigest(), cert_sha256=whole

@@ -1,7 +1,7 @@
 """``/routez``, ``/leafz`` and ``/gatewayz``: other servers. There are none, and that is said."""
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
-from jetspark.server.monitor.view import MonitorView
+from jetspark.server.monitor.status import ServerStatus
 
 
 class Routez(ApiStruct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Gatewayz(ApiStruct, frozen=True, kw_only=True):
     inbound_gateways: dict[str, str] = shown({})
 
 
-def routez(view: MonitorView) -> Routez:
+def routez(view: ServerStatus) -> Routez:
     """No routes."""
     identity = view.identity
     return Routez(
@@ -42,11 +42,11 @@ def routez(view: MonitorView) -> Routez:
     )
 
 
-def leafz(view: MonitorView) -> Leafz:
+def leafz(view: ServerStatus) -> Leafz:
     """No leaf nodes."""
     return Leafz(server_id=view.identity.server_id, now=view.date(view.now_ns()))
 
 
-def gatewayz(view: MonitorView) -> Gatewayz:
+def gatewayz(view: ServerStatus) -> Gatewayz:
     """No gateways."""
     return Gatewayz(server_id=view.identity.server_id, now=view.date(view.now_ns()))

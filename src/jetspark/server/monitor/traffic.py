@@ -1,10 +1,37 @@
 """Traffic added up over accounts, when somebody asks."""
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
-from jetspark.server.monitor.account_view import AccountView, TrafficView
+
+class TrafficView(Protocol):
+    """Messages and bytes, seen from the server: ``in`` is what clients published.
+
+    Bytes count what nats-server counts: headers and payload, without subject and line ends. The
+    counters of ``server.routing.receiver.Traffic`` are such.
+    """
+
+    @property
+    def in_msgs(self) -> int:
+        """Messages published."""
+        ...
+
+    @property
+    def in_bytes(self) -> int:
+        """Bytes in them."""
+        ...
+
+    @property
+    def out_msgs(self) -> int:
+        """Messages delivered."""
+        ...
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes in them."""
+        ...
 
 
 class Traffic(msgspec.Struct, kw_only=True):
@@ -23,9 +50,9 @@ class Traffic(msgspec.Struct, kw_only=True):
         self.out_bytes += other.out_bytes
 
 
-def server_traffic(accounts: Iterable[AccountView]) -> Traffic:
-    """Return what went through the server: through its accounts."""
+def total_traffic(parts: Iterable[TrafficView]) -> Traffic:
+    """Add up what went through the accounts of a server."""
     whole = Traffic()
-    for account in accounts:
-        whole.add(account.traffic)
+    for part in parts:
+        whole.add(part)
     return whole

@@ -12,12 +12,11 @@ from jetspark.server.monitor.jetstream_models import (
     JetStreamStats,
 )
 from jetspark.server.monitor.jetstream_usage import config_of, limits_of, server_stats, usage_of
-from jetspark.server.monitor.jetstream_view import JetStreamView
 from jetspark.server.monitor.process import ProcessUsage
 from jetspark.server.monitor.settings_echo import WebsocketEcho
-from jetspark.server.monitor.traffic import server_traffic
+from jetspark.server.monitor.status import JetStreamStatus, ServerStatus
+from jetspark.server.monitor.traffic import total_traffic
 from jetspark.server.monitor.uptime import format_uptime
-from jetspark.server.monitor.view import MonitorView
 
 PROTO: Final = 1
 
@@ -162,10 +161,10 @@ class Varz(ApiStruct, frozen=True, kw_only=True):
     jetspark: JetsparkVarz
 
 
-async def varz(view: MonitorView, requests: Mapping[str, int], usage: ProcessUsage) -> Varz:
+async def varz(view: ServerStatus, requests: Mapping[str, int], usage: ProcessUsage) -> Varz:
     """Make the answer; ``requests`` counts the requests per path."""
     identity, echo, counters = view.identity, view.echo, view.counters()
-    traffic = server_traffic(view.accounts())
+    traffic = total_traffic(account.traffic for account in view.accounts())
     jetstream = view.jetstream()
     now_ns = view.now_ns()
     return Varz(
@@ -210,7 +209,7 @@ async def varz(view: MonitorView, requests: Mapping[str, int], usage: ProcessUsa
     )
 
 
-def _replica(view: MonitorView) -> ReplicaVarz | None:
+def _replica(view: ServerStatus) -> ReplicaVarz | None:
     state = view.replica()
     if state is None:
         return None
@@ -230,7 +229,7 @@ def _replica(view: MonitorView) -> ReplicaVarz | None:
     )
 
 
-def _echoed(view: MonitorView) -> dict[str, Any]:
+def _echoed(view: ServerStatus) -> dict[str, Any]:
     """Return the fields that say what the server was configured to."""
     echo = view.echo
     expires_ns = echo.tls_cert_not_after_ns
@@ -272,7 +271,7 @@ def _websocket(echo: WebsocketEcho | None) -> WebsocketVarz:
     return WebsocketVarz(**{name: getattr(echo, name) for name in echo.__struct_fields__})
 
 
-async def _jetstream(jetstream: JetStreamView | None) -> JetStreamVarz:
+async def _jetstream(jetstream: JetStreamStatus | None) -> JetStreamVarz:
     if jetstream is None:
         return JetStreamVarz()
     return JetStreamVarz(

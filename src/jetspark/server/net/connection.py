@@ -405,7 +405,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _stall(self) -> None:
-        """Somebody cannot keep up: let this publisher wait a moment."""
+        """Somebody cannot keep up: let this publisher wait for some milliseconds."""
         self.stalls += 1
         self._server.stalls += 1
         self.hold_back()

@@ -31,7 +31,7 @@ class FreedMemory:
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, size: int) -> None:
-        """So many bytes are freed, or will be in a moment."""
+        """So many bytes are freed, or will be soon."""
         self._freed += size
         if self._freed >= FREED_MIN and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELAY_S, self._give_back)

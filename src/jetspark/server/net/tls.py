@@ -84,7 +84,7 @@ class TlsChannel:
     def receive(self, data: bytes) -> bytes:
         """Take bytes from the socket; return what they say in plain.
 
-        Raises ssl.SSLError when the peer does not speak TLS as it must; what it should be told
+        Raises ssl.SSLError when the peer does not speak TLS as it must; what it should know
         about that has been sent by then.
         """
         self._incoming.write(data)

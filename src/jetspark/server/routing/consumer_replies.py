@@ -42,7 +42,7 @@ class ConsumerReplies:
         self.listeners: i64 = listeners
 
     def on_ack(self, frame: Frame, now: i64) -> bool:
-        """Take ``$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<number>.<time>.<pending>``.
+        """Take ``$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<time>.<pending>``.
 
         False when it is none, or of no consumer that takes any.
         """
@@ -64,13 +64,13 @@ class ConsumerReplies:
             at += 1
         if at - start > _DIGITS_MAX:
             seq = -1  # it does not fit 64 bits, and must not be taken for another one
-        number: i64 = 0
+        consumer_seq: i64 = 0
         at += 1
         start = at
         while at < se and data[at] != _DOT:
             if data[at] < _ZERO or data[at] > _NINE:
                 return False
-            number = number * 10 + data[at] - _ZERO
+            consumer_seq = consumer_seq * 10 + data[at] - _ZERO
             at += 1
         if at - start > _DIGITS_MAX:
             seq = -1
@@ -78,7 +78,7 @@ class ConsumerReplies:
         at = token_end(data, at + 1, se)
         if at >= se or token_end(data, at + 1, se) != se:
             return False
-        acks.on_ack(seq, number, frame.payload(), frame.reply(), now)
+        acks.on_ack(seq, consumer_seq, frame.payload(), frame.reply(), now)
         return True
 
     def on_flow(self, subject: bytes) -> bool:

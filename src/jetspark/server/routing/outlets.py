@@ -1,4 +1,4 @@
-"""Whoever listens on a subject, as the receiver of a run of messages (hot-path.md, Rules)."""
+"""The subscribers of a subject, as the receiver of a run of messages (hot-path.md, Rules)."""
 
 from typing import Final
 
@@ -106,7 +106,7 @@ class PushOutlet(Outlet):
     def full(self) -> bool:
         """Say whether everybody has much waiting; one that reads is not held up by the others.
 
-        Whoever cannot keep up with it is a slow consumer, as of any other message.
+        A client that cannot keep up with it is a slow consumer, as of any other message.
         """
         self.look()
         router = self._router
@@ -148,7 +148,7 @@ def is_full(subscription: Subscription) -> bool:
 def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
     """The receivers of a reply subject; None when there are none.
 
-    Mostly there is one, but whoever listens to everything gets the replies of others, too.
+    Mostly there is one, but a client that listens to everything gets the replies of others, too.
     """
     route = router.route(subject)
     if (

@@ -30,7 +30,7 @@ class Pending:
         self.receivers: list[Receiver] = []
 
     def take(self) -> "list[Receiver]":
-        """Hand them out and begin anew."""
+        """Hand them out and begin with none."""
         taken = self.receivers
         self.receivers = []
         return taken

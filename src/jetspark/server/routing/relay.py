@@ -45,7 +45,7 @@ class NoRelay:
     def on_unsub(self, subscription: Subscription) -> None:
         """Nobody else has to know."""
 
-    def on_ping(self, client: ConnectedClient) -> bool:  # noqa: ARG002 - whoever it is
+    def on_ping(self, client: ConnectedClient) -> bool:  # noqa: ARG002 - any of them
         """PONG at once."""
         return False
 

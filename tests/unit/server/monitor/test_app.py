@@ -12,7 +12,7 @@ import pytest
 from tests.support.monitor_fakes import FakeView, ask, busy_view
 
 from jetspark.server.monitor.app import create_app
-from jetspark.server.monitor.store_view import StreamStore
+from jetspark.server.monitor.store_stats import StreamStore
 
 PATHS = [
     "/varz", "/connz", "/subsz", "/subscriptionsz", "/routez", "/leafz", "/gatewayz", "/accountz",

@@ -20,11 +20,7 @@ from tests.support.monitor_fakes import (
 )
 
 from jetspark.server.monitor.app import create_app
-from jetspark.server.monitor.connection_view import (
-    ConnectionDetails,
-    PeerCertificate,
-    TlsDetails,
-)
+from jetspark.server.monitor.connection_view import ConnectionDetails, PeerCertificate, TlsDetails
 from jetspark.server.monitor.traffic import Traffic
 
 

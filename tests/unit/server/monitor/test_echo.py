@@ -12,7 +12,7 @@ from jetspark.server.config.sharing import Export, Import, ResponseType, Shared
 from jetspark.server.config.tls import Tls
 from jetspark.server.config.users import Authorization
 from jetspark.server.config.websocket import Websocket
-from jetspark.server.monitor.account_view import MappingDestination, Share
+from jetspark.server.monitor.account_details import MappingDestination, Share
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
 from jetspark.server.monitor.settings_echo import ServerEcho, WebsocketEcho
 from jetspark.units import seconds

@@ -6,8 +6,7 @@ import pytest
 from tests.support.monitor_fakes import FakeView, ask, busy_view
 
 from jetspark.server.monitor.app import create_app
-from jetspark.server.monitor.jetstream_view import LostStream
-from jetspark.server.monitor.view import Readiness
+from jetspark.server.monitor.status import LostStream, Readiness
 
 
 def broken_view() -> FakeView:

@@ -20,9 +20,9 @@ from jetspark.api.stream import ExternalStream, StreamSourceInfo
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.connection_view import ConnectionDetails
 from jetspark.server.monitor.exposition import Exposition, format_labels, format_value
-from jetspark.server.monitor.replica_state import FollowedState, ReplicaState
-from jetspark.server.monitor.store_view import CommitStats, StreamStore
-from jetspark.server.monitor.view import Readiness
+from jetspark.server.monitor.replica_state import CopiedStreamState, ReplicaState
+from jetspark.server.monitor.status import Readiness
+from jetspark.server.monitor.store_stats import CommitStats, StreamStore
 from jetspark.store.commit_counts import BOUNDS_NS as COMMIT_BOUNDS_NS
 
 # What the two boards that come with the exporter ask for.
@@ -301,7 +301,7 @@ def test_lines_of_a_metric_stand_together_and_empty_ones_are_left_out() -> None:
 
 async def test_a_replica_has_names_of_its_own_and_can_be_read_in_parts() -> None:
     streams = tuple(
-        FollowedState(name=name, lag=lag, whole=True, error="full" * (lag > 3))
+        CopiedStreamState(name=name, lag=lag, whole=True, error="full" * (lag > 3))
         for name, lag in (("A", 3), ("B", 4))
     )
     view = busy_view()

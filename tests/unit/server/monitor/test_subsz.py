@@ -14,7 +14,7 @@ from tests.support.monitor_fakes import (
     busy_view,
 )
 
-from jetspark.server.monitor.account_view import SublistCounts
+from jetspark.server.monitor.account_details import SublistCounts
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.subsz import sublist_counts
 from jetspark.subjects.sublist import Sublist

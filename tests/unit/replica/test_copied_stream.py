@@ -8,7 +8,7 @@ from jetspark.api.base import Timestamp
 from jetspark.api.enums import Discard, Retention, Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.replica.bridge import shown
-from jetspark.replica.followed import copied_settings, copy_config, problem, wanted
+from jetspark.replica.copied_stream import copied_settings, copy_config, problem, wanted
 from jetspark.units import ByteCount, Nanoseconds
 
 CREATED = Timestamp(1_700_000_000_000_000_001)

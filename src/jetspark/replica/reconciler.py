@@ -2,8 +2,8 @@
 
 The leader's list of streams is the truth; it is read again every few seconds, and at once when
 the leader says that a stream came, went or changed, or when a client of ours asked for that. New
-streams that match are copied, those that are gone are dropped, those that were made anew are
-copied anew, and changed limits are followed. Mirrors do not follow deletes and purges
+streams that match are copied, those that are gone are dropped, those that were made again are
+copied again, and changed limits are followed. Mirrors do not follow deletes and purges
 (wire.md, Mirrors and sources), so what the leader no longer has is removed here.
 """
 
@@ -22,16 +22,16 @@ from jetspark.client.message import Message
 from jetspark.engine.stream.state import stream_state
 from jetspark.errors import Error
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.deletions import Deletions, Outcome
-from jetspark.replica.followed import (
+from jetspark.replica.copied_stream import (
     CREATED_KEY,
     WHOLE_KEY,
-    Followed,
+    CopiedStream,
     copied_settings,
     copy_config,
     problem,
     wanted,
 )
+from jetspark.replica.deletions import Deletions, Outcome
 from jetspark.replica.leader import refused
 from jetspark.replica.local import LocalStreams
 from jetspark.units import parse_rfc3339
@@ -47,7 +47,7 @@ QUICK_LOOKS: Final = 10
 WHOLE_SECONDS: Final = 0.02
 
 
-class Following:
+class CopyReconciler:
     """The copies of a replica and their origins."""
 
     def __init__(
@@ -73,17 +73,17 @@ class Following:
         self.on_change: Callable[[], None] = lambda: None
         self._look = asyncio.Event()
         self._complained: dict[str, str] = {}
-        self.streams: dict[str, Followed] = {}
+        self.streams: dict[str, CopiedStream] = {}
         # Streams that something was done to through this replica: to be looked at before the
         # copy answers again.
         self.suspects: dict[str, int] = {}
         self._looks = 0
         # How far the copies of suspects must have come to be compared with their origins.
         self._goals: dict[str, int] = {}
-        # When the leader last told of its streams; 0: never.
+        # When the leader last listed its streams; 0: never.
         self.heard_ns = 0
 
-    def find(self, name: str) -> Followed | None:
+    def find(self, name: str) -> CopiedStream | None:
         """A copied stream whose copy may be asked."""
         if name in self.suspects and self._bridge.up:
             return None
@@ -91,9 +91,9 @@ class Following:
 
     def note_shown(self, name: str, seq: int) -> None:
         """Clients were shown a sequence of a stream: the copy does not answer from before it."""
-        followed = self.streams.get(name)
-        if followed is not None and seq > followed.shown:
-            followed.shown = seq
+        copied = self.streams.get(name)
+        if copied is not None and seq > copied.shown:
+            copied.shown = seq
 
     def suspect(self, name: str) -> None:
         """A client asks the leader to change a stream: its copy answers when that is followed."""
@@ -119,13 +119,13 @@ class Following:
                 log.info("Stream %s is no copy that is asked for any more: dropped", name)
                 self._local.drop(name)
                 continue
-            followed = Followed(
+            copied = CopiedStream(
                 name, config, Timestamp(parse_rfc3339(created)), stream_state(stream),
                 self._local.find,
             )  # fmt: skip
-            followed.reads = name not in self._no_reads
-            followed.whole = WHOLE_KEY in metadata
-            self.streams[name] = followed
+            copied.reads = name not in self._no_reads
+            copied.whole = WHOLE_KEY in metadata
+            self.streams[name] = copied
 
     async def run(self) -> None:
         """Follow the leader until cancelled."""
@@ -165,7 +165,7 @@ class Following:
             self._bridge.down_listeners.discard(give_up)
 
     def _on_advisory(self, message: Message) -> None:
-        """A stream came, went or changed; one made anew is not read from its old copy."""
+        """A stream came, went or changed; one made again is not read from its old copy."""
         self._look.set()
         _, _, kind_and_name = message.subject.partition(".STREAM.")
         kind, _, name = kind_and_name.partition(".")
@@ -177,9 +177,9 @@ class Following:
         loop = asyncio.get_running_loop()
         until = loop.time() + pause
         while not self._look.is_set() and loop.time() < until:
-            behind = [followed for followed in self.streams.values() if not followed.whole]
-            for followed in behind:
-                self._note_whole(followed)
+            behind = [copied for copied in self.streams.values() if not copied.whole]
+            for copied in behind:
+                self._note_whole(copied)
             seconds = WHOLE_SECONDS if behind or self.suspects else until - loop.time()
             try:
                 async with asyncio.timeout(max(seconds, 0.001)):
@@ -199,7 +199,7 @@ class Following:
 
     async def _follow(self) -> None:
         self._looks += 1
-        shown = {name: followed.shown for name, followed in self.streams.items()}
+        shown = {name: copied.shown for name, copied in self.streams.items()}
         unlike: set[str] = set()
         try:
             infos = [info async for page in stream_pages(self._api, "", None) for info in page]
@@ -228,16 +228,16 @@ class Following:
         Anybody can send a client what looks like an acknowledgement; the copy would be read no
         more.
         """
-        followed = self.streams[info.config.name]
-        if followed.shown == before > info.state.last_seq:
-            followed.shown = info.state.last_seq
+        copied = self.streams[info.config.name]
+        if copied.shown == before > info.state.last_seq:
+            copied.shown = info.state.last_seq
 
     async def _follow_deletions(self, info: StreamInfo) -> bool:
         """Remove what is gone at the leader; False: it is not known that nothing is left."""
         name = info.config.name
-        followed = self.streams[name]
+        copied = self.streams[name]
         outcome = await self._deletions.follow(
-            followed, info, now=name in self.suspects, reached=self._goals.get(name, 0)
+            copied, info, now=name in self.suspects, reached=self._goals.get(name, 0)
         )
         if outcome == Outcome.REMAKE:
             self._drop(name)
@@ -268,33 +268,33 @@ class Following:
             if name in self.streams:
                 self._drop(name)
             return False
-        followed = self.streams.get(name)
-        if followed is not None and followed.created != info.created:
+        copied = self.streams.get(name)
+        if copied is not None and copied.created != info.created:
             log.info("Stream %s was made anew at the leader: it is copied again", name)
             self._drop(name)
-            followed = None
-        if followed is not None and self._has_parted(name):
+            copied = None
+        if copied is not None and self._has_parted(name):
             log.warning(
                 "Replica: stream %s of the leader has lost messages that were copied from it, as "
                 "one that was restored from an older copy of its store: it is copied again", name
             )  # fmt: skip
             self._drop(name)
-            followed = None
-        if followed is None:
-            followed = self._begin(info)
-            if followed is None:
+            copied = None
+        if copied is None:
+            copied = self._begin(info)
+            if copied is None:
                 return False
-        if followed.config.allow_direct != info.config.allow_direct:
+        if copied.config.allow_direct != info.config.allow_direct:
             self.on_change()
-        followed.config, followed.state = info.config, info.state
-        followed.reads = name not in self._no_reads
+        copied.config, copied.state = info.config, info.state
+        copied.reads = name not in self._no_reads
         # So a copy that does not go on is read from for a few seconds at most.
-        followed.shown = max(followed.shown, info.state.last_seq)
-        if not followed.whole:
-            self._note_whole(followed)
-        self._follow_config(followed)
+        copied.shown = max(copied.shown, info.state.last_seq)
+        if not copied.whole:
+            self._note_whole(copied)
+        self._follow_config(copied)
         self._note_trouble(name)
-        return followed.whole
+        return copied.whole
 
     def _has_parted(self, name: str) -> bool:
         """Say whether the leader has other messages under sequences that were copied."""
@@ -311,7 +311,7 @@ class Following:
         else:
             self._complained.pop(f"{name} copy", None)
 
-    def _begin(self, info: StreamInfo) -> Followed | None:
+    def _begin(self, info: StreamInfo) -> CopiedStream | None:
         name = info.config.name
         if self._local.find(name) is not None:
             self._local.drop(name)
@@ -322,15 +322,15 @@ class Following:
             return None
         self._complained.pop(name, None)
         log.info("Copying stream %s: %d messages", name, info.state.messages)
-        followed = Followed(name, info.config, info.created, info.state, self._local.find)
-        self.streams[name] = followed
-        return followed
+        copied = CopiedStream(name, info.config, info.created, info.state, self._local.find)
+        self.streams[name] = copied
+        return copied
 
-    def _follow_config(self, followed: Followed) -> None:
-        stream = self._local.find(followed.name)
+    def _follow_config(self, copied: CopiedStream) -> None:
+        stream = self._local.find(copied.name)
         if stream is None:
             return
-        config = copy_config(followed.config, self._remote, followed.created, whole=followed.whole)
+        config = copy_config(copied.config, self._remote, copied.created, whole=copied.whole)
         if copied_settings(config) != copied_settings(stream.config):
             config = msgspec.structs.replace(
                 config, duplicate_window=stream.config.duplicate_window
@@ -338,16 +338,16 @@ class Following:
             refusal = self._local.update(config)
             if refusal:
                 self._complain(
-                    followed.name,
-                    f"the copy of {followed.name} cannot follow its origin's configuration: "
+                    copied.name,
+                    f"the copy of {copied.name} cannot follow its origin's configuration: "
                     f"{refusal}",
                 )
 
-    def _note_whole(self, followed: Followed) -> None:
-        if followed.is_current():
-            followed.whole = True
-            log.info("Stream %s is copied up to %d", followed.name, followed.state.last_seq)
-            self._follow_config(followed)
+    def _note_whole(self, copied: CopiedStream) -> None:
+        if copied.is_current():
+            copied.whole = True
+            log.info("Stream %s is copied up to %d", copied.name, copied.state.last_seq)
+            self._follow_config(copied)
 
     def _drop(self, name: str) -> None:
         self.on_change()

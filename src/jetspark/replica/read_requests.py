@@ -5,7 +5,7 @@ without, one that has reached what clients of this replica were shown already: t
 their own writes, and of what the leader read for them. MSG.GET without it is what clients ask when
 they want the leader's word, so nobody else answers it: while the leader cannot be reached, what it
 wrote last may be missing here, and no copy can tell. STREAM.INFO is the leader's too; while it
-cannot be reached the state of the copy is told, so that a bucket can still be opened and read.
+cannot be reached the state of the copy is reported, so that a bucket can still be opened and read.
 
 A request that came with ``Nats-Forwarded`` is never passed on again, so that replicas of each
 other end: it waits here for the copy like any read of a mirror, and is refused when that takes too
@@ -24,9 +24,9 @@ from jetspark.engine.target import DIRECT_GET, REQUEST, Target
 from jetspark.headers.block import find_value
 from jetspark.headers.names import FORWARDED
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.followed import Followed
-from jetspark.replica.following import Following
-from jetspark.replica.passing import PassedReads, Read
+from jetspark.replica.copied_stream import CopiedStream
+from jetspark.replica.forwarding import ForwardedReads, Read
+from jetspark.replica.reconciler import CopyReconciler
 from jetspark.server.routing.client import REQUEST_UNITS, ConnectedClient
 from jetspark.server.routing.router import Router
 
@@ -35,26 +35,26 @@ MESSAGE_PREFIX: Final = b"$JS.API.STREAM.MSG.GET."
 INFO_PREFIX: Final = b"$JS.API.STREAM.INFO."
 
 
-class Reads:
+class ReadRequests:
     """Decides about every read of a client."""
 
     def __init__(
         self,
         router: Router,
         bridge: Bridge,
-        following: Following,
-        passed: PassedReads,
-        describe: Callable[[Followed, bytes], bytes],
+        reconciler: CopyReconciler,
+        forwarded: ForwardedReads,
+        describe: Callable[[CopiedStream, bytes], bytes],
     ) -> None:
         self._router = router
         self._outbox = router.outbox
         self._bridge = bridge
-        self._following = following
-        self._passed = passed
+        self._reconciler = reconciler
+        self._forwarded = forwarded
         self._describe = describe
         # Streams that were read and may be read again, until something happens to one.
-        self._answering: dict[bytes, tuple[Followed, Stream]] = {}
-        following.on_change = self._answering.clear
+        self._answering: dict[bytes, tuple[CopiedStream, Stream]] = {}
+        reconciler.on_change = self._answering.clear
         # For people: how many were answered here, and how many by the leader.
         self.answered = 0
 
@@ -83,23 +83,23 @@ class Reads:
         else:
             return False
         again = bool(headers) and find_value(headers, FORWARDED) is not None
-        followed = self._following.find(name.decode(errors="replace"))
-        stream = followed.copy() if followed is not None else None
-        if followed is None or stream is None or self._router.route(reply).is_empty():
+        copied = self._reconciler.find(name.decode(errors="replace"))
+        stream = copied.copy() if copied is not None else None
+        if copied is None or stream is None or self._router.route(reply).is_empty():
             if again:
                 self._refuse(client, subject, reply)
             return again
         if subject.startswith(MESSAGE_PREFIX):
-            return self._message_get(client, followed, stream, subject, reply, headers, body)
-        if not followed.config.allow_direct:
+            return self._message_get(client, copied, stream, subject, reply, headers, body)
+        if not copied.config.allow_direct:
             return False
-        if followed.name not in self._following.suspects:
-            self._answering[name] = (followed, stream)
+        if copied.name not in self._reconciler.suspects:
+            self._answering[name] = (copied, stream)
         last = stream.log.index.last_seq
         alone = again or not self._bridge.up
         if (
             not headers
-            and (last >= followed.shown or alone)
+            and (last >= copied.shown or alone)
             and self._router.reader.quick(stream, appended, body, reply, self._outbox)
         ):
             self.answered += 1
@@ -109,27 +109,27 @@ class Reads:
         if (
             isinstance(request, bytes)
             or alone
-            or last >= (request.min_last_seq or followed.shown)
+            or last >= (request.min_last_seq or copied.shown)
             or needs_newer(headers)
         ):
             self._answer(client, target, reply, headers, body)
         else:
-            read = Read(client, followed, stream, request, subject, reply, headers, body, target)
-            self._passed.start(read)
+            read = Read(client, copied, stream, request, subject, reply, headers, body, target)
+            self._forwarded.start(read)
         return True
 
     def _stream_info(self, name: bytes, reply: bytes, body: bytes) -> bool:
-        followed = self._following.find(name.decode(errors="replace"))
-        if followed is None or followed.copy() is None or self._router.route(reply).is_empty():
+        copied = self._reconciler.find(name.decode(errors="replace"))
+        if copied is None or copied.copy() is None or self._router.route(reply).is_empty():
             return False
         self.answered += 1
-        self._outbox.reply(reply, self._describe(followed, body))
+        self._outbox.reply(reply, self._describe(copied, body))
         return True
 
     def _message_get(
         self,
         client: ConnectedClient,
-        followed: Followed,
+        copied: CopiedStream,
         stream: Stream,
         subject: bytes,
         reply: bytes,
@@ -147,8 +147,8 @@ class Reads:
         elif wanted <= stream.log.index.last_seq or again or not self._bridge.up:
             self._answer(client, target, reply, headers, body)
         else:
-            read = Read(client, followed, stream, request, subject, reply, headers, body, target)
-            self._passed.start(read)
+            read = Read(client, copied, stream, request, subject, reply, headers, body, target)
+            self._forwarded.start(read)
         return True
 
     def _answer(

@@ -19,7 +19,7 @@ WHOLE_KEY: Final = "jetspark.replica.whole"
 
 
 @dataclass(slots=True)
-class Followed:
+class CopiedStream:
     """One stream. ``stream`` is the copy, None while there is none.
 
     ``whole``: the copy has once had everything; before that it answers nothing, because a key
@@ -72,7 +72,7 @@ def copy_config(
 
     What removes messages at the origin by rules that look at messages alone removes them here as
     well. Sizes are counted differently by other servers, so that limit is followed afterwards,
-    like deletes and purges (following.py). Markers are the origin's to write.
+    like deletes and purges (reconciler.py). Markers are the origin's to write.
     """
     return StreamConfig(
         name=origin.name,

@@ -46,7 +46,7 @@ from jetspark.headers.status import (
     status_block,
 )
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.followed import Followed
+from jetspark.replica.copied_stream import CopiedStream
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.router import Router
 
@@ -63,7 +63,7 @@ class Read:
     """A read of a client that the copy cannot answer yet."""
 
     client: ConnectedClient
-    followed: Followed
+    copied: CopiedStream
     stream: Stream
     request: MsgGetRequest
     subject: bytes
@@ -83,7 +83,7 @@ class Read:
         return not self.request.batch and not self.request.multi_last
 
 
-class PassedReads:
+class ForwardedReads:
     """The reads that the leader was asked for. ``wait`` is how long an unmet read waits, in s.
 
     As many may be under way as may wait in any server (decisions.md).
@@ -150,7 +150,7 @@ class PassedReads:
 
     def _pass_on(self, read: Read) -> None:
         headers = append_lines(read.headers, b"%b: 1\r\n" % FORWARDED)
-        sink = PassedRead(self, read)
+        sink = ForwardedRead(self, read)
         try:
             self._bridge.request_for(
                 read.client, sink, read.subject, headers, read.body, self.wait + GRACE_SECONDS
@@ -183,7 +183,7 @@ class PassedReads:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.wait
         pause = POLL_FIRST
-        verb = f"STREAM.INFO.{read.followed.name}"
+        verb = f"STREAM.INFO.{read.copied.name}"
         while True:
             info = await self._api.call(verb, StreamInfoRequest(), STREAM_INFO)
             if info.state.last_seq >= read.request.min_last_seq:
@@ -194,7 +194,7 @@ class PassedReads:
             pause = min(pause * 2, POLL_MAX)
 
     async def _ask_message(self, read: Read, last: int) -> None:
-        name = read.followed.name
+        name = read.copied.name
         request = without_min_last_seq(read.request)
         body = encode_request(request)
         message: StoredMessage | None = None
@@ -214,10 +214,10 @@ class PassedReads:
         self._router.send(read.reply, read.reply, b"", headers, payload)
 
 
-class PassedRead(ReplySink):
+class ForwardedRead(ReplySink):
     """Takes the leader's answer to one read."""
 
-    def __init__(self, owner: PassedReads, read: Read) -> None:
+    def __init__(self, owner: ForwardedReads, read: Read) -> None:
         super().__init__()
         self._owner = owner
         self._read = read
@@ -232,7 +232,7 @@ class PassedRead(ReplySink):
         lines = own_lines(headers)
         if lines:
             seq = parse_count(find_value(lines, SEQUENCE))
-            read.followed.shown = max(read.followed.shown, seq)
+            read.copied.shown = max(read.copied.shown, seq)
         done = read.single or (not payload and parse_status(headers)[0] != 0)
         if done:
             self._owner.end(read)

@@ -1,11 +1,16 @@
-"""The running server as monitoring sees it (``monitor/view.py``), read on demand.
+"""What monitoring knows of the running server, read when somebody asks.
 
-Nothing here is on the hot path: numbers are counted where they arise anyway, and put together
-when somebody asks.
+Collecting costs nothing on the hot path. Per message only the traffic of the client and of its
+account is counted, in integers of objects that the router has in hand anyway; the server's totals
+are sums over accounts. All other numbers change per connection, per chunk or per group of the
+committer, never per message. Nothing here reads the disk, or waits: every method is called in the
+server's own loop, some for all streams at once.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerInfo
@@ -20,17 +25,16 @@ from jetspark.server.config.jetstream import JetStream as JetStreamSettings
 from jetspark.server.jetstream.remotes import RemoteState
 from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.monitor import tls as tls_facts
-from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
+from jetspark.server.monitor.account_details import AccountDetails, SublistCounts
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
-from jetspark.server.monitor.connection_view import ConnectionDetails, TlsDetails
+from jetspark.server.monitor.connection_view import ConnectionDetails, ConnectionView, TlsDetails
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
-from jetspark.server.monitor.jetstream_view import LostConsumer, LostStream
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
-from jetspark.server.monitor.store_view import CommitStats, StreamStore
-from jetspark.server.monitor.view import Counters, Identity, Readiness
+from jetspark.server.monitor.store_stats import CommitStats, StreamStore
+from jetspark.server.monitor.traffic import TrafficView
 from jetspark.server.net.connection import Connection
-from jetspark.server.routing.receiver import Subscription, Traffic
+from jetspark.server.routing.receiver import Subscription
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
@@ -38,7 +42,59 @@ if TYPE_CHECKING:
     from jetspark.server.server import Server
 
 
-class ObservedConnection:
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the server is: fixed when it starts."""
+
+    server_id: str
+    server_name: str
+    version: str  # of the nats-server whose features it has (decisions.md)
+    jetspark_version: str
+    compiled: bool
+    start_ns: int
+
+
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server counted since its start, besides traffic."""
+
+    total_connections: int = 0  # accepted; counted in Server._accept
+    slow_consumers: int = 0  # closed for pending bytes or a missed write deadline
+    stale_connections: int = 0  # closed because PINGs went unanswered
+    stalled_clients: int = 0  # how often reading from a publisher was paused
+    internal_errors: int = 0  # requests and turns that raised what nobody expected
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the server does its work, for probes; ``reason`` says what it waits for.
+
+    ``accepting`` is what `/healthz` asks: clients can connect. ``ready`` is also false while the
+    server leaves (lame duck), so that `/readyz` takes it out of a load balancer first.
+    """
+
+    accepting: bool
+    ready: bool
+    reason: str = ""
+    streams_recovered: int = 0
+    streams_total: int = 0
+
+
+class LostStream(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream that is on disk and could not be opened."""
+
+    account: str
+    stream: str
+    reason: str
+
+
+class LostConsumer(NamedTuple):
+    """A consumer whose records are on disk and cannot be used."""
+
+    account: str
+    stream: str
+    consumer: str
+    reason: str
+
+
+class ConnectionStatus:
     """One connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -50,7 +106,7 @@ class ObservedConnection:
         self.last_ns = session.last_read_ns
         self.rtt_ns = session.rtt_ns
         self.pending_bytes = connection.waiting_bytes() + len(connection.client.receiver.out)
-        self.traffic: Traffic = connection.client.receiver.traffic
+        self.traffic: TrafficView = connection.client.receiver.traffic
         self.stalls = connection.stalls
         self.subscription_count = len(connection.client.subscriptions)
 
@@ -87,7 +143,7 @@ class ObservedConnection:
             self._connection.flush()
 
 
-class ObservedStream:
+class StreamStatus:
     """One stream, and what the monitoring of JetStream asks of it."""
 
     def __init__(self, stream: Stream) -> None:
@@ -174,7 +230,7 @@ def read_problem(refused: dict[int, str]) -> str:
     return f"{len(refused)} messages from {first} on cannot be read now: {refused[first]}"
 
 
-class ObservedAccount:
+class AccountStatus:
     """One account; the same object serves the general and the JetStream questions."""
 
     def __init__(self, account: Account, server: "Server") -> None:
@@ -186,11 +242,12 @@ class ObservedAccount:
         self._server = server
         self.max_memory = granted.max_memory if granted is not None else -1
         self.max_storage = granted.max_store if granted is not None else -1
-        self.slow_consumers = account.slow_consumers
+        # Its clients that were closed for reading too slowly.
+        self.slow_consumers: int | None = account.slow_consumers
         self.name = self.name_tag = account.name
         self.is_system = system is not None and account.name == system.name
         self.jetstream_enabled = account.driver is not None
-        self.traffic: Traffic = account.router.traffic
+        self.traffic: TrafficView = account.router.traffic
         self.connection_count = account.clients
         # The counters of $JS.API.INFO.
         engine = account.driver.engine if account.driver is not None else None
@@ -211,17 +268,17 @@ class ObservedAccount:
         server = self._server
         return account_details(server.settings, self.name, server.config_loaded_ns)
 
-    def streams(self) -> Collection[ObservedStream]:
+    def streams(self) -> Collection[StreamStatus]:
         """Its streams, by name."""
         if self._account.driver is None:
             return ()
         return [
-            ObservedStream(stream)
+            StreamStatus(stream)
             for _, stream in sorted(self._account.driver.engine.streams.items())
         ]
 
 
-class ObservedJetStream:
+class JetStreamStatus:
     """JetStream of the server."""
 
     api_level = API_LEVEL
@@ -229,7 +286,7 @@ class ObservedJetStream:
 
     def __init__(
         self,
-        accounts: list[ObservedAccount],
+        accounts: list[AccountStatus],
         settings: JetStreamSettings,
         runtime: JetStreamRuntime,
     ) -> None:
@@ -247,7 +304,7 @@ class ObservedJetStream:
             max_storage=max(budgets[Storage.FILE], 0),
         )
 
-    def accounts(self) -> Collection[ObservedAccount]:
+    def accounts(self) -> Collection[AccountStatus]:
         """The accounts that have it."""
         return self._accounts
 
@@ -286,7 +343,7 @@ class ObservedJetStream:
         )
 
 
-class ObservedServer:
+class ServerStatus:
     """The server."""
 
     def __init__(self, server: "Server") -> None:
@@ -304,7 +361,7 @@ class ObservedServer:
     def note_closed(self, connection: Connection, reason: str) -> None:
         """Keep what is worth keeping of a connection that ends."""
         now = self._server.clock.now_ns()
-        self._closed.add(ObservedConnection(connection), now, reason)
+        self._closed.add(ConnectionStatus(connection), now, reason)
 
     @property
     def echo(self) -> ServerEcho:
@@ -350,15 +407,13 @@ class ObservedServer:
             streams_total=recovered,
         )
 
-    def accounts(self) -> Collection[ObservedAccount]:
+    def accounts(self) -> Collection[AccountStatus]:
         """All accounts."""
-        return [
-            ObservedAccount(account, self._server) for account in self._server.accounts.values()
-        ]
+        return [AccountStatus(account, self._server) for account in self._server.accounts.values()]
 
-    def connections(self) -> Collection[ObservedConnection]:
+    def connections(self) -> Collection[ConnectionView]:
         """The open connections of clients."""
-        return [ObservedConnection(connection) for connection in self._server.connections]
+        return [ConnectionStatus(connection) for connection in self._server.connections]
 
     def closed(self) -> Iterable[ClosedConnection]:
         """The connections that were closed last, oldest first."""
@@ -372,10 +427,10 @@ class ObservedServer:
         """Of what it is a read replica; None if it is none."""
         return self._server.replica_state()
 
-    def jetstream(self) -> ObservedJetStream | None:
+    def jetstream(self) -> JetStreamStatus | None:
         """JetStream; None while it is off."""
         runtime = self._server.runtime
         if runtime is None:
             return None
         with_streams = [account for account in self.accounts() if account.jetstream_enabled]
-        return ObservedJetStream(with_streams, self._server.settings.jetstream, runtime)
+        return JetStreamStatus(with_streams, self._server.settings.jetstream, runtime)

@@ -286,7 +286,7 @@ class ReplicaServer(Server):
         if path != self._path or payload != self.max_payload:
             self._path = path
             self._limit_payloads()
-            self._tell_everybody()
+            self._send_info()
 
     def _limit_payloads(self) -> None:
         for connection in self.connections:

@@ -78,6 +78,39 @@ def test_no_machine_registry_or_home_folder_is_named() -> None:
     assert found == []
 
 
+def test_no_module_imports_from_a_test() -> None:
+    """What tests share is in tests/support, or in a module beside them that is no test."""
+    found = [
+        f"{named(path)}: {module}"
+        for path in PYTHON
+        for node in ast.walk(tree(path))
+        for module in imported(node)
+        if re.search(r"(^|\.)test_\w+$", module)
+    ]
+
+    assert found == []
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        # A module may be imported from, or be what is imported.
+        return [node.module or "", *(f"{node.module}.{each.name}" for each in node.names)]
+    return [each.name for each in node.names] if isinstance(node, ast.Import) else []
+
+
+def test_every_test_that_is_named_in_a_page_or_a_comment_exists() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")]
+    lost = [
+        f"{named(path)}: {name}"
+        for path in [*pages, *PYTHON]
+        if path.name != "CHANGELOG.md"
+        for name in re.findall(r"\btests/[\w/]+\.py\b", path.read_text())
+        if not (ROOT / name).is_file()
+    ]
+
+    assert lost == []
+
+
 def test_every_page_and_heading_that_code_cites_exists() -> None:
     lost = []
     for path in PYTHON:

@@ -10,7 +10,7 @@ at the end: `make test SEED=n` runs the same again.
 Parts whose tests wait for other processes (a nats-server, a JVM, a browser) depend on how busy the
 machine is. A few failures there are run a second time, alone and with the same seed; what passes
 then is named at the end, as a test or a product to be looked into, but does not fail the run.
-Everything else, simulation above all, must pass at once.
+Everything else, simulation above all, must pass at once, and a process that crashes fails the run.
 """
 
 import argparse
@@ -101,6 +101,8 @@ SEED_MAX = 2**32 - 1
 # More failures than this have a common reason that a second run would only hide.
 MOST_AGAIN = 6
 TESTS_FAILED = 1
+# What pytest-xdist says of a test whose process ended under it.
+CRASHED = "crashed while running"
 
 
 class Stopwatch:
@@ -164,39 +166,38 @@ def run_part(part: Part, *, expect: str, seed: int) -> Result | None:
             command += [f"--randomly-seed={seed}"]
         together = [*command, *part.arguments, *paths]
         code = subprocess.run(together, cwd=ROOT, env=env, check=False).returncode
-        counts, failures = read_report(report)
+        counts, failures, crashed = read_report(report)
         passed_alone: list[str] = []
-        if part.shares_machine and code == TESTS_FAILED and 0 < len(failures) <= MOST_AGAIN:
+        few = 0 < len(failures) <= MOST_AGAIN and not crashed
+        if part.shares_machine and code == TESTS_FAILED and few:
             print(f"== {part.name}: {len(failures)} failed among others; alone", flush=True)
             report.unlink()
             order = [each for each in part.arguments if each in {"-p", "no:randomly"}]
             alone = [*command, "--last-failed", "--last-failed-no-failures=none", *order, *paths]
             code = subprocess.run(alone, cwd=ROOT, env=env, check=False).returncode
-            again = read_report(report)[1]
-            passed_alone = sorted(set(failures) - set(again))
+            _, again, crashed = read_report(report)
+            passed_alone = [] if crashed else sorted(set(failures) - set(again))
             counts["passed"] += len(passed_alone)
             counts["failed"] -= len(passed_alone)
     return Result(part, *watch.read(), code == 0, counts, passed_alone)
 
 
-def read_report(report: Path) -> tuple[dict[str, int], list[str]]:
-    """How many tests passed, failed and were skipped, and the names of those that failed."""
+def read_report(report: Path) -> tuple[dict[str, int], list[str], bool]:
+    """How many tests passed, failed and were skipped, which failed, whether a process crashed."""
     if not report.exists():
-        return {"passed": 0, "failed": 1, "skipped": 0}, []
-    total = {"passed": 0, "failed": 0, "skipped": 0}
+        return {"passed": 0, "failed": 1, "skipped": 0}, [], True
     root = ET.parse(report).getroot()  # noqa: S314 - pytest wrote it
-    for suite in root.iter("testsuite"):
-        tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
-        failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-        total["passed"] += tests - failed - skipped
-        total["failed"] += failed
-        total["skipped"] += skipped
-    failures = [
-        f"{case.get('classname')}.{case.get('name')}"
-        for case in root.iter("testcase")
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
-    return total, failures
+    # One that fails and whose teardown fails as well is there twice.
+    tests: dict[str, set[str]] = {}
+    crashed = False
+    for case in root.iter("testcase"):
+        found = tests.setdefault(f"{case.get('classname')}.{case.get('name')}", set())
+        found.update(result.tag for result in case)
+        crashed |= any(CRASHED in result.get("message", "") for result in case)
+    failures = sorted(name for name, found in tests.items() if found & {"failure", "error"})
+    skipped = sum("skipped" in found for found in tests.values())
+    passed = len(tests) - len(failures) - skipped
+    return {"passed": passed, "failed": len(failures), "skipped": skipped}, failures, crashed
 
 
 def installed_build() -> str:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.support.cluster import NODES, Cluster
-from tests.support.remotes import HUB, as_copied, caught_up, copying, make, rows, until
+from tests.support.remotes import HUB, as_copied, caught_up, copying, info_until, make, rows
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, connect
@@ -86,7 +86,7 @@ class ClusterCopies:
     async def _compare(self, there: Client, here: Client) -> None:
         stream = await there.jetstream(timeout=20).stream("A")
         await caught_up(here, "M", (await stream.info()).state.last_seq)
-        await until(here, "S", lambda found: found["state"]["messages"] >= self.published)
+        await info_until(here, "S", lambda found: found["state"]["messages"] >= self.published)
         held = await rows(there, "A")
         assert [row[4] for row in held] == [b"%d" % n for n in range(1, self.published + 1)]
         assert await rows(here, "M") == as_copied(held)

@@ -22,7 +22,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.support.chaos_proxy import ChaosProxy
-from tests.support.remotes import HUB, api, as_copied, caught_up, fill, info, make, rows, until
+from tests.support.remotes import (
+    HUB,
+    api,
+    as_copied,
+    caught_up,
+    fill,
+    info,
+    info_until,
+    make,
+    rows,
+)
 from tests.support.servers import ServerProcess
 
 from jetspark.client import connect
@@ -112,7 +122,7 @@ class RemoteCopies:
         async with await connect(self._hub.url) as there, await connect(self._url) as here:
             last = (await info(there, "A"))["state"]["last_seq"]
             await caught_up(here, "M", last)
-            await until(here, "S", lambda found: found["sources"][0]["lag"] == 0)
+            await info_until(here, "S", lambda found: found["sources"][0]["lag"] == 0)
             held = as_copied(await rows(there, "A"))
             mirror = await rows(here, "M")
             known = {row[0]: row for row in mirror}

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.replicas import FAST, until
+from tests.support.replicas import FAST
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.replica import ReplicaServer

@@ -1,24 +1,12 @@
 """Every program of examples/ runs as it is and does what its page says."""
 
 import asyncio
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.support.examples import EXAMPLES, load
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # tests/spark/guides/test_examples.py runs these: they need a session.
 OF_SPARK = {"spark_totals.py"}
-
-
-def load(name: str) -> ModuleType:
-    spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_a_job_survives_the_worker_that_died_with_it(capsys: pytest.CaptureFixture[str]) -> None:

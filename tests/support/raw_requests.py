@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import secrets
 import socket
 from dataclasses import dataclass
+from typing import Any
 
 CONNECT = (
     b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"protocol":1}'
@@ -142,3 +144,9 @@ class RawClient:
         if not data:
             raise ConnectionError("the server closed the connection")
         self._buffer += data
+
+
+def api(client: RawClient, verb: str, body: object = None) -> dict[str, Any]:
+    payload = b"" if body is None else json.dumps(body).encode()
+    answer: dict[str, Any] = json.loads(client.ask(f"$JS.API.{verb}", payload)[0].payload)
+    return answer

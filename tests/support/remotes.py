@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import PATIENCE_S
+
 from jetspark import Server
 from jetspark.client import Client
 from jetspark.clock import Clock
@@ -86,8 +88,8 @@ def as_copied(found: list[Row]) -> list[Row]:
     return cleaned
 
 
-async def until(
-    nc: Client, name: str, reached: Callable[[dict[str, Any]], bool], seconds: float = 15.0
+async def info_until(
+    nc: Client, name: str, reached: Callable[[dict[str, Any]], bool], seconds: float = PATIENCE_S
 ) -> dict[str, Any]:
     """Wait until what STREAM.INFO says satisfies a test."""
     found: dict[str, Any] = {}
@@ -104,4 +106,4 @@ async def until(
 
 async def caught_up(nc: Client, name: str, last_seq: int) -> dict[str, Any]:
     """Wait until a mirror is as far as its origin."""
-    return await until(nc, name, lambda found: found["state"]["last_seq"] >= last_seq)
+    return await info_until(nc, name, lambda found: found["state"]["last_seq"] >= last_seq)

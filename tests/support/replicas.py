@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 from tests.support.cluster import Cluster
 from tests.support.servers import ServerProcess
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.client.client import Client
@@ -45,13 +45,6 @@ def replica_of(*urls: str, streams: list[str] | None = None, **arguments: Any) -
     arguments.setdefault("min_last_seq_wait", WAIT)
     arguments.setdefault("times", FAST)
     return ReplicaServer(urls, streams=streams or ["KV_*"], **arguments)
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait for something that must come."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def copied(replica: ReplicaServer, name: str, last: int) -> None:

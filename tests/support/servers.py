@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ class ServerProcess:
             [*command(kind), "-a", "127.0.0.1", "-p", port, "-sd", str(folder), *arguments],
             stderr=subprocess.PIPE,
             text=True,
+            errors="replace",
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         self.url = ""
@@ -46,8 +48,12 @@ class ServerProcess:
 
     def kill(self) -> None:
         """End it, whatever it is doing."""
-        self.process.kill()
-        self.process.wait(timeout=20)
+        self.stop(signal.SIGKILL)
+
+    def stop(self, number: int) -> None:
+        """Send a signal and wait for the end."""
+        self.process.send_signal(number)
+        self.process.wait(timeout=60)
         if self._log is not None:
             self._log.join(timeout=20)
         assert self.process.stderr is not None

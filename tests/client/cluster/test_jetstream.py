@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.cluster import Cluster
-from tests.support.remotes import HUB, as_copied, caught_up, copying, make, rows, until
+from tests.support.remotes import HUB, as_copied, caught_up, copying, info_until, make, rows
 
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy
@@ -140,7 +140,7 @@ async def test_a_remote_mirror_of_three_copies_misses_nothing(cluster: Cluster, 
                 last = (await (await js.stream(name)).info(timeout=10)).state.last_seq
                 await caught_up(here, "M", last)
                 # Lag is what the last contact told: 0 also while another node is looked for.
-                await until(here, "S", lambda found: found["state"]["messages"] >= last)
+                await info_until(here, "S", lambda found: found["state"]["messages"] >= last)
 
                 theirs = await rows(nc, name)
                 assert [row[4] for row in theirs] == [b"%d" % n for n in range(1, 91)]

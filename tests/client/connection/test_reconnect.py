@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.scripted import INFO, greet, scripted, unused_port
+from tests.support.waiting import until
 
 from jetspark.client import Client, connect
 from jetspark.errors import (
@@ -27,13 +28,6 @@ QUICK: Any = {
 }
 
 Restart = Callable[..., Any]
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Give the loop turns until ``condition`` holds."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture(params=["nats-server", "jetspark"])

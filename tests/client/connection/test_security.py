@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests.support.client_certificates import make_certificate
+from tests.support.certificates import make_certificate
 
 from jetspark.client import TlsFiles, connect
 from jetspark.errors import (

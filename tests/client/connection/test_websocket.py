@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.client_certificates import make_certificate
+from tests.support.certificates import make_certificate
 from tests.support.scripted import scripted, unused_port
 
 from jetspark.api.stream import StreamConfig

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.waiting import until
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import (
@@ -33,13 +34,6 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
     return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Let the others work until something has come about."""
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 # Atomic batches (ADR-50).

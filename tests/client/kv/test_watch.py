@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.waiting import until
 
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.client import (
@@ -36,12 +37,6 @@ async def keys_of(kv: KeyValue, *filters: str, **options: Any) -> list[str]:
 
 def seen(entries: list[Entry | None]) -> list[tuple[str, bytes] | None]:
     return [None if each is None else (each.key, each.value) for each in entries]
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 async def take(watcher: KeyWatcher, count: int) -> list[Entry | None]:

@@ -6,50 +6,19 @@ replica there answers direct gets from the past whenever it is asked.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.chaos_proxy import ChaosProxy
-from tests.support.cluster import Cluster
-from tests.support.scripted import unused_port
+from tests.support.late_follower import LATE, late_cluster, led_elsewhere
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, Stream, StreamMessage, connect
 from jetspark.client.pager import Pager
 from jetspark.errors import MinLastSequence, NoResponders
 
-LATE = 2  # the node behind the proxies
 LAG = 0.12  # seconds that each chunk for it is held back
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@contextlib.asynccontextmanager
-async def late_cluster(folder: Path) -> AsyncIterator[tuple[Cluster, list[ChaosProxy]]]:
-    ports = [unused_port() for _ in range(3)]
-    async with (
-        ChaosProxy(f"127.0.0.1:{ports[0]}") as first,
-        ChaosProxy(f"127.0.0.1:{ports[1]}") as second,
-    ):
-        behind = {ports[0]: first.port, ports[1]: second.port}
-        cluster = await asyncio.to_thread(Cluster, folder, route_ports=ports, behind=behind)
-        try:
-            await cluster.wait_ready()
-            yield cluster, [first, second]
-        finally:
-            await asyncio.to_thread(cluster.close)
-
-
-async def led_elsewhere(nc: Client, stream: Stream) -> None:
-    """Make sure that the late node does not lead the stream."""
-    async with asyncio.timeout(30):
-        while True:
-            placed = (await stream.info()).cluster
-            if placed is not None and placed.leader not in {"", f"n{LATE}"}:
-                return
-            await nc.request(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream.name}")
-            await asyncio.sleep(0.2)
 
 
 async def served_directly(nc: Client) -> None:

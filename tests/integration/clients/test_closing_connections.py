@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import ssl
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.waiting import wait_until
 from tests.support.watched import TIMEOUT_S, Peer, Watched
 
 QUIET: Final = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
@@ -50,13 +50,6 @@ def publish(send: Callable[[bytes], object], count: int = MESSAGES) -> None:
     send(b"PUB load %d\r\n%b\r\n" % (SIZE, b"." * SIZE) * count)
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def monitored(server: Watched, path: str) -> dict[str, Any]:
     found = re.search(r"http monitor on (\S+)", "".join(server.lines))
     assert found is not None
@@ -88,8 +81,8 @@ def test_who_ends_with_much_unread_is_cut_at_the_deadline(server: Watched, endin
         publisher.ask()
 
         # They are gone for everybody else at once, and the sockets when the time is over.
-        until(lambda: monitored(server, "/connz")["num_connections"] == 1, "still listed")
-        until(lambda: server.open_files() <= before + 1, "sockets are kept")
+        wait_until(lambda: monitored(server, "/connz")["num_connections"] == 1, "still listed")
+        wait_until(lambda: server.open_files() <= before + 1, "sockets are kept")
     for peer in stalled:
         peer.close()
 
@@ -126,9 +119,9 @@ def test_a_tls_client_that_says_farewell_and_does_not_read_harms_no_timer(
             peer.unwrap()
     publisher.close()
 
-    until(lambda: secured.open_files() <= before, "sockets are kept")
+    wait_until(lambda: secured.open_files() <= before, "sockets are kept")
     # The question to /varz may still have been open when the files were counted.
-    until(lambda: monitored(secured, "/connz")["num_connections"] == 0, "clients are kept")
+    wait_until(lambda: monitored(secured, "/connz")["num_connections"] == 0, "clients are kept")
     assert secured.said("Traceback") == []
     for peer in stalled:
         peer.close()
@@ -141,7 +134,7 @@ def test_a_broken_tls_session_leaves_nothing_and_the_server_can_stop(
     os.write(peer.fileno(), b"\x17\x03\x03\x00\x10" + b"no TLS record!!!")
     secured.wait_for("TLS error")
 
-    until(lambda: monitored(secured, "/connz")["num_connections"] == 0, "still listed")
+    wait_until(lambda: monitored(secured, "/connz")["num_connections"] == 0, "still listed")
     (closed,) = monitored(secured, "/connz?state=closed")["connections"]
     assert closed["reason"] == "Read Error"
     secured.process.send_signal(signal.SIGTERM)
@@ -161,7 +154,7 @@ def test_a_closing_member_of_a_queue_gets_no_more_messages(server: Watched) -> N
         publish(member.send)
         member.ask()
         leaving.send(b"GARBAGE\r\n")
-        until(lambda: monitored(server, "/connz")["num_connections"] == 1, "still listed")
+        wait_until(lambda: monitored(server, "/connz")["num_connections"] == 1, "still listed")
         member.ask(b"SUB jobs workers 3\r\n")
         lines = member.ask(b"PUB jobs 1\r\nx\r\n" * 20)
 

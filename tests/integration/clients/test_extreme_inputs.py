@@ -12,8 +12,8 @@ from typing import Final
 import click
 import pytest
 from click.testing import CliRunner
-from tests.integration.clients.test_contained_errors import Wire
 from tests.support import limit_values as table
+from tests.support.inbox_wire import Wire
 
 import jetspark
 from jetspark.cli.main import main

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.clients.test_contained_errors import Wire
+from tests.support.inbox_wire import Wire
 
 import jetspark
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from tests.support.monitored import get, sample
-from tests.support.remotes import HUB, fill, make, quick, until
+from tests.support.remotes import HUB, fill, info_until, make, quick
 from tests.support.replicas import Stall, copied, replica_of
-from tests.support.replicas import until as becomes
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.client import KeyValueConfig
@@ -32,7 +32,7 @@ async def test_a_replica_shows_how_far_it_is_behind_its_leader() -> None:
         stall.begin()
         for n in range(5):
             await kv.put("k", b"%d" % n)
-        await becomes(lambda: replica.followed["KV_cfg"].state.last_seq == 6)
+        await until(lambda: replica.followed["KV_cfg"].state.last_seq == 6)
         behind = await sample(replica, "jetspark_replica_lag_messages", KV)
         whole = await sample(replica, "jetspark_replica_whole", KV)
         stall.end()
@@ -57,7 +57,7 @@ async def test_a_leader_that_is_gone_is_shown_with_the_time_of_its_last_word() -
         await copied(replica, "KV_cfg", 0)
         up = await sample(replica, "jetspark_replica_connected")
         await leader.close()
-        await becomes(lambda: not replica.leader_is_up)
+        await until(lambda: not replica.leader_is_up)
 
         down = await sample(replica, "jetspark_replica_connected")
         first = await sample(replica, "jetspark_replica_last_contact_seconds")
@@ -97,13 +97,13 @@ async def test_a_remote_is_shown_with_its_connection_and_copies_that_do_not_go_o
         await make(there, "A", subjects=["a.>"])
         await fill(there, 10)
         await make(here, "M", mirror={"name": "A", "external": HUB})
-        await until(here, "M", lambda found: found["state"]["messages"] == 10)
+        await info_until(here, "M", lambda found: found["state"]["messages"] == 10)
         copies = await sample(server, "jetspark_remote_copies", 'remote="hub"')
         goes_on = await sample(server, "jetspark_stream_mirror_stuck", 'mirror_name="A"')
         lag = await sample(server, "jetstream_stream_mirror_lag", 'mirror_name="A"')
         up = (await get(server, "/varz"))["jetspark"]["remotes"]
         await hub.close()
-        await until(here, "M", lambda found: "error" in found["mirror"])
+        await info_until(here, "M", lambda found: "error" in found["mirror"])
 
         stuck = await sample(server, "jetspark_stream_mirror_stuck", 'mirror_name="A"')
         connected = await sample(server, "jetspark_remote_connected", 'remote="hub"')

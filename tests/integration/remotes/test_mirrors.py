@@ -21,9 +21,9 @@ from tests.support.remotes import (
     copying,
     fill,
     info,
+    info_until,
     make,
     rows,
-    until,
 )
 from tests.support.servers import ServerProcess
 
@@ -94,7 +94,7 @@ async def test_filters_transforms_and_starts_of_remote_copies(hub: ServerProcess
         await make(here, "T", mirror=MIRROR | {"opt_start_time": "2999-01-01T00:00:00Z"})
         renamed = [{"src": "a.1", "dest": "z.one"}, {"src": "a.3", "dest": ""}]
         await make(here, "S", sources=[MIRROR | {"subject_transforms": renamed}])
-        await until(here, "S", lambda found: found["state"]["messages"] == 8)
+        await info_until(here, "S", lambda found: found["state"]["messages"] == 8)
         await caught_up(here, "F", 18)
         await caught_up(here, "L", 20)
         await caught_up(here, "T", 20)
@@ -115,7 +115,7 @@ async def test_a_source_takes_from_two_servers(hub: ServerProcess) -> None:
 
         await make(here, "S", subjects=["s"], sources=[MIRROR, {"name": "B"}])
         await here.jetstream().publish("s", b"own")
-        found = await until(here, "S", lambda found: found["state"]["messages"] == 7)
+        found = await info_until(here, "S", lambda found: found["state"]["messages"] == 7)
 
         assert sorted(source.get("seq", 0) for source in found["sources"]) == [1, 5]
 
@@ -163,15 +163,15 @@ async def test_a_purge_and_a_new_stream_of_the_name(hub: ServerProcess) -> None:
         await api(there, "STREAM.PURGE.A")
         await fill(there, 5, first=10)
         await caught_up(here, "M", 15)
-        await until(here, "S", lambda found: found["sources"][0]["lag"] == 0)
+        await info_until(here, "S", lambda found: found["sources"][0]["lag"] == 0)
         before = (await info(here, "S"))["state"]["messages"]
 
         await api(there, "STREAM.DELETE.A")
-        gone = await until(here, "S", lambda found: "error" in found["sources"][0])
+        gone = await info_until(here, "S", lambda found: "error" in found["sources"][0])
         await make(there, "A", subjects=["a.>"])
         await fill(there, 20, first=100)
         await caught_up(here, "M", 20)
-        await until(here, "S", lambda found: found["state"]["messages"] == before + 20)
+        await info_until(here, "S", lambda found: found["state"]["messages"] == before + 20)
 
         assert gone["sources"][0]["error"]["err_code"] == 10059
         assert [row[4] for row in await rows(here, "S")][-20:] == [
@@ -190,14 +190,14 @@ async def test_a_stream_that_lets_go_keeps_what_is_not_on_disk_here(
         await make(there, "B", subjects=["b.>"], retention=retention)
         mirror = {"name": "B", "external": HUB}
         await make(here, "M", mirror=mirror)
-        await until(here, "M", lambda found: found["mirror"]["active"] >= 0)
-        await until(there, "B", lambda found: found["state"]["consumer_count"] == 1)
+        await info_until(here, "M", lambda found: found["mirror"]["active"] >= 0)
+        await info_until(there, "B", lambda found: found["state"]["consumer_count"] == 1)
         for cut in range(4):
             await fill(there, 300, "b.{}", first=cut * 300)
             proxy.cut()
         await caught_up(here, "M", 1200)
         copied = [(row[0], row[4]) for row in await rows(here, "M")]
-        await until(there, "B", lambda found: found["state"]["messages"] == 0)
+        await info_until(there, "B", lambda found: found["state"]["messages"] == 0)
 
         proxy.refusing = True
         proxy.cut()
@@ -206,7 +206,7 @@ async def test_a_stream_that_lets_go_keeps_what_is_not_on_disk_here(
         proxy.calm()
         await caught_up(here, "M", 1210)
         await api(here, "STREAM.DELETE.M")
-        await until(there, "B", lambda found: found["state"]["consumer_count"] == 0)
+        await info_until(there, "B", lambda found: found["state"]["consumer_count"] == 0)
 
         assert copied == [(n + 1, b"%d" % n) for n in range(1200)]
         assert (held["messages"], held["consumer_count"]) == (10, 1)
@@ -227,7 +227,7 @@ async def test_cuts_and_slow_ways_lose_nothing_and_double_nothing(hub: ServerPro
                 proxy.cut()
         proxy.calm()
         await caught_up(here, "M", count)
-        await until(here, "S", lambda found: found["state"]["messages"] >= count)
+        await info_until(here, "S", lambda found: found["state"]["messages"] >= count)
 
         assert await rows(here, "M") == as_copied(await rows(there, "A"))
         assert [row[4] for row in await rows(here, "S")] == [b"%d" % n for n in range(count)]
@@ -241,13 +241,13 @@ async def test_what_cannot_be_reached_is_told_and_read_again(hub: ServerProcess)
 
         proxy.refusing = True
         proxy.cut()
-        found = await until(here, "M", lambda found: "error" in found["mirror"])
+        found = await info_until(here, "M", lambda found: "error" in found["mirror"])
         silent = found["mirror"]["active"]
         await fill(there, 5, first=5)
         await asyncio.sleep(0.1)
         later = (await info(here, "M"))["mirror"]["active"]
         proxy.calm()
-        well = await until(here, "M", lambda found: "error" not in found["mirror"])
+        well = await info_until(here, "M", lambda found: "error" not in found["mirror"])
         await caught_up(here, "M", 10)
 
         assert "remote hub" in found["mirror"]["error"]["description"]
@@ -294,14 +294,14 @@ async def test_a_copying_server_that_is_killed_reads_on(
             async with await connect(served.url) as here:
                 await make(here, "M", mirror=MIRROR)
                 await make(here, "S", sources=[MIRROR])
-                await until(here, "S", lambda found: found["state"]["last_seq"] > 0)
+                await info_until(here, "S", lambda found: found["state"]["last_seq"] > 0)
         finally:
             served.kill()
         served = ServerProcess("jetspark", tmp_path / "copy", "-c", str(config))
         try:
             async with await connect(served.url) as here:
                 await caught_up(here, "M", 3000)
-                await until(here, "S", lambda found: found["state"]["messages"] >= 3000)
+                await info_until(here, "S", lambda found: found["state"]["messages"] >= 3000)
 
                 assert await rows(here, "M") == as_copied(await rows(there, "A"))
                 copied = [row[4] for row in await rows(here, "S")]

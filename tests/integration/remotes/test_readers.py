@@ -6,7 +6,7 @@ import nats
 import pytest
 from nats.js.api import ConsumerConfig, DeliverPolicy
 from tests.support.nats_js import started
-from tests.support.remotes import HUB, copying, until
+from tests.support.remotes import HUB, copying, info_until
 
 from jetspark import Server
 from jetspark.api.stream import ExternalStream, StreamSource
@@ -26,7 +26,7 @@ async def test_nats_js_and_nats_py_read_through_a_remote_mirror() -> None:
             away = StreamSource(name="cfg", external=AWAY)
             copy = KeyValueConfig(bucket="copy", history=5, mirror=away)
             await here.jetstream().create_key_value(copy)
-            await until(here, "KV_copy", lambda found: found["state"]["last_seq"] == 3)
+            await info_until(here, "KV_copy", lambda found: found["state"]["last_seq"] == 3)
 
         async with started("mirrors.mjs", {"url": server.client_url}) as script:
             js = await script.results()
@@ -67,7 +67,7 @@ async def test_buckets_of_ours_over_a_remote_mirror_and_sources() -> None:
         both = await js.create_key_value(
             KeyValueConfig(bucket="both", sources=(away, StreamSource(name="near")))
         )
-        await until(here, "KV_both", lambda found: found["state"]["messages"] == 2)
+        await info_until(here, "KV_both", lambda found: found["state"]["messages"] == 2)
 
         got = await mirror.get("a", min_last_revision=revision)
         listed = both.keys()

@@ -9,8 +9,8 @@ from typing import Any
 
 import nkeys
 import pytest
-from tests.support.client_certificates import make_certificate
-from tests.support.remotes import HUB, api, caught_up, fill, info, make, quick, until
+from tests.support.certificates import make_certificate
+from tests.support.remotes import HUB, api, caught_up, fill, info, info_until, make, quick
 from tests.support.servers import ServerProcess
 
 from jetspark import Server
@@ -64,9 +64,9 @@ async def test_an_account_copies_from_a_remote_only_as_far_as_it_was_granted(
                 await caught_up(client, "M", 10)
             await make(reader, "T", sources=[{"name": "WA", "external": HUB}])
             await make(taker, "T", sources=[{"name": "WB", "external": HUB}])
-            kept = await until(reader, "T", lambda found: "error" in found["sources"][0])
-            await until(taker, "T", lambda found: found["state"]["messages"] == 1)
-            await until(there, "WB", lambda found: found["state"]["messages"] == 0)
+            kept = await info_until(reader, "T", lambda found: "error" in found["sources"][0])
+            await info_until(taker, "T", lambda found: found["state"]["messages"] == 1)
+            await info_until(there, "WB", lambda found: found["state"]["messages"] == 0)
 
             assert "would remove its messages" in kept["sources"][0]["error"]["description"]
             assert kept["state"]["messages"] == 0
@@ -120,8 +120,8 @@ async def test_a_copier_needs_its_credentials_and_few_permissions(
 
         await caught_up(here, "M-hub", 10)
         await caught_up(here, "M-keyed", 10)
-        wrong = await until(here, "M-wrong", lambda found: "error" in found["mirror"])
-        unknown = await until(here, "M-unknown", lambda found: "error" in found["mirror"])
+        wrong = await info_until(here, "M-wrong", lambda found: "error" in found["mirror"])
+        unknown = await info_until(here, "M-unknown", lambda found: "error" in found["mirror"])
         shown = json.dumps([await info(here, f"M-{name}") for name in remotes])
 
     assert "Authorization Violation" in wrong["mirror"]["error"]["description"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +10,7 @@ from typing import Any, Self
 import pytest
 from tests.support import replicas
 from tests.support.replicas import PATIENT, ask
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.api.stream import StreamConfig
@@ -27,10 +27,6 @@ CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"protoc
 
 def replica_of(url: str, **options: Any) -> ReplicaServer:
     return replicas.replica_of(url, times=PATIENT, **options)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    await replicas.until(condition, SECONDS)
 
 
 async def copied(replica: ReplicaServer, name: str) -> None:

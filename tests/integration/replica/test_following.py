@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from tests.support.replicas import FAST, Stall, ask, copied, replica_of, until
+from tests.support.replicas import FAST, Stall, ask, copied, replica_of
 from tests.support.servers import ServerProcess
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.api.enums import Retention

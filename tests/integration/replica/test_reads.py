@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from tests.support.replicas import Stall, ask, ask_many, copied, replica_of, until
+from tests.support.replicas import Stall, ask, ask_many, copied, replica_of
 from tests.support.servers import ServerProcess
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.client import Client, KeyValue, KeyValueConfig

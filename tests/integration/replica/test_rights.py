@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.replicas import FAST, ask, copied, until
+from tests.support.replicas import FAST, ask, copied
 from tests.support.servers import ServerProcess
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.api.consumer import ConsumerConfig

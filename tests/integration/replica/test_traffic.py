@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.support.chaos_proxy import ChaosProxy
-from tests.support.replicas import copied, replica_of, until
+from tests.support.replicas import copied, replica_of
+from tests.support.waiting import until
 
 import jetspark
 from jetspark.api.consumer import ConsumerConfig

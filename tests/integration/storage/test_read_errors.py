@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import ConsumerConfig
 from tests.support.monitored import get, text
+from tests.support.waiting import until
 
 import jetspark
 import jetspark.server.jetstream.runtime
@@ -60,14 +60,6 @@ async def ask(client: Client, subject: str, body: object = None) -> dict[str, An
     found: dict[str, Any] = json.loads(answer.data)
     assert "error" not in found, found
     return found
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(300):
-        if await condition():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("it did not come about within 30 s")
 
 
 async def fill(store: Path) -> None:

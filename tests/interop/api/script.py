@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from tests.support.both_servers import masked
+from tests.support.raw_requests import RawClient
 
 LEVEL: Final = b"NATS/1.0\r\nNats-Required-Api-Level: %s\r\n\r\n"
 HEADERS: Final = b"NATS/1.0\r\nkey: value\r\nNats-Sequence: 77\r\n\r\n"
@@ -304,3 +307,7 @@ CHANGE: Final = [
 ]
 
 SCRIPT: Final = [*CREATE, *STORE, *INFO, *GET, *DIRECT, *LEVELS, *CHANGE]
+
+
+def play(client: RawClient, step: Step) -> list[tuple[str, Any]]:
+    return masked(client.ask(step.subject, step.body, step.headers, many=step.many))

@@ -18,11 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.interop.api.test_differential import (
-    jetspark_server,
-    masked,
-    nats_server,
-)
+from tests.support.both_servers import jetspark_server, masked, nats_server
 from tests.support.raw_requests import RawClient
 
 CREATE: Final = b'{"name":"S","subjects":["s.>"]}'

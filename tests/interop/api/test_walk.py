@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.interop.api.script import Step
-from tests.interop.api.test_differential import nats_server, play
+from tests.interop.api.script import Step, play
+from tests.support.both_servers import nats_server
 from tests.support.raw_requests import RawClient
 from tests.support.served import Served
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 from msgspec import inspect
-from tests.interop.api.test_limits_of_values import Prober, outcome
+from tests.support.prober import Prober, outcome
 from tests.support.served import Served
 
 from jetspark.api import consumer as consumers

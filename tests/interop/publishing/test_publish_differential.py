@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
+from tests.interop.api.limit_cases import CASES as LIMITS
 from tests.interop.api.removal_script import REMOVAL_SCRIPT
 from tests.interop.api.script import SCRIPT
 from tests.interop.api.stream_config_cases import BAD, GOOD
 from tests.interop.api.stream_update_cases import UPDATES
-from tests.interop.api.test_limits_differential import CASES as LIMITS
 from tests.interop.publishing.publish_machine import PublishMachine
 from tests.interop.publishing.publish_scripts import SCRIPTS
 from tests.interop.publishing.publish_wire import RawClient, Script, play

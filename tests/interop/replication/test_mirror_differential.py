@@ -17,13 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.api.test_differential import (
-    jetspark_server,
-    masked,
-    nats_server,
-)
 from tests.interop.replication.mirror_scripts import MIRRORS, SOURCES, Ask, Put, Rest, Script, Step
-from tests.support.raw_requests import RawClient
+from tests.support.both_servers import jetspark_server, masked, nats_server
+from tests.support.raw_requests import RawClient, api
 
 LABEL = re.compile(rb"(Nats-Stream-Source: \S+ \d+ [^ ]+ [^ ]+ \S+) \S+\r\n")
 REST_SECONDS = 15.0
@@ -43,12 +39,6 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
     with jetspark_server(tmp_path_factory.mktemp("ours")) as client:
         yield client
-
-
-def api(client: RawClient, verb: str, body: object = None) -> dict[str, Any]:
-    payload = b"" if body is None else json.dumps(body).encode()
-    answer: dict[str, Any] = json.loads(client.ask(f"$JS.API.{verb}", payload)[0].payload)
-    return answer
 
 
 def names(client: RawClient) -> list[str]:

@@ -15,8 +15,7 @@ from typing import Any
 
 import nats
 from nats.js.api import StreamSource
-from tests.interop.replication.test_mirror_differential import api
-from tests.support.raw_requests import RawClient
+from tests.support.raw_requests import RawClient, api
 from tests.support.served import Served
 
 PATIENCE_S = 20.0

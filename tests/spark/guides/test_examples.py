@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.docs.test_examples import load
+from tests.support.examples import load
 
 from jetspark import sync
 

@@ -13,14 +13,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
+from tests.support.warehouse import rows_of, seqs_of
 
 pytest.importorskip("grpc", reason="needs the extra pipelines")
 pytest.importorskip("yaml", reason="needs the extra pipelines")
 
-import pyarrow.dataset
 
 from jetspark import sync
 from jetspark.spark.pipelines.template import write_project
@@ -35,7 +34,7 @@ import json, os, signal, sys, threading, time
 from pathlib import Path
 from jetspark import sync
 from jetspark.cli.main import main
-from tests.spark.pipelines.test_pipelines import seqs_of
+from tests.support.warehouse import seqs_of
 
 root, server = Path(sys.argv[1]), sys.argv[2]
 settings = {
@@ -119,22 +118,6 @@ def copies():
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     return orders.select(slowly("seq").alias("seq"), f.lit(partitions).alias("partitions"))
 """
-
-
-def rows_of(table: Path, *columns: str) -> list[dict[str, Any]]:
-    """Rows of a table; of a streaming one those that are in its log, not what was interrupted."""
-    files = [
-        unquote(urlsplit(json.loads(line)["path"]).path)
-        for log in table.glob("_spark_metadata/[0-9]*")
-        for line in log.read_text().splitlines()[1:]
-    ]
-    found = pyarrow.dataset.dataset(files or table, format="parquet")
-    rows: list[dict[str, Any]] = found.to_table(columns=list(columns)).to_pylist()
-    return rows
-
-
-def seqs_of(table: Path) -> list[int]:
-    return sorted(row["seq"] for row in rows_of(table, "seq"))
 
 
 def due(samples: list[bytes]) -> tuple[dict[int, dict[str, Any]], set[int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.client_certificates import make_certificate
+from tests.support.certificates import make_certificate
 from tests.support.jwts import Operator, credentials_text
 from tests.support.servers import ServerProcess
 

@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from tests.client.streams.test_late_follower import LATE, led_elsewhere
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.cluster import Cluster
+from tests.support.late_follower import LATE, led_elsewhere
 from tests.support.scripted import unused_port
 
 from jetspark import sync

@@ -1,11 +1,10 @@
 """Lag, rows and bytes of streaming queries in a real session, compared with what was published."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.waiting import wait_until
 
 pytest.importorskip("pyspark")
 
@@ -17,13 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from tests.spark.conftest import Streams
-
-
-def until(ready: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not ready():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_reports_have_the_true_rows_bytes_and_lag_also_after_a_restart(
@@ -48,12 +40,12 @@ def test_reports_have_the_true_rows_bytes_and_lag_also_after_a_restart(
     try:
         first = live()
         # Spark stops before the last report reaches its listeners.
-        until(lambda: len(ended(reports)) == 1, "the first life did not end")
+        wait_until(lambda: len(ended(reports)) == 1, "the first life did not end")
         told, reports[:] = [each for each in reports if each.get("rows")], []
         for number in (11, 12, 13):
             streams.jetstream.publish("WATCHED.0", b"%d" % number)
         live()
-        until(lambda: len(ended(reports)) == 1, "the second life did not end")
+        wait_until(lambda: len(ended(reports)) == 1, "the second life did not end")
     finally:
         spark.streams.removeListener(listener)
     later = [each for each in reports if each.get("rows")]

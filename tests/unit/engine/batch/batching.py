@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.unit.engine.stream.test_publish_headers import block
+from tests.unit.engine.publishing import block
 
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared

@@ -10,8 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.engine.stream.test_expiry import headers_of, there, wait
-from tests.unit.engine.stream.test_publish_headers import SECOND, ask, flush, made
+from tests.unit.engine.publishing import SECOND, ask, flush, headers_of, made, there, wait
 
 from jetspark.units import Nanoseconds, format_rfc3339, parse_rfc3339
 

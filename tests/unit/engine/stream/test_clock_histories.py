@@ -6,8 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.engine.stream.test_expiry import there, wait
-from tests.unit.engine.stream.test_publish_headers import SECOND, ask, made
+from tests.unit.engine.publishing import SECOND, ask, made, there, wait
 
 from jetspark.units import Nanoseconds
 

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.engine.stream.test_publish_headers import (
-    answers,
-    ask,
-    block,
-    code,
-    flush,
-    made,
-    publish,
-)
+from tests.unit.engine.publishing import answers, ask, block, code, flush, made, publish
 
 from jetspark.api.stream import Republish, SubjectTransform
 from jetspark.engine.stream.counters import CHUNK, format_integer, parse_integer

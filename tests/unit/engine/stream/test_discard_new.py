@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any
 
-from tests.unit.engine.stream.test_publish_headers import answers, ask, code, flush, made, publish
+from tests.unit.engine.publishing import answers, ask, code, flush, made, publish
 
 from jetspark.api.enums import Discard
 

@@ -6,14 +6,17 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.engine.stream.test_publish_headers import (
+from tests.unit.engine.publishing import (
     SECOND,
     answers,
     ask,
     code,
     flush,
+    headers_of,
     made,
     publish,
+    there,
+    wait,
 )
 
 from jetspark.api.stream import StreamConfig
@@ -24,37 +27,8 @@ from jetspark.units import Nanoseconds
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
 
-    from jetspark.engine.stream.stream import Stream
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
-
-
-def there(stream: Stream) -> list[int]:
-    """The sequences of the messages that readers see."""
-    found = []
-    seq = stream.log.index.next_seq(1, b"")
-    while seq:
-        found.append(int(seq))
-        seq = stream.log.index.next_seq(seq + 1, b"")
-    return found
-
-
-def wait(bench: Bench, seconds: float) -> None:
-    """Let time pass; deadlines are met in their order, and what they stage becomes durable."""
-    until = bench.now + int(seconds * SECOND)
-    while True:
-        deadline = bench.engine.next_deadline()
-        if deadline is None or deadline > until:
-            break
-        bench.now = max(bench.now, deadline)
-        bench.engine.expire(bench.now, bench.outbox)
-        flush(bench)
-    bench.now = until
-
-
-def headers_of(bench: Bench, stream: Stream, seq: int) -> bytes:
-    (entry,) = bench.get(stream, b'{"seq":%d}' % seq)
-    return entry[3]
 
 
 @pytest.mark.parametrize(

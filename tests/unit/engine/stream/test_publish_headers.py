@@ -3,75 +3,18 @@
 from __future__ import annotations
 
 import errno
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.engine.publishing import SECOND, answers, ask, block, code, flush, made, publish
 
-from jetspark.api.stream import StreamConfig
 from jetspark.store.format.record import body_end, subject_end
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
 
-    from jetspark.engine.stream.stream import Stream
 
-SECOND = 1_000_000_000
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
-
-
-def made(bench: Bench, **settings: Any) -> Stream:
-    plain: dict[str, Any] = {
-        "name": "S", "subjects": ("s.>",), "duplicate_window": 120 * SECOND,
-    }  # fmt: skip
-    settings = plain | settings
-    return bench.engine.create_stream(StreamConfig(**settings), bench.now)
-
-
-def block(**headers: str) -> bytes:
-    """Header names as keywords: ``msg_id`` is ``Nats-Msg-Id``."""
-    lines = [f"Nats-{name.title().replace('_', '-')}: {v}\r\n" for name, v in headers.items()]
-    return ("NATS/1.0\r\n" + "".join(lines).replace("-Ttl:", "-TTL:") + "\r\n").encode()
-
-
-def publish(bench: Bench, stream: Stream, subject: bytes = b"s.1", /, **headers: str) -> None:
-    asked = block(**headers) if headers else b""
-    bench.publish(stream, subject, b"x", reply=b"r", headers=asked)
-
-
-def flush(bench: Bench) -> None:
-    bench.submit()
-    while bench.on_the_way:
-        bench.land()
-        bench.submit()
-
-
-def answers(bench: Bench) -> list[Any]:
-    """The replies that went out, short: a sequence, a duplicate's sequence, or an error code."""
-    short: list[Any] = []
-    for entry in bench.sent():
-        body = json.loads(entry[4])
-        if "error" in body:
-            assert body["seq"] == 0
-            short.append((body["error"]["err_code"], body["error"]["description"]))
-        elif "duplicate" in body:
-            short.append(("duplicate", body["seq"]))
-        else:
-            short.append(body["seq"])
-    return short
-
-
-def ask(bench: Bench, stream: Stream, subject: bytes = b"s.1", /, **headers: str) -> Any:
-    publish(bench, stream, subject, **headers)
-    flush(bench)
-    (answer,) = answers(bench)
-    return answer
-
-
-def code(answer: Any) -> int:
-    assert isinstance(answer, tuple), answer
-    assert isinstance(answer[0], int), answer
-    return answer[0]
 
 
 # Duplicates ------------------------------------------------------------------------------------

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.unit.engine.stream.test_expiry import headers_of, there, wait
-from tests.unit.engine.stream.test_publish_headers import (
+from tests.unit.engine.publishing import (
     SECOND,
     answers,
     ask,
     flush,
+    headers_of,
     made,
     publish,
+    there,
+    wait,
 )
 
 from jetspark.engine.stream.cron import Cron

@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from tests.unit.server.monitor.test_http import certificate
+from tests.support.certificates import make_certificate
 
 from jetspark.server.monitor.tls import cipher_name, describe
 
@@ -30,7 +30,7 @@ def test_cipher_suites_have_the_names_that_nats_server_shows(openssl: str, iana:
 
 
 def test_a_certificate_is_described_by_its_digests(tmp_path: Path) -> None:
-    cert_file, _ = certificate(tmp_path)
+    cert_file, _ = make_certificate(tmp_path)
     der = ssl.PEM_cert_to_DER_cert(cert_file.read_text())
 
     found = describe(der)

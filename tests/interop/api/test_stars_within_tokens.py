@@ -8,17 +8,29 @@ over a memory stream, whose messages it delivers as here, and whether two filter
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.both_servers import jetspark_server, nats_server
 from tests.support.raw_requests import RawClient
-from tests.support.both_servers import ours, theirs
 
 from jetspark.errors.codes import ErrCode
 
-__all__ = ["ours", "theirs"]
-
 SUBJECTS = ("S.k1", "S.k2", "S.x", "S.k*", "S.k.1")
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[RawClient]:
+    with nats_server(tmp_path / "theirs") as client:
+        yield client
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[RawClient]:
+    with jetspark_server(tmp_path / "ours") as client:
+        yield client
 
 
 def api(client: RawClient, verb: str, **body: Any) -> dict[str, Any]:

@@ -19,11 +19,14 @@ from jetspark.headers.status import (
 from jetspark.store.log.columns import NOWHERE
 from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.subject_table import SubjectEntry
+from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
 
 SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
 UNITS_PER_LOOK: Final[i64] = 2048  # of a turn (turn.py)
 LOOKS_PER_TURN: Final[i64] = 8
+# As many comparisons of a subject with a pattern are done at once, without an order of subjects.
+FEW_COMPARISONS: Final[i64] = 4096
 
 
 class MultiRead(Run):
@@ -137,6 +140,9 @@ class SubjectSearch:
     def step(self) -> bool:
         """Look at as many subjects as a turn allows; True when no more need be."""
         index = self.index
+        if i64(len(index.entries)) * i64(len(self.wild)) <= FEW_COMPARISONS and not self.following:
+            self.compare_all()
+            return True
         looks: i64 = 0
         while self.at < i64(len(self.wild)) and len(self.found) <= SUBJECTS_MAX:
             if not index.order_made():
@@ -154,6 +160,15 @@ class SubjectSearch:
             if not self.following:
                 self.at += 1
         return True
+
+    def compare_all(self) -> None:
+        """Look at every subject: for few of them that is the quickest."""
+        while self.at < i64(len(self.wild)):
+            pattern = self.wild[self.at]
+            self.at += 1
+            for entry in self.index.entries:
+                if entry.count > 0 and matches(entry.subject, pattern):
+                    self.note(entry)
 
     def entries(self) -> list[SubjectEntry]:
         """What was found and is still there."""

@@ -18,7 +18,7 @@ from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
-from jetspark.client.link import Link
+from jetspark.client.link import Link, LinkOwner
 from jetspark.client.message import Message
 from jetspark.client.options import NO_PICKLE, ClientOptions
 from jetspark.client.receive import Receiver
@@ -43,14 +43,18 @@ NO_LIMIT: Final = 2**62  # for a server that announces a negative max_payload
 
 
 class ClientCore:
-    """Link, subscriptions and requests of one client."""
+    """Link, subscriptions and requests of one client.
 
-    def __init__(self, options: ClientOptions) -> None:
+    ``owner`` hears what the link reports instead, and passes it on: one who adds subscriptions of
+    its own to those here.
+    """
+
+    def __init__(self, options: ClientOptions, owner: LinkOwner | None = None) -> None:
         self.options: Final = options
         self._events = Events(options)
-        self._receiver = Receiver()
-        self._link = Link(options, self._receiver, self, self._events)
-        self._outgoing = self._link.outgoing
+        self.receiver: Final = Receiver()
+        self._link = Link(options, self.receiver, owner or self, self._events)
+        self.outgoing: Final = self._link.outgoing
         self.loop: Final = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._nuid = Nuid()
@@ -94,6 +98,11 @@ class ClientCore:
         """The way to the servers."""
         return self._link
 
+    @property
+    def inbox_start(self) -> bytes:
+        """What the reply subjects of requests begin with."""
+        return self._mux.prefix
+
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of this client."""
         return call_seconds(timeout, self.options.timeout)
@@ -105,13 +114,13 @@ class ClientCore:
     def stats(self) -> ClientStats:
         """Counters of messages and bytes, and what is pending now."""
         return ClientStats(
-            in_msgs=self._receiver.messages,
-            in_bytes=self._receiver.bytes,
-            out_msgs=self._messages_out + self._outgoing.messages_from_threads,
-            out_bytes=self._outgoing.bytes_out,
+            in_msgs=self.receiver.messages,
+            in_bytes=self.receiver.bytes,
+            out_msgs=self._messages_out + self.outgoing.messages_from_threads,
+            out_bytes=self.outgoing.bytes_out,
             subscriptions=len(self._subscriptions),
             requests_pending=len(self._mux.pending),
-            write_pending_bytes=self._outgoing.size,
+            write_pending_bytes=self.outgoing.size,
             reconnects=self._link.reconnects,
         )
 
@@ -146,19 +155,19 @@ class ClientCore:
         else:
             frame = encode_pub(subject, reply, payload)
         if threading.get_ident() != self._thread:
-            self._outgoing.send_from_thread(frame)
+            self.outgoing.send_from_thread(frame)
             return  # it counts them itself: threads must not count here at once
         if at_once:
-            self._outgoing.send_at_once(frame)
+            self.outgoing.send_at_once(frame)
         else:
-            self._outgoing.send(frame)
+            self.outgoing.send(frame)
         self._messages_out += 1
 
     def send_messages(self, frames: list[bytes]) -> None:
         """Queue finished frames of messages, all or none. On the loop's thread only."""
         if self._closed is not None:
             raise self._closed_error()
-        self._outgoing.send_many(frames)
+        self.outgoing.send_many(frames)
         self._messages_out += len(frames)
 
     def literal(self, subject: str) -> bytes:
@@ -198,8 +207,8 @@ class ClientCore:
     def expect_replies(self, sink: ReplySink, subject: bytes, seconds: float) -> bytes:
         """Make a reply subject of the mux inbox; ``sink`` takes the replies."""
         if not self._mux_sid:
-            self._mux_sid = self._next_sid()
-            self._receiver.sinks[self._mux_sid] = self._mux
+            self._mux_sid = self.next_sid()
+            self.receiver.sinks[self._mux_sid] = self._mux
             self.send_frame(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
         sink.subject = subject
         sink.deadline = self.loop.time() + seconds
@@ -225,10 +234,10 @@ class ClientCore:
         self._link.check_loop()
         if self._closed is not None:
             raise self._closed_error()
-        sid = self._next_sid()
+        sid = self.next_sid()
         subscription = SubscriptionCore(
             self,
-            self._receiver,
+            self.receiver,
             sid,
             subject,
             queue,
@@ -237,7 +246,7 @@ class ClientCore:
             callback=callback,
             timeout=self.options.timeout,
         )
-        self._receiver.sinks[sid] = subscription.sink
+        self.receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
         if subscription.callback_task is not None:
             self.callbacks.add(subscription.callback_task, subscription.callback)
@@ -249,9 +258,14 @@ class ClientCore:
         if self._closed is None:
             self.send_frame(encode_unsub(sid, max_msgs))
 
+    def next_sid(self) -> int:
+        """An id for another subscription."""
+        self._sid += 1
+        return self._sid
+
     def forget_subscription(self, sid: int) -> None:
         """Take no further messages of this subscription."""
-        self._receiver.sinks.pop(sid, None)
+        self.receiver.sinks.pop(sid, None)
         self._subscriptions.pop(sid, None)
 
     # Flushing and closing.
@@ -368,7 +382,7 @@ class ClientCore:
         """Queue a finished protocol frame."""
         if self._closed is not None:
             raise self._closed_error()
-        self._outgoing.send_control(frame)
+        self.outgoing.send_control(frame)
 
     def _lose_inbox(self, error: Exception) -> None:
         """No reply can come: say so now, and try again with the next request."""
@@ -376,14 +390,10 @@ class ClientCore:
             f"requests need their reply subjects: allow {self.options.inbox_prefix}.> to this "
             "user, or connect with inbox_prefix= set to what it may subscribe to"
         )
-        self._receiver.sinks.pop(self._mux_sid, None)
+        self.receiver.sinks.pop(self._mux_sid, None)
         self._mux_sid = 0
         for sink in self._mux.take_all():
             sink.fail(error)
-
-    def _next_sid(self) -> int:
-        self._sid += 1
-        return self._sid
 
     def _closed_error(self) -> Exception:
         return ConnectionClosed(str(self._closed or "closed"))

@@ -51,7 +51,7 @@ class Announcer:
                 f"$SRV.{verb}.{SERVICE}",
                 f"$SRV.{verb}.{SERVICE}.{self._id}",
             ):
-                self._bridge.add_subscription(
+                self._bridge.core.add_subscription(
                     subject, pending_msgs=1000, pending_bytes=1 << 20, callback=self._answer
                 )
 

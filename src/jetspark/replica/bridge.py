@@ -70,8 +70,8 @@ _ACK_SUBJECT: Final = b"$JS.ACK."
 _NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
 
 
-class Bridge(ClientCore):
-    """A client of the leader that carries the traffic of many.
+class Bridge:
+    """Carries the traffic of many clients over one connection to the leader, that of ``core``.
 
     ``flush`` writes what was queued for clients; ``on_change`` hears of a connection that came,
     went, or brought another INFO; ``on_shown`` of sequences that clients learn. A bridge that one
@@ -114,15 +114,16 @@ class Bridge(ClientCore):
         self._put_off: deque[Delivery | asyncio.Future[None]] = deque()
         # Connections that are not read meanwhile; an earlier one may be lost.
         self._resting: list[Connection | None] = []
-        super().__init__(options)
-        self.link.pool.forgives = True
-        self.queue: Final = FairQueue(self, self.loop)
+        self.core: Final = ClientCore(options, self)
+        self.core.link.pool.forgives = True
+        self._loop = self.core.loop
+        self.queue: Final = FairQueue(self, self._loop)
         self._waker = ChunkEnd(self)
 
     @property
     def label(self) -> str:
         """``host:port`` of the server that is connected; empty without one."""
-        connection = self.link.connection
+        connection = self.core.link.connection
         return connection.address.label if connection is not None else ""
 
     @property
@@ -150,27 +151,27 @@ class Bridge(ClientCore):
         """Subscribe, unless the same is subscribed already."""
         sink = None if subscription.queue else self._shared.get(subscription.subject)
         if sink is None:
-            sink = UpstreamSink(self, self._router, subscription, self._next_sid())
+            sink = UpstreamSink(self, self._router, subscription, self.core.next_sid())
             if not self.takes(sink.frame()):
                 # Our number for it is longer than the client's.
                 client.close(CONTROL_LINE_VIOLATION, CloseReason.MAXIMUM_CONTROL_LINE)
                 self._flush()
                 return
             self._sinks[sink.sid] = sink
-            self._receiver.sinks[sink.sid] = sink
+            self.core.receiver.sinks[sink.sid] = sink
             if not subscription.queue:
                 self._shared[subscription.subject] = sink
-            if not self.is_closed:
-                self.send_frame(sink.frame())
+            if not self.core.is_closed:
+                self.core.send_frame(sink.frame())
         sink.join(subscription)
         self._subscribed[subscription] = sink
 
     def _limit(self, subscription: Subscription) -> None:
         """A member of a queue wants so many messages and no more: others get the rest."""
         sink = self._subscribed.get(subscription)
-        if sink is not None and subscription.queue and not self.is_closed:
+        if sink is not None and subscription.queue and not self.core.is_closed:
             left = int(subscription.max_msgs - subscription.delivered)
-            self.send_frame(encode_unsub(sink.sid, sink.delivered + left))
+            self.core.send_frame(encode_unsub(sink.sid, sink.delivered + left))
 
     def _remove(
         self, client: ConnectedClient, subscription: Subscription, permissions: Permissions | None
@@ -190,10 +191,10 @@ class Bridge(ClientCore):
             del self._sinks[sink.sid]
             if not sink.queue:
                 del self._shared[sink.subject]
-            if not self.is_closed:
-                self.send_frame(encode_unsub(sink.sid, 0))
+            if not self.core.is_closed:
+                self.core.send_frame(encode_unsub(sink.sid, 0))
             if not lingers and not sink.leaving:
-                self._receiver.sinks.pop(sink.sid, None)
+                self.core.receiver.sinks.pop(sink.sid, None)
         if lingers:
             sink.leaving[subscription] = permissions
             self._leaving.append((sink, subscription))
@@ -207,11 +208,11 @@ class Bridge(ClientCore):
             batch, self._leaving = self._leaving, []
             with contextlib.suppress(TimeoutError, Error):
                 async with asyncio.timeout(PONG_SECONDS):
-                    await self.link.ping()
+                    await self.core.link.ping()
             for sink, subscription in batch:
                 sink.leaving.pop(subscription, None)
                 if not sink.members and not sink.leaving:
-                    self._receiver.sinks.pop(sink.sid, None)
+                    self.core.receiver.sinks.pop(sink.sid, None)
         self._ending = False
 
     # Messages of clients -----------------------------------------------------------------------
@@ -225,14 +226,14 @@ class Bridge(ClientCore):
 
     def carry(self, frames: list[bytes]) -> None:
         """Send what is the turn of clients."""
-        self._outgoing.send_turn(frames)
+        self.core.outgoing.send_turn(frames)
 
     def ping_leader(self) -> asyncio.Future[None]:
         """Send PING to the leader, which is connected."""
-        seen: asyncio.Future[None] = self.loop.create_future()
+        seen: asyncio.Future[None] = self._loop.create_future()
         try:
-            assert self.link.connection is not None
-            self.link.connection.send_ping().add_done_callback(partial(self._on_pong, seen))
+            assert self.core.link.connection is not None
+            self.core.link.connection.send_ping().add_done_callback(partial(self._on_pong, seen))
         except Error:
             # It is being lost, which the queue hears of soon.
             seen.cancel()
@@ -252,7 +253,7 @@ class Bridge(ClientCore):
         words = frame[: frame.index(b"\r\n")].split(b" ")
         sizes = 1 if words[0] == b"PUB" else 2
         reply = words[2] if len(words) == sizes + 3 else b""
-        if reply.startswith(self._mux.prefix):
+        if reply.startswith(self.core.inbox_start):
             return  # a read, which has a deadline of its own
         if reply and client.no_responders and not client.closing:
             client.say_no_responders(words[1], reply)
@@ -269,11 +270,11 @@ class Bridge(ClientCore):
         seconds: float,
     ) -> None:
         """Ask the leader for a client, in its turn; raises what is wrong with the request."""
-        reply = self.expect_replies(sink, subject, seconds)
+        reply = self.core.expect_replies(sink, subject, seconds)
         frame = message_frame(subject, reply, headers, payload)
         if not self.takes(frame):
-            self.drop_request(sink)
-            raise PayloadTooLarge(len(frame), self.max_payload)
+            self.core.drop_request(sink)
+            raise PayloadTooLarge(len(frame), self.core.max_payload)
         self.queue.put(client, frame)
 
     def takes(self, frame: bytes) -> bool:
@@ -284,7 +285,7 @@ class Bridge(ClientCore):
         end = frame.index(b"\r\n")
         return (
             end - frame.index(b" ") - 1 <= self._max_control_line
-            and len(frame) - end - 4 <= self.max_payload
+            and len(frame) - end - 4 <= self.core.max_payload
         )
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
@@ -292,12 +293,12 @@ class Bridge(ClientCore):
         if not self.up:
             return False
         with contextlib.suppress(BufferFull):
-            self._outgoing.send(message_frame(subject, reply, headers, payload))
+            self.core.outgoing.send(message_frame(subject, reply, headers, payload))
             return True
         return False
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
+        task = self._loop.create_task(work)
         self._pings.add(task)
         task.add_done_callback(self._pings.discard)
 
@@ -305,7 +306,7 @@ class Bridge(ClientCore):
         """Have clients written to when everything that came at once was handed out."""
         if not self._waker.listed:
             self._waker.listed = True
-            self._receiver.woken.append(self._waker)
+            self.core.receiver.woken.append(self._waker)
 
     def flush_clients(self) -> None:
         """Write what was queued for clients outside of a chunk."""
@@ -320,11 +321,11 @@ class Bridge(ClientCore):
         now = time.thread_time_ns()
         if not self._turn_began_ns:
             self._turn_began_ns = now
-            self.loop.call_soon(self._end_turn)
+            self._loop.call_soon(self._end_turn)
         if self._put_off or now - self._turn_began_ns > TURN_NS:
             if not self._resting:
-                self.loop.call_soon(self._read_on)
-            connection = self.link.connection
+                self._loop.call_soon(self._read_on)
+            connection = self.core.link.connection
             self._resting.append(connection)
             if connection is not None:
                 connection.pause_reading()
@@ -349,7 +350,7 @@ class Bridge(ClientCore):
             self._put_off.popleft()
         self._flush()
         if self._put_off:
-            self.loop.call_soon(self._read_on)
+            self._loop.call_soon(self._read_on)
             return
         resting, self._resting = self._resting, []
         for connection in resting:
@@ -369,7 +370,7 @@ class Bridge(ClientCore):
 
     def resume_frames(self) -> list[bytes]:
         """SUB of everything subscribed here, for a new connection."""
-        frames = super().resume_frames()
+        frames = self.core.resume_frames()
         for sink in self._sinks.values():
             sink.delivered = 0
             sink.leaving.clear()
@@ -383,7 +384,7 @@ class Bridge(ClientCore):
 
     def on_info(self, info: ServerInfo) -> None:
         """Take a first or later INFO."""
-        super().on_info(info)
+        self.core.on_info(info)
         self._on_change()
 
     def on_server_error(self, text: str) -> None:
@@ -396,23 +397,31 @@ class Bridge(ClientCore):
                     for member in sink.members:
                         member.receiver.queue(encode_err(text.encode()))
             self._flush()
-        super().on_server_error(text)
+        self.core.on_server_error(text)
 
     def on_up(self, *, again: bool) -> None:
         """There is a connection."""
         self.connected = True
-        if self.link.connection is not None:
-            self.link.connection.limit_reads(READ_BYTES)
-        super().on_up(again=again)
+        if self.core.link.connection is not None:
+            self.core.link.connection.limit_reads(READ_BYTES)
+        self.core.on_up(again=again)
         self._on_change()
         self.queue.work()
 
     def on_down(self) -> None:
         """The connection is lost."""
         self.connected = False
-        super().on_down()
+        self.core.on_down()
         self._on_change()
         self.queue.lost()
+
+    def on_closed(self, error: Exception) -> None:
+        """The connection is lost for good."""
+        self.core.on_closed(error)
+
+    async def open(self) -> None:
+        """Connect to the leader, or to the first server of its cluster that accepts."""
+        await self.core.open()
 
     async def close(self) -> None:
         """Close the connection; PINGs that wait are answered no more."""
@@ -420,7 +429,7 @@ class Bridge(ClientCore):
         for task in self._pings:
             task.cancel()
         self.connected = False
-        await super().close()
+        await self.core.close()
 
 
 class UpstreamSink(Sink):

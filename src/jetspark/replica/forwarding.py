@@ -94,7 +94,7 @@ class ForwardedReads:
         self._router = router
         self._bridge = bridge
         self.wait = wait
-        self._api = ApiClient(bridge, DEFAULT_PREFIX, wait)
+        self._api = ApiClient(bridge.core, DEFAULT_PREFIX, wait)
         self._tasks: set[asyncio.Task[None]] = set()
         self.count = 0
 
@@ -104,7 +104,7 @@ class ForwardedReads:
         if not self._held.take(read.client):
             self.refuse(read)
             return
-        info = self._bridge.server_info.jetspark
+        info = self._bridge.core.server_info.jetspark
         if not read.request.min_last_seq or (info is not None and info.min_last_seq):
             self._pass_on(read)
         elif read.single:

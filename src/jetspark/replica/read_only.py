@@ -89,7 +89,7 @@ class WriteGuard:
         self._router = router
         self._bridge = bridge
         self._stored = stored
-        self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
+        self._api = ApiClient(bridge.core, DEFAULT_PREFIX, bridge.core.options.timeout)
         # What each client wants deleted: stream, consumer and reply subject.
         self._deletions: dict[ConnectedClient, deque[tuple[str, str, bytes]]] = {}
         self._deleting: set[asyncio.Task[None]] = set()
@@ -144,7 +144,7 @@ class WriteGuard:
         verb = rest[len(_API) :] if rest.startswith(_API) else b""
         if verb in _READS or verb.startswith(_READ_STARTS):
             return body
-        if domain and domain != self._bridge.server_info.domain.encode():
+        if domain and domain != self._bridge.core.server_info.domain.encode():
             # Streams of that name in another domain are none that are known here.
             self._refuse_request(client, subject, reply, verb, READ_ONLY)
             return None
@@ -185,7 +185,7 @@ class WriteGuard:
             stream = tokens[2]
         elif len(tokens) >= _ACK_TOKENS_LONG and tokens[2] in {
             _NO_DOMAIN,
-            self._bridge.server_info.domain.encode(),
+            self._bridge.core.server_info.domain.encode(),
         }:
             stream = tokens[4]
         if stream and self._keeps(stream):

@@ -67,7 +67,7 @@ class CopyReconciler:
         self._no_reads = no_reads
         self._on_streams = on_streams
         self._poll = poll
-        self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
+        self._api = ApiClient(bridge.core, DEFAULT_PREFIX, bridge.core.options.timeout)
         self._deletions = Deletions(self._api, local)
         # Told when a copy may no longer be what it was.
         self.on_change: Callable[[], None] = lambda: None
@@ -129,7 +129,7 @@ class CopyReconciler:
 
     async def run(self) -> None:
         """Follow the leader until cancelled."""
-        subscription = self._bridge.add_subscription(
+        subscription = self._bridge.core.add_subscription(
             ADVISORIES, pending_msgs=1000, pending_bytes=1 << 20, callback=self._on_advisory
         )
         loop = asyncio.get_running_loop()
@@ -151,7 +151,7 @@ class CopyReconciler:
         def give_up() -> None:
             looking.cancel()
 
-        self._bridge.down_listeners.add(give_up)
+        self._bridge.core.down_listeners.add(give_up)
         try:
             await asyncio.wait({looking})
             if not looking.cancelled() and looking.exception() is not None:
@@ -162,7 +162,7 @@ class CopyReconciler:
                 )
         finally:
             looking.cancel()
-            self._bridge.down_listeners.discard(give_up)
+            self._bridge.core.down_listeners.discard(give_up)
 
     def _on_advisory(self, message: Message) -> None:
         """A stream came, went or changed; one made again is not read from its old copy."""

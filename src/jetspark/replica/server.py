@@ -262,10 +262,10 @@ class ReplicaServer(Server):
         if parts is None:
             return
         bridge = parts.bridge
-        info = bridge.server_info
+        info = bridge.core.server_info
         path: tuple[str, ...] = (self.server_id,)
         payload = self.max_payload
-        if bridge.link.connection is not None:
+        if bridge.core.link.connection is not None:
             theirs = (info.jetspark.path if info.jetspark is not None else ()) or (info.server_id,)
             looped = self.server_id in theirs
             if looped and not bridge.blocked:

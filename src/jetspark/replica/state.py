@@ -29,7 +29,7 @@ def replica_state(
         streams.append(state)
         heard_ns = max(heard_ns, copy_heard_ns)
     return ReplicaState(
-        leader=",".join(address.label for address in bridge.options.servers),
+        leader=",".join(address.label for address in bridge.core.options.servers),
         leader_id=leader.server_id if leader is not None else "",
         leader_name=leader.server_name if leader is not None else "",
         connected=bridge.up,

@@ -391,5 +391,5 @@ async def test_nothing_one_client_sends_costs_the_others_the_connection(
         # Every request has an answer; a subscription that cannot be had ends its connection.
         assert hostile.ended == (b"a" * 4092 in sent)
         assert replica._parts is not None
-        assert replica._parts.bridge.link.reconnects == 0
+        assert replica._parts.bridge.core.link.reconnects == 0
         assert replica.leader_is_up

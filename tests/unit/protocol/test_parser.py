@@ -85,6 +85,26 @@ def test_offsets_point_into_the_chunk_itself() -> None:
     assert [data is chunk for data in keeper.seen] == [True, True]
 
 
+def test_a_parser_between_chunks_refers_to_no_chunk() -> None:
+    """Thousands of idle connections would otherwise keep the last bytes of each."""
+
+    class Keeper(ServerOps):
+        def __init__(self) -> None:
+            super().__init__()
+            self.frame: Frame | None = None
+
+        def on_pub(self, frame: Frame) -> None:
+            self.frame = frame
+
+    keeper = Keeper()
+    parser = ServerParser(keeper, 4096, 1000, headers=True)
+    for chunk in (b"PUB a 1\r\nx\r\n", b"PUB a 3\r\nx", b"yz", b"\r\n"):
+        parser.feed(chunk)
+
+    assert keeper.frame is not None
+    assert keeper.frame.data == b""
+
+
 def test_only_the_cut_frame_is_joined() -> None:
     """A chunk that begins with the rest of a frame is otherwise handed out as it came."""
     first, second = b"PUB a 4\r\nab", b"cd\r\nPUB b 2\r\nef\r\n"

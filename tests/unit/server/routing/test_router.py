@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jetspark.engine.target import PUBLISH, Target
+from jetspark.engine.target import PUBLISH, REQUEST, Target
 from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerParser
 from jetspark.server.routing.account_engine import ServerWithoutJetStream
@@ -30,6 +30,7 @@ class Settled:
     """A session of a client that said CONNECT long ago."""
 
     settled = True
+    checking = False
 
 
 class Account:
@@ -66,6 +67,53 @@ def test_a_frame_is_forwarded_as_it_came(account: Account) -> None:
     writer.parser.feed(b"PUB a.b 2\r\nhi\r\nPUB a.b reply.to 2\r\nho\r\n")
 
     assert got(reader) == b"MSG a.b 7 2\r\nhi\r\nMSG a.b 7 reply.to 2\r\nho\r\n"
+
+
+def test_messages_that_wait_for_another_turn_arrive_as_they_were_sent(account: Account) -> None:
+    """The parser goes on with the same frame: what is held must not change with it."""
+    reader, writer = account.client(), account.client()
+    reader.parser.feed(b"SUB > 7\r\n")
+    writer.pause()
+    writer.parser.feed(b"PUB a 5\r\nfirst\r\nHPUB b.c to 12 18\r\nNATS/1.0\r\n\r\nsecond\r\nPUB d")
+    writer.parser.feed(b" 5\r\nthi")
+    writer.parser.feed(b"rd\r\nPING\r\n")
+    assert got(reader) == b""
+
+    writer.resume()
+
+    assert got(reader) == (
+        b"MSG a 7 5\r\nfirst\r\n"
+        b"HMSG b.c 7 to 12 18\r\nNATS/1.0\r\n\r\nsecond\r\n"
+        b"MSG d 7 5\r\nthird\r\n"
+    )
+    assert got(writer) == b"PONG\r\n"
+
+
+def test_a_message_given_out_in_steps_reaches_the_stream_as_it_was_sent(account: Account) -> None:
+    """Its receivers take several turns, and the parser has read other messages by then."""
+    stored: list[tuple[bytes, bytes]] = []
+
+    class Asked(Resolving):
+        def request(
+            self, _target: Target, reply: bytes, _headers: bytes, body: bytes, _asker: object, /
+        ) -> None:
+            stored.append((reply, body))
+
+    router = account.router
+    router.serve(Asked(lambda name: Target(REQUEST, None, name) if name == b"a" else None), {}, {})
+    reader, writer = account.client(), account.client()
+    reader.parser.feed(b"".join(b"SUB a %d\r\n" % sid for sid in range(100)))
+    router.turn.begin(writer.pause)
+    router.turn.left = 50
+
+    writer.parser.feed(b"PUB a to 5\r\nfirst\r\nPUB b 6\r\nsecond\r\n")
+    assert (writer.paused, stored) == (True, [])
+    while writer.paused:
+        router.turn.begin(writer.pause)
+        writer.resume()
+
+    assert stored == [(b"to", b"first")]
+    assert got(reader).count(b"first") == 100
 
 
 def test_headers_go_to_clients_that_understand_them(account: Account) -> None:

@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 from tests.support.raw_requests import RawClient
-from tests.support.both_servers import ours, theirs
 
 from jetspark.errors.codes import ErrCode
-
-__all__ = ["ours", "theirs"]
 
 SUBJECTS = ("S.k1", "S.k2", "S.x", "S.k*", "S.k.1")
 

@@ -4,6 +4,8 @@
 sizes, fast batches of both gap modes and plain messages, several of them in one group. Before
 every step of the disk it takes images of what a power cut may leave, starts an engine on each, and
 judges what is there. The life itself goes on from some of them. A failure names its seed.
+
+Many images are equal to one of the same write: an engine is not started on those again.
 """
 
 import json
@@ -38,6 +40,8 @@ class BatchCrashes:
     """What a run did."""
 
     states: int = 0
+    # Of these, equal to one of the same write.
+    repeated: int = 0
     lives: int = 0
     batches: int = 0
     whole: int = 0
@@ -46,8 +50,9 @@ class BatchCrashes:
 
     def __str__(self) -> str:
         return (
-            f"{self.states} crash states of {self.lives} lives: {self.batches} atomic batches "
-            f"acknowledged, found whole {self.whole} and absent {self.absent} times, never half"
+            f"{self.states} crash states ({self.repeated} of them again) of {self.lives} lives: "
+            f"{self.batches} atomic batches acknowledged, found whole {self.whole} and absent "
+            f"{self.absent} times, never half"
         )
 
 
@@ -109,6 +114,8 @@ class BatchLife:
         self._outbox = Outbox()
         self._now = START_NS
         self._last_id = 0
+        # Images of the write under way that were judged.
+        self._judged: set[object] = set()
         self.started = _Started(SimulatedDisk(), self._random)
         config = StreamConfig(
             name="S", subjects=("s.>",), allow_atomic=True, allow_batched=True,
@@ -228,6 +235,7 @@ class BatchLife:
         for stream, group in started.engine.take_groups(self._now):
             assert isinstance(group, Group)
             started.disk.before_step = self._before_step
+            self._judged.clear()
             group.prepare()
             started.disk.write_synced(
                 int(group.handle), [group.blob, group.filler], int(group.offset)
@@ -270,10 +278,16 @@ class BatchLife:
         if operation.kind not in CHANGING:
             return
         for _ in range(12 if operation.kind == "sync" else 4):
-            started = _Started(self.started.disk.image(self._random), self._random)
+            image = self.started.disk.image(self._random)
+            self._done.states += 1
+            content = image.content()
+            if content in self._judged:
+                self._done.repeated += 1
+                continue
+            self._judged.add(content)
+            started = _Started(image, self._random)
             self._judge(started)
             started.close(in_time=False)
-            self._done.states += 1
 
     # The judgement -----------------------------------------------------------------------------
 

@@ -33,7 +33,9 @@ from jetspark.testing.disk_nodes import (
     Node,
     Operation,
     Write,
+    contents,
     crashed_folder,
+    flipped,
     forked_folder,
 )
 
@@ -103,12 +105,12 @@ class SimulatedDisk:
 
     def _altered(self, file: File, changes: list[Write]) -> "SimulatedDisk":
         pending, file.pending = file.pending, []
-        kept = bytes(file.durable)
+        kept = file.durable
         for change in changes:
-            change.apply(file.durable)
+            file.durable = change.applied(file.durable)
         # Nothing is pending in the file now and folders keep every name: no chance is involved.
         altered = self._with(crashed_folder(self._root, None))
-        file.durable[:] = kept
+        file.durable = kept
         file.pending = pending
         return altered
 
@@ -162,19 +164,19 @@ class SimulatedDisk:
 
     def cut(self, path: Path, length: int) -> None:
         """A file is shorter than it was, at rest."""
-        self.put(path, bytes(self._file(path).data[:length]))
+        self.put(path, self._file(path).data[:length])
 
     def swap(self, one: Path, other: Path) -> None:
         """Two files have each other's content, at rest."""
-        first, second = bytes(self._file(one).data), bytes(self._file(other).data)
+        first, second = self._file(one).data, self._file(other).data
         self.put(one, second)
         self.put(other, first)
 
     def flip(self, path: Path, bit: int) -> None:
         """Damage one bit of a file at rest."""
         file = self._file(path)
-        file.data[bit // 8] ^= 1 << bit % 8
-        file.durable[bit // 8] ^= 1 << bit % 8
+        file.data = flipped(file.data, bit)
+        file.durable = flipped(file.durable, bit)
 
     def put(self, path: Path, content: bytes) -> None:
         """Put a file there, durably, with its folders; replaces one that is there."""
@@ -189,6 +191,13 @@ class SimulatedDisk:
     def paths(self) -> dict[Path, int]:
         """Every file and its length."""
         return {path: len(file.data) for path, file in self._files(Path("/"), self._root)}
+
+    def content(self) -> frozenset[tuple[str, bytes | None]]:
+        """Every file with what is in it, and every folder: equal disks, equal contents.
+
+        Contents are shared between images and each is hashed once, so this takes little time.
+        """
+        return frozenset(contents(self._root, ""))
 
     @property
     def open_handles(self) -> int:
@@ -222,7 +231,7 @@ class SimulatedDisk:
     def read(self, handle: int, offset: int, length: int) -> bytes:
         """Read up to ``length`` bytes; shorter only at the end of the file."""
         file, path = self._held(handle)
-        data = bytes(file.data[offset : offset + length])
+        data = file.data[offset : offset + length]
         self._step("read", path, len(data))
         error = self._read_error(path, offset, len(data))
         if error:
@@ -323,7 +332,7 @@ class SimulatedDisk:
 
     def read_file(self, path: Path) -> bytes:
         """Return a whole file; FileNotFoundError when it is not there."""
-        data = bytes(self._file(path).data)
+        data = self._file(path).data
         self._step("read", path, len(data))
         error = self._read_error(str(path), 0, len(data))
         if error:

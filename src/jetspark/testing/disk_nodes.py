@@ -1,9 +1,11 @@
 """What the simulated disk is made of: files and folders with a durable and a visible state.
 
 ``durable`` is what a power cut leaves for certain. ``pending`` is what was done since the last
-sync, oldest first: after a power cut any part of it may be there.
+sync, oldest first: after a power cut any part of it may be there. Contents are never changed but
+replaced, so that the many images of one moment share them.
 """
 
+from collections.abc import Iterator
 from random import Random
 from typing import Final, NamedTuple
 
@@ -45,11 +47,11 @@ class Write:
         self.data = data
         self.end = offset + len(data)
 
-    def apply(self, content: bytearray) -> None:
-        """Put the bytes into the content of a file; a gap before them is zeros."""
+    def applied(self, content: bytes) -> bytes:
+        """The content of a file with these bytes in it; a gap before them is zeros."""
         if self.data and len(content) < self.offset:
-            content.extend(bytes(self.offset - len(content)))
-        content[self.offset : self.end] = self.data
+            content += bytes(self.offset - len(content))
+        return content[: self.offset] + self.data + content[self.end :]
 
     def sectors(self) -> "list[Write]":
         """The same bytes, cut where sectors of the file begin."""
@@ -60,24 +62,24 @@ class Write:
             for begin, end in zip(edges, ends, strict=True)
         ]
 
-    def tear(self, content: bytearray, random: Random) -> None:
-        """Apply some of the bytes, as a power cut during the write may leave them."""
+    def torn(self, content: bytes, random: Random) -> bytes:
+        """The content with some of the bytes, as a power cut during the write may leave it."""
         size = len(self.data)
         how = random.randrange(8)
         if how == 0:  # nothing arrived
-            return
+            return content
         if how == 1:  # everything arrived, the answer did not
-            self.apply(content)
-        elif how == 2:  # the first bytes arrived
-            Write(self.offset, self.data[: random.randint(0, size)]).apply(content)
+            return self.applied(content)
+        if how == 2:  # the first bytes arrived
+            arrived = self.data[: random.randint(0, size)]
         elif how == 3:  # the first bytes arrived, garbage stands behind them
             kept = random.randint(0, size)
-            garbage = random.randbytes(random.randint(0, size - kept))
-            Write(self.offset, self.data[:kept] + garbage).apply(content)
+            arrived = self.data[:kept] + random.randbytes(random.randint(0, size - kept))
         else:  # some sectors arrived, in any order; where not, there is what was there before
-            self._scatter(content, random, how)
+            return self._keep_equal(self._scattered(content, random, how), content)
+        return self._keep_equal(Write(self.offset, arrived).applied(content), content)
 
-    def keep_equal(self, content: bytearray, before: bytes) -> None:
+    def _keep_equal(self, content: bytes, before: bytes) -> bytes:
         """Undo a tear where the same was written that was there before.
 
         A sector that is written with what it holds is never anything else; file systems do that
@@ -85,16 +87,19 @@ class Write:
         """
         for sector in self.sectors():
             if before[sector.offset : sector.end] == sector.data:
-                sector.apply(content)
+                content = sector.applied(content)
+        return content
 
-    def _scatter(self, content: bytearray, random: Random, how: int) -> None:
+    def _scattered(self, content: bytes, random: Random, how: int) -> bytes:
         if how in {4, 5} and len(content) < self.end:  # ... or zeros: the length arrived first
-            content.extend(bytes(self.end - len(content)))
+            content += bytes(self.end - len(content))
         for sector in self.sectors():
             if random.random() < 0.6:
-                sector.apply(content)
+                content = sector.applied(content)
             elif how == 5 and random.random() < 0.5:  # ... or garbage
-                Write(sector.offset, random.randbytes(len(sector.data))).apply(content)
+                garbage = Write(sector.offset, random.randbytes(len(sector.data)))
+                content = garbage.applied(content)
+        return content
 
 
 class Cut:
@@ -103,18 +108,17 @@ class Cut:
     def __init__(self, length: int) -> None:
         self.length = length
 
-    def apply(self, content: bytearray) -> None:
-        """Cut the content of a file."""
-        del content[self.length :]
-        content.extend(bytes(self.length - len(content)))
+    def applied(self, content: bytes) -> bytes:
+        """The content of a file, cut."""
+        return content[: self.length] + bytes(max(0, self.length - len(content)))
 
 
 class File:
     """A file: what a reader sees, and what is on the disk."""
 
     def __init__(self, content: bytes) -> None:
-        self.data = bytearray(content)
-        self.durable = bytearray(content)
+        self.data = content
+        self.durable = content
         self.pending: list[Write | Cut] = []
         # Writes whose sync failed: no later sync is for them, and they may be there or not.
         self.adrift: list[Write] = []
@@ -129,13 +133,13 @@ class File:
         self._change(Cut(length))
 
     def _change(self, change: Write | Cut) -> None:
-        change.apply(self.data)
+        self.data = change.applied(self.data)
         self.pending.append(change)
 
     def sync(self) -> None:
         """Make durable what is pending."""
         for change in self.pending:
-            change.apply(self.durable)
+            self.durable = change.applied(self.durable)
             if isinstance(change, Cut):
                 self.adrift = [lost for lost in self.adrift if lost.end <= change.length]
             else:
@@ -149,21 +153,19 @@ class File:
 
     def crashed(self, random: Random | None) -> "File":
         """What may be left of the file; without ``random``, what is certainly there."""
-        content = bytearray(self.durable)
+        content = self.durable
         if random is not None:
             for change in (*self.adrift, *self.pending):
                 if isinstance(change, Write):
-                    before = bytes(content)
-                    change.tear(content, random)
-                    change.keep_equal(content, before)
+                    content = change.torn(content, random)
                 elif random.random() < 0.5:
-                    change.apply(content)
-        return File(bytes(content))
+                    content = change.applied(content)
+        return File(content)
 
     def forked(self) -> "File":
         """The same file in another world, with nobody holding it."""
-        other = File(bytes(self.durable))
-        other.data = bytearray(self.data)
+        other = File(self.durable)
+        other.data = self.data
         other.pending = list(self.pending)
         other.adrift = list(self.adrift)
         return other
@@ -218,9 +220,25 @@ class Folder:
 Node = File | Folder
 
 
+def flipped(content: bytes, bit: int) -> bytes:
+    """The content with one bit changed."""
+    at = bit // 8
+    return content[:at] + bytes([content[at] ^ 1 << bit % 8]) + content[at + 1 :]
+
+
 def overlap(one: Write, other: Write) -> bool:
     """Tell whether two writes have bytes in common."""
     return one.offset < other.end and other.offset < one.end
+
+
+def contents(folder: Folder, path: str) -> Iterator[tuple[str, bytes | None]]:
+    """What a program sees in a folder and below: files with their bytes, folders with None."""
+    for name, node in folder.names.items():
+        if isinstance(node, Folder):
+            yield f"{path}/{name}", None
+            yield from contents(node, f"{path}/{name}")
+        else:
+            yield f"{path}/{name}", node.data
 
 
 def crashed_folder(folder: Folder, random: Random | None) -> Folder:

@@ -169,6 +169,16 @@ class StreamModel:
         self.changes = [known for known in self.changes if known[0] is not Fate.FAILED]
         self._collapse()
 
+    def moment(self) -> tuple[object, ...]:
+        """Equal as long as nothing was heard that a verdict depends on."""
+        return (
+            self.base,
+            tuple(self.changes),
+            (self.created, self.dropping, self.dropped),
+            (self.document, len(self.documents)),
+            (self.highest_seq, self.seen_seq, self.expired_before),
+        )
+
     def states(self) -> "list[State]":
         """Everything that may be found; empty when there are too many possibilities.
 
@@ -237,6 +247,10 @@ class StoreModel:
         self.streams: dict[int, StreamModel] = {}
         # A sync failed: bytes that looked written may be gone, and are then reported as damage.
         self.sync_failed = False
+
+    def moment(self) -> tuple[object, ...]:
+        """Equal as long as nothing was heard: what is found on equal disks is judged alike."""
+        return (self.sync_failed, *(stream.moment() for stream in self.streams.values()))
 
     def check(self, opened: "Opened") -> dict[int, Found]:
         """Compare what a start found with what may be there; what every stream holds."""

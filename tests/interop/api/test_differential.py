@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +17,7 @@ from tests.interop.api.removal_script import REMOVAL_SCRIPT
 from tests.interop.api.script import SCRIPT, Step, play
 from tests.interop.api.stream_config_cases import BAD, EXISTING, GOOD
 from tests.interop.api.stream_update_cases import UPDATES
-from tests.support.both_servers import comparable, jetspark_server, label, nats_server
+from tests.support.both_servers import comparable, label, nats_server
 from tests.support.raw_requests import RawClient
 
 from jetspark.api.base import encode
@@ -49,18 +48,6 @@ DECIDED: Final[list[tuple[dict[str, Any], str, object, object, str]]] = [
     ({"rollup_hdrs": True}, "allow_rollup_hdrs", True, None, "rollup_hdrs"),
     ({"metadata": {"_nats.x": "1"}}, "_nats.x", None, "1", "`_nats.*` is the server's"),
 ]
-
-
-@pytest.fixture
-def theirs(tmp_path: Path) -> Iterator[RawClient]:
-    with nats_server(tmp_path / "theirs") as client:
-        yield client
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Iterator[RawClient]:
-    with jetspark_server(tmp_path / "ours") as client:
-        yield client
 
 
 # The requests of the script -----------------------------------------------------------------

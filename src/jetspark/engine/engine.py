@@ -144,7 +144,9 @@ class Engine:
         self.advisories = Advisories(
             self.publish_own, self.next_id, self.wall, ports, server=leader
         )
-        self.direct = DirectGets(ports, self.settings.min_last_seq_wait, held_reads or HeldReads())
+        self.direct = DirectGets(
+            ports, self.settings.min_last_seq_wait, held_reads or HeldReads(), self.failures
+        )
         self.interest = Interest(self.hub.agenda, self.mark_dirty)
         self.consumers = Consumers(self.hub, self.interest, self.advisories, self.failures)
         self.deliveries = DeliveryLoop(self.hub, self.consumers, self.interest, self.failures)
@@ -152,7 +154,12 @@ class Engine:
         self.transfers = Transfers(self, ports)
         self.purges = Purges(self.mark_dirty)
         self.copies = Copies(
-            self.streams, self.mark_dirty, self.hub.agenda, self.upstreams, self.interest
+            self.streams,
+            self.mark_dirty,
+            self.hub.agenda,
+            self.upstreams,
+            self.interest,
+            self.failures,
         )
 
     # Streams -----------------------------------------------------------------------------------
@@ -206,7 +213,7 @@ class Engine:
         if self.streams.pop(name, None) is not None:
             self.ledger.remove(stream)
         self._targets.pop(name, None)
-        stream.dropped = True
+        stream.drop()
         self.consumers.drop_all(stream)
         self.copies.dropped(stream)
         self.interest.forget(stream)
@@ -287,7 +294,7 @@ class Engine:
 
     def discard_now(self, stream: Stream) -> None:
         """Remove a stream that nobody has seen, here and now."""
-        stream.dropped = True
+        stream.drop()
         self._store.discard(stream.log)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
@@ -365,11 +372,8 @@ class Engine:
         self._subjects.remove(stream, stream.config.subjects)
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
-        target = self._targets.pop(stream.config.name)
-        # Routes of this generation are kept until others take their place: not the stream.
-        target.stream = None
-        target.route = None
-        stream.dropped = True
+        self._targets.pop(stream.config.name).clear()
+        stream.drop()
         self._deadlines.forget()
         stream.batches.drop_with_stream()
         self.consumers.drop_all(stream)
@@ -404,7 +408,7 @@ class Engine:
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
-        stream.log.index.turn = self.turn
+        stream.log.index.count_work(self.turn)
         stream.log.upkeep.pack(stream.config.compression == "s2")
         stream.log.segments.fit(stream.config.max_bytes)
         self._subjects.add(stream, stream.config.subjects)
@@ -428,6 +432,10 @@ class Engine:
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         wanting = self._subjects.find(subject)
         return None if wanting is None else self._targets[wanting.config.name]
+
+    def routes_changed(self) -> None:
+        """Subjects lead elsewhere from now on: what was resolved before is not good any more."""
+        self.generation += 1
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
@@ -490,24 +498,23 @@ class Engine:
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
-        stream.committed(outbox, now)
+        held = stream.committed(outbox, now)
         now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
         if self.transfers.committed(stream, outbox):
             return
         self.ledger.note(stream)
         stream.tending.committed()
         self._deadlines.note(stream)
-        if stream.published:
-            self.publish_own(stream.take_published(), now, outbox)
+        if held.messages:
+            self.publish_own(held.messages, now, outbox)
         self.direct.answer_held(stream, outbox)
         self.purges.go_on(stream)
-        if stream.log.index.order_wanted:
-            stream.log.index.order_wanted = False
+        if stream.log.index.take_order_wanted():
             self.operations.aside(stream.log.index.order_step)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:
-            self.consumers.committed(stream, now)
+            self.consumers.committed(stream, held.purges, now)
         if self._removals:
             self.may_remove(stream, now, outbox)
 
@@ -583,15 +590,15 @@ class Engine:
         return due
 
     def _expire(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        if 0 < stream.tending.due <= now:
-            stream.tending.tend(self._store.reserve, now)
+        if 0 < stream.tending.due <= now and stream.tending.tend(self._store.reserve, now):
+            self.interest.changed(stream)
         if stream.expire(now, outbox):
             # What is on its way is still there to be seen: asked again when it is durable.
             self.mark_dirty(stream)
         else:
             self._deadlines.note(stream)
             self.ledger.note(stream)
-        self.consumers.note_removals(stream, now)
+        self.consumers.note_removals(stream, [], now)
 
     def follow_wall(self, now: int, lead: int) -> None:
         """The wall clock is this far ahead of engine time: somebody may have set it."""

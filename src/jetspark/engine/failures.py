@@ -14,7 +14,8 @@ log = logging.getLogger("jetspark.engine")
 
 TEXT: Final = "internal error"
 BODY: Final = error_body(ErrCode.STREAM_GENERAL, err=TEXT)
-_STATUS: Final = status_block(SERVER_ERROR, b"Internal Error")
+INTERNAL_TEXT: Final = b"Internal Error"
+_STATUS: Final = status_block(SERVER_ERROR, INTERNAL_TEXT)
 # How much of the way to an error a line of the log shows.
 _FRAMES: Final = 4
 _ERROR_MAX: Final = 200

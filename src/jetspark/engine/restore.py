@@ -115,6 +115,18 @@ class Restore:
         if self._reader.buffered > AHEAD_MAX + ENTRY_MAX:
             self.fail("chunks arrive faster than they can be looked at; wait for each answer")
 
+    def has_ended(self) -> bool:
+        """Say whether the end came: nothing more is taken."""
+        return self.finishing is not None or self.ending is not None
+
+    def end(self, reply: bytes) -> None:
+        """The end came; it is answered when everything was looked at."""
+        self.ending = reply
+
+    def refuse(self, error: bytes) -> None:
+        """It does not fit any more."""
+        self.problem = error
+
     def fail(self, reason: str) -> None:
         """It cannot succeed any more."""
         if not self.problem:

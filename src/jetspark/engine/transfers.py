@@ -52,7 +52,7 @@ class Transfers:
         """Begin a restore."""
         self._restores[restore.subject] = restore
         self._by_stream[restore.stream] = restore
-        self._engine.generation += 1
+        self._engine.routes_changed()
 
     # Messages ----------------------------------------------------------------------------------
 
@@ -78,10 +78,10 @@ class Transfers:
         return self._snapshots.get(tokens[1]) if len(tokens) == 4 else None
 
     def _take(self, restore: Restore, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
-        if restore.finishing is not None or restore.ending is not None:
+        if restore.has_ended():
             return
         if not body:
-            restore.ending = reply
+            restore.end(reply)
         elif restore.chunk(body, reply, now, outbox):
             self._engine.mark_dirty(restore.stream)
         if restore.ending is not None and not restore.is_busy():
@@ -105,7 +105,7 @@ class Transfers:
             if engine.overlaps(config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
         except Refusal as refusal:
-            restore.problem = refusal.body
+            restore.refuse(refusal.body)
             return False
         return True
 
@@ -155,13 +155,13 @@ class Transfers:
                 outbox.reply(restore.finishing, restore.refused())
             self._engine.advisories.send(restore.told(now), now, outbox)
 
-        restore.stream.dropped = True
+        restore.stream.drop()
         self._engine.discard(restore.stream.log, finish, now, outbox)
 
     def _forget(self, restore: Restore) -> None:
         del self._restores[restore.subject]
         del self._by_stream[restore.stream]
-        self._engine.generation += 1
+        self._engine.routes_changed()
 
     # Time --------------------------------------------------------------------------------------
 

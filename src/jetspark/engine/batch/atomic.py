@@ -42,20 +42,16 @@ class AtomicBatches:
 
     def __init__(
         self,
-        rules: Rules,
-        log: StreamLog,
-        checks: Checks,
         ingest: Ingest,
-        replies: Replies,
         limits: BatchLimits,
         timer: IdleTimer,
         advise: Callable[[bytes, str, int, Outbox], None],
     ) -> None:
-        self.rules: Rules = rules
-        self.log: StreamLog = log
-        self.checks: Checks = checks
         self.ingest: Ingest = ingest
-        self.replies: Replies = replies
+        self.rules: Rules = ingest.rules
+        self.log: StreamLog = ingest.log
+        self.checks: Checks = ingest.checks
+        self.replies: Replies = ingest.replies
         self.limits: BatchLimits = limits
         self.timer: IdleTimer = timer
         self.advise: Callable[[bytes, str, int, Outbox], None] = advise
@@ -231,9 +227,24 @@ class AtomicBatches:
 
     def stage(self, batch: AtomicBatch, now: i64) -> None:
         """Stage a batch that was judged: one run of records, all or nothing."""
+        staged = self.log.staged
+        last_id = self.checks.last_id
+        held = self.replies.mark()
+        staged.begin_batch()
+        try:
+            self.stage_members(batch, now)
+        except BaseException:
+            # A batch that stays begun would keep the stream from ever writing again.
+            staged.abort_batch()
+            self.checks.rewind(last_id)
+            self.replies.rewind(held)
+            raise
+        staged.end_batch()
+
+    def stage_members(self, batch: AtomicBatch, now: i64) -> None:
+        """Stage the messages of a batch that was begun."""
         log = self.log
         subjects = batch.subjects
-        log.staged.begin_batch()
         i: i64 = 0
         count: i64 = len(subjects)
         if batch.plain and self.rules.open:
@@ -250,7 +261,6 @@ class AtomicBatches:
                 member = self.checks.judge_member(subjects[i], batch.blocks[i], batch.bodies[i])
                 self.ingest.store(member, subjects[i], b"", now)
                 i += 1
-        log.staged.end_batch()
 
     # Time --------------------------------------------------------------------------------------
 

@@ -53,20 +53,16 @@ class FastBatches:
 
     def __init__(
         self,
-        rules: Rules,
-        log: StreamLog,
-        checks: Checks,
         ingest: Ingest,
-        replies: Replies,
         limits: BatchLimits,
         timer: IdleTimer,
         advise: Callable[[bytes, str, int, Outbox], None],
     ) -> None:
-        self.rules: Rules = rules
-        self.log: StreamLog = log
-        self.checks: Checks = checks
         self.ingest: Ingest = ingest
-        self.replies: Replies = replies
+        self.rules: Rules = ingest.rules
+        self.log: StreamLog = ingest.log
+        self.checks: Checks = ingest.checks
+        self.replies: Replies = ingest.replies
         self.limits: BatchLimits = limits
         self.timer: IdleTimer = timer
         self.advise: Callable[[bytes, str, int, Outbox], None] = advise
@@ -79,7 +75,7 @@ class FastBatches:
         self.advanced: list[FastBatch] = []
         # Those that ended when the disk could not take it: recorded with the next group.
         self.ended: list[bytes] = []
-        if rules.allow_batched:
+        if self.rules.allow_batched:
             self.resume()
 
     def configure(self, rules: Rules) -> None:
@@ -242,19 +238,19 @@ class FastBatches:
         """The publisher of a batch listens somewhere else from now on."""
         if self.heads.pop(batch.head, None) is not None:
             self.heads[head] = batch
-        batch.head = head
+        batch.move(head)
 
     def advance(self, batch: FastBatch) -> None:
         """Some of a batch is in the group that fills."""
         if not batch.listed:
-            batch.listed = True
+            batch.enlist()
             self.advanced.append(batch)
 
     def release(self, batch: FastBatch) -> None:
         """A fast batch is no longer open."""
         if self.open.pop(batch.batch_id, None) is None:
             return
-        batch.closed = True
+        batch.close()
         self.limits.fast_closed(int(batch.dialect))
         self.heads.pop(batch.head, None)
         self.appending = len(self.heads) > 0
@@ -267,10 +263,12 @@ class FastBatches:
     def close(self, batch: FastBatch) -> bool:
         """End a batch, in the log too if it is there; say whether that was staged."""
         self.release(batch)
-        if not batch.recorded or self.log.access.read_only:
+        if not batch.take_recorded():
+            return False
+        if self.log.access.read_only:
+            self.ended.append(batch.batch_id)
             return False
         self.log.staged.set_fast_batch(batch.batch_id, b"")
-        batch.recorded = False
         return True
 
     def resume(self) -> None:
@@ -285,7 +283,7 @@ class FastBatches:
         for batch in self.open.values():
             # Some time before now, whatever the clock says.
             touched = self.log.timeline.engine_time(batch.touched)
-            batch.touched = max(min(touched, now), i64(0))
+            batch.touch(max(min(touched, now), i64(0)))
             self.timer.resumed(batch.touched)
 
     # Groups ------------------------------------------------------------------------------------
@@ -296,14 +294,12 @@ class FastBatches:
             self.log.staged.set_fast_batch(batch_id, b"")
         self.ended.clear()
         for batch in self.advanced:
-            batch.listed = False
-            batch.flying = True
+            batch.group_taken()
             self.replies.hold_standing(
                 (batch, int(batch.last), int(batch.last_bytes), int(batch.stored_seq))
             )
             if not batch.closed:
                 self.log.staged.set_fast_batch(batch.batch_id, recorded(batch, self.log))
-                batch.recorded = True
         self.advanced.clear()
 
     def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
@@ -408,12 +404,11 @@ class FastMessage:
                     batch, error_body(ErrCode.REQUIRED_API_LEVEL), AbandonReason.UNSUPPORTED
                 )
             self.block = remove_header(self.block, REQUIRED_API_LEVEL)
-        batch.touched = self.now
+        batch.touch(self.now)
         if part.head != batch.head:
             # Answers go where the newest message wants them.
             batches.move(batch, part.head)
-        if batch.resumed:
-            batch.resumed = False
+        if batch.take_resumed():
             if not batch.gap_ok:
                 # ADR-50, leader change: what is stored stays, the rest is the client's affair.
                 return self.finish(batch)

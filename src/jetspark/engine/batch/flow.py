@@ -47,20 +47,21 @@ class FlowControl:
     def begin(self, batch: FastBatch, publishers: int) -> None:
         """Set the first flow of a batch; one that is not alone begins low and works its way up."""
         if batch.asked_bytes:
-            batch.flow_bytes = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
+            flow = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
         elif publishers > 1:
-            batch.flow = 1
+            flow = 1
         else:
-            batch.flow = self._share(int(batch.asked), SHARED, 1)
+            flow = self._share(int(batch.asked), SHARED, 1)
+        batch.set_flow(flow)
 
     def adapt(self, batch: FastBatch, publishers: int) -> None:
         """Bring the flow of a batch a step closer to what it may be."""
         if batch.asked_bytes:
             allowed = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
-            batch.flow_bytes = _step(int(batch.flow_bytes), allowed)
+            batch.set_flow(_step(int(batch.flow_bytes), allowed))
         else:
             allowed = self._share(int(batch.asked), SHARED, publishers)
-            batch.flow = _step(int(batch.flow), allowed)
+            batch.set_flow(_step(int(batch.flow), allowed))
 
     def _share(self, asked: int, shared: int, publishers: int) -> int:
         allowed = min(asked, max(shared // max(publishers, 1), 1))

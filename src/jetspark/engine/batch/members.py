@@ -99,6 +99,47 @@ class FastBatch:
         self.greeted: bool = False
         self.closed: bool = False
 
+    def move(self, head: bytes) -> None:
+        """Its publisher listens somewhere else from now on."""
+        self.head = head
+
+    def set_flow(self, flow: i64) -> None:
+        """Acknowledge so often from now on: in bytes if the client counts them."""
+        if self.asked_bytes > 0:
+            self.flow_bytes = flow
+        else:
+            self.flow = flow
+
+    def touch(self, now: i64) -> None:
+        """It was used at a time."""
+        self.touched = now
+
+    def take_resumed(self) -> bool:
+        """Say whether this is the first that is heard of it since the server started."""
+        resumed = self.resumed
+        self.resumed = False
+        return resumed
+
+    def enlist(self) -> None:
+        """Some of it is in the group that fills."""
+        self.listed = True
+
+    def group_taken(self) -> None:
+        """What was in the group that fills is on its way; the log has a record if it is open."""
+        self.listed = False
+        self.flying = True
+        self.recorded = self.recorded or not self.closed
+
+    def close(self) -> None:
+        """It takes no more messages."""
+        self.closed = True
+
+    def take_recorded(self) -> bool:
+        """Say whether the log has a record of it that is to be taken back."""
+        recorded = self.recorded
+        self.recorded = False
+        return recorded
+
     def appended(self, number: i64, stored_seq: i64, now: i64) -> None:
         """The message of a batch sequence was staged."""
         self.stored_seq = stored_seq

@@ -103,8 +103,7 @@ class AckWords:
         number = int(state.pending.numbers[row])
         deliveries = int(state.pending.deliveries(row))
         state.let_go(row)
-        state.acked_ns = now
-        self._hub.agenda.save(state, now)
+        state.acknowledged(now)
         self._hub.agenda.add(state)
         self.terminated(seq, number, deliveries, DELETED_REASON)
 

@@ -16,6 +16,10 @@ class Acks:
         # Some acknowledgements are reported.
         self.samples: bool = False
 
+    def configure(self, samples: bool) -> None:
+        """Report some acknowledgements from now on, or none."""
+        self.samples = samples
+
     def on_ack(self, seq: i64, number: i64, body: bytes, reply: bytes, now: i64) -> None:
         """An acknowledgement, by what its subject says and its payload."""
         state = self.state
@@ -49,9 +53,7 @@ class Acks:
                 state.owner.ack_words.sample(int(row), int(now))
             state.let_go(row)
             state.release(seq)
-        state.acked_ns = now
-        if not state.unsaved:
-            state.agenda.save(state, now)
+        state.acknowledged(now)
         if was_limited:
             state.limited = False
             state.agenda.add(state)

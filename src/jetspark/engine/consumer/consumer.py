@@ -61,8 +61,7 @@ class Consumer:
         # Whether the log knows it; until then nothing is delivered.
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))
-        self.state = ConsumerState(stream, hub.agenda, self, cursor)
-        self.state.journalled = not config.mem_storage
+        self.state = ConsumerState(stream, hub.agenda, self, cursor, not config.mem_storage)
         ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
         self.delivery = Delivery(self.state, ack_prefix)
         self.acks = Acks(self.state)
@@ -89,8 +88,15 @@ class Consumer:
 
     def begin(self, listing: Listing | None = None) -> None:
         """Start where the deliver policy says; what it lists may have been looked for before."""
-        self.state.gated = self.config.min_last_seq > self.stream.log.index.last_seq
+        self.state.gate(self.config.min_last_seq > self.stream.log.index.last_seq)
         begin(self.state, self.config, listing)
+
+    def attached(self, now: int) -> None:
+        """It is one of the stream's consumers from now on."""
+        self.durable = self.in_memory or self.number in self.stream.log.ledger.consumers
+        # Clients had no way to show that they exist while the server was not there.
+        self.idle_since = now
+        self.configure(self.config, now)
 
     def configure(self, config: ConsumerConfig, now: int) -> None:
         """Go by this configuration from now on."""
@@ -109,7 +115,7 @@ class Consumer:
             config.priority_policy != PriorityPolicy.NONE,
             FLOW_WINDOW_FIRST if config.flow_control else 0,
         )
-        self.acks.samples = self.ack_words.configure(config.sample_freq)
+        self.acks.configure(self.ack_words.configure(config.sample_freq))
         self._set_pace(now)
         self.push.configure(config.deliver_subject, now)
         self.open_or_close(now)
@@ -125,9 +131,9 @@ class Consumer:
         pace = self.pace_keeper
         burst = self.stream.config.max_msg_size
         pace.limit(config.rate_limit_bps, burst if burst > 0 else self.hub.max_payload, now)
-        if config.replay_policy == ReplayPolicy.ORIGINAL and pace.replay_to == 0:
-            pace.replay_to = int(self.stream.log.index.last_seq)
-        self.delivery.paced = pace.rate > 0 or pace.replay_to > 0
+        if config.replay_policy == ReplayPolicy.ORIGINAL:
+            pace.replay(int(self.stream.log.index.last_seq))
+        self.delivery.set_pace(pace.rate > 0 or pace.replay_to > 0)
 
     def became_durable(self, now: int) -> None:
         """The log has it: messages may go out."""
@@ -179,7 +185,7 @@ class Consumer:
         delivery = self.delivery
         if delivery.state.gated and self.stream.log.index.last_seq >= self.config.min_last_seq:
             self._open_gate(now)
-        delivery.closed = not self.durable or delivery.state.gated or self.is_paused(now)
+        delivery.open_or_close(not self.durable or self.state.gated or self.is_paused(now))
         self.rearm()
 
     def _open_gate(self, now: int) -> None:
@@ -194,7 +200,7 @@ class Consumer:
                 return
             if self.config.deliver_policy == "new":
                 self.state.start_at(start)
-        delivery.state.gated = False
+        self.state.gate(False)
 
     def rearm(self) -> None:
         """Find the next time that something is due which no message brings about."""
@@ -204,20 +210,26 @@ class Consumer:
             due.append(max(self.hub.wall.engine_time(config.pause_until), 1))
         if config.inactive_threshold > 0:
             due.append(self._inactive_at())
-        self.delivery.alarm = min((at for at in due if at > 0), default=0)
+        self.delivery.set_alarm(min((at for at in due if at > 0), default=0))
 
     def _inactive_at(self) -> int:
         threshold = bounded(self.config.inactive_threshold)
         if self.config.deliver_subject:
-            return self.push.unbound_ns + threshold if self.push.unbound_ns else 0
+            unbound = self.push.unbound_ns
+            return max(unbound, self.idle_since) + threshold if unbound else 0
         last = max(self.requests.last_ns, int(self.state.delivered_ns), self.idle_since)
         return last + threshold
+
+    def stay(self, now: int) -> None:
+        """It cannot be removed now: inactivity counts from now on."""
+        self.idle_since = now
+        self.rearm()
 
     def on_time(self, now: int, _outbox: Outbox) -> None:
         """Do what is due."""
         delivery = self.delivery
         if 0 < delivery.resume_at <= now:
-            delivery.resume_at = 0
+            delivery.resume(0)
             self.hub.agenda.add(delivery.state)
         if delivery.waiting_due:
             self.requests.on_time(now)
@@ -248,14 +260,13 @@ class Consumer:
 
     def close(self) -> None:
         """The consumer is deleted: whoever waits is told."""
-        self.delivery.dropped = True
-        self.delivery.closed = True
+        self.delivery.drop()
         self.requests.end_all()
         self.push.stop()
 
     def release(self) -> None:
         """Let go of the parts that refer back to it; nobody uses it any more."""
-        self.state.owner = None
+        self.state.disown()
         del self.requests, self.push, self.groups, self.ack_words, self.read_errors
 
     # Messages ----------------------------------------------------------------------------------
@@ -268,7 +279,7 @@ class Consumer:
         """Say whether the next message has to wait."""
         stored = int(self.stream.log.timeline.engine_time(time))
         at = self.pace_keeper.delay(size, stored, int(self.delivery.looking_at), now)
-        self.delivery.resume_at = at
+        self.delivery.resume(at)
         return at > 0
 
     def heartbeat(self, more: bytes = b"") -> bytes:

@@ -90,7 +90,7 @@ class Consumers:
         created = int(stream.log.timeline.stored_time(now))
         consumer = Consumer(stream, name, config, created, number, self._hub)
         consumer.begin(listing)
-        self._stage_document(consumer)
+        self._stage_document(consumer, config)
         self._attach(consumer, now)
         event = ConsumerActed(
             stream=stream.config.name, consumer=consumer.name, action=Action.CREATE
@@ -102,22 +102,17 @@ class Consumers:
         stream = consumer.stream
         stream.consumers[consumer.name] = consumer
         stream.readers.add(consumer.state)
-        stream.log.index.tracking = True
+        stream.log.index.track(True)
         key = self._key(consumer)
         self.by_key[key] = consumer
         self.acks[key] = consumer.acks
-        consumer.durable = consumer.in_memory or consumer.number in stream.log.ledger.consumers
-        # Clients had no way to show that they exist while the server was not there.
-        consumer.idle_since = now
-        consumer.configure(consumer.config, now)
+        consumer.attached(now)
         self.timed.note(consumer.delivery)
 
-    def _stage_document(self, consumer: Consumer) -> None:
-        if consumer.in_memory:
+    def _stage_document(self, consumer: Consumer, config: ConsumerConfig) -> None:
+        if config.mem_storage:
             return
-        document = Document(
-            consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
-        )
+        document = Document(consumer.name, msgspec.Raw(encode(config)), consumer.created_ns)
         consumer.stream.log.staged.set_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
         self._hub.mark_dirty(consumer.stream)
@@ -136,12 +131,7 @@ class Consumers:
     ) -> None:
         """Decide that a consumer has another configuration; raises StoreReadOnly."""
         before = consumer.config
-        consumer.config = config
-        try:
-            self._stage_document(consumer)
-        except StoreReadOnly:
-            consumer.config = before
-            raise
+        self._stage_document(consumer, config)
         consumer.configure(config, now)
         self.timed.note(consumer.delivery)
         if before.pause_until != config.pause_until:
@@ -151,7 +141,7 @@ class Consumers:
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
         if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
-            consumer.state.unsaved = False
+            self._hub.agenda.settled(consumer.state)
             self._save(consumer)
             self._hub.mark_dirty(stream)
 
@@ -212,7 +202,7 @@ class Consumers:
         self.by_key.pop(key, None)
         self.acks.pop(key, None)
         stream.readers.remove(consumer.state)
-        stream.log.index.tracking = bool(stream.readers.all)
+        stream.log.index.track(bool(stream.readers.all))
 
     def drop_all(self, stream: Stream) -> None:
         """A stream is removed, and with it whoever reads it."""
@@ -287,27 +277,29 @@ class Consumers:
 
     # What happens to streams -------------------------------------------------------------------
 
-    def committed(self, stream: Stream, now: int) -> None:
-        """The group of a stream is durable: consumers made in it begin, all are told once."""
+    def committed(self, stream: Stream, purges: list[bytes], now: int) -> None:
+        """The group of a stream is durable: consumers made in it begin, all are woken once.
+
+        ``purges`` are the patterns of those that became durable.
+        """
         for consumer in stream.consumers.values():
             if not consumer.durable and consumer.number in stream.log.ledger.consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
-        self.note_removals(stream, now)
+        self.note_removals(stream, purges, now)
         stream.readers.wake()
 
-    def note_removals(self, stream: Stream, now: int) -> None:
-        """Tell the consumers of a stream which messages are gone."""
+    def note_removals(self, stream: Stream, purges: list[bytes], now: int) -> None:
+        """Notify the consumers of a stream of the messages that are gone."""
         index = stream.log.index
         if not index.tracking:
             return
         readers = stream.readers
-        if stream.purged:
-            patterns = stream.take_purged()
+        if purges:
             for consumer in stream.consumers.values():
-                for pattern in patterns:
+                for pattern in purges:
                     on_purge(consumer, pattern, now)
-            index.recount = True
+            index.want_recount()
         if index.recount:
             index.forget_removed()
             for state in readers.all:
@@ -331,7 +323,10 @@ class Consumers:
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
                 consumer.configure(durable, self._hub.now)
-        known = {consumer.number for consumer in stream.consumers.values()}
+        # Those in memory use up no numbers: another one may have the same.
+        known = {
+            consumer.number for consumer in stream.consumers.values() if not consumer.in_memory
+        }
         for number, records in stream.log.ledger.consumers.items():
             if number not in known:
                 # It was to be deleted, and is not.
@@ -374,8 +369,7 @@ class Consumers:
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
-        self._hub.agenda.save_at = 0
-        for state in self._hub.agenda.unsaved:
+        for state in self._hub.agenda.begin_saving():
             if state.journalled:
                 self._hub.mark_dirty(state.stream)
 
@@ -409,5 +403,7 @@ class Consumers:
                 self._failures.note(f"deadlines of consumer {consumer.label()}", error)
         for consumer in self._hub.take_inactive():
             if consumer.stream.log.access.read_only and not consumer.in_memory:
+                consumer.stay(now)
+                self.timed.note(consumer.delivery)
                 continue
             self.drop(consumer.stream, consumer, now, outbox)

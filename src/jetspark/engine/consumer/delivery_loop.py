@@ -126,12 +126,12 @@ class DeliveryLoop:
 
     def _deliver(self, budget: Budget, now: int) -> None:
         agenda = self._hub.agenda
-        turn, agenda.ready = agenda.ready, []
+        turn = agenda.take_ready()
         for done, state in enumerate(turn):
             if not budget.left():
-                agenda.ready = turn[done:] + agenda.ready
+                agenda.put_back(turn[done:])
                 break
-            state.listed = False
+            agenda.begin_turn(state)
             consumer: Consumer = state.owner
             if consumer.delivery.dropped:
                 continue
@@ -140,9 +140,8 @@ class DeliveryLoop:
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 # Tried again when there is something new for it; the others go on.
                 self._failures.note(f"deliveries of consumer {consumer.label()}", error)
-        for delivery in agenda.noted:
+        for delivery in agenda.take_noted():
             self._consumers.timed.note(delivery)
-        agenda.noted = []
 
     def _step(self, state: ConsumerState, consumer: Consumer, budget: Budget, now: int) -> None:
         delivery = consumer.delivery
@@ -162,8 +161,7 @@ class DeliveryLoop:
             consumer.read_errors.skip_unreadable()
             reason = MORE
         if reason == MORE:
-            state.listed = True
-            self._hub.agenda.ready.append(state)
+            self._hub.agenda.go_on(state)
         elif reason == FULL and not delivery.stalled:
             delivery.stalled = True
             self.stalled.append(delivery)

@@ -70,10 +70,9 @@ class Groups:
     def admit(self, waiting: Waiting, request: PullRequest) -> None:
         """Put a request in its place."""
         queue = self._consumer.delivery.waiting
-        waiting.pin_id = request.id.encode()
-        waiting.priority = request.priority
-        waiting.min_pending = request.min_pending
-        waiting.min_ack_pending = request.min_ack_pending
+        waiting.prefer(
+            request.id.encode(), request.priority, request.min_pending, request.min_ack_pending
+        )
         if self._consumer.config.priority_policy == PriorityPolicy.PRIORITIZED:
             place = sum(other.priority <= waiting.priority for other in queue)
             queue.insert(place, waiting)
@@ -157,8 +156,8 @@ class Groups:
         consumer = self._consumer
         self.pin = consumer.hub.next_id()
         self.pinned_ns = now
-        request.pin_id = self.pin.encode()
-        consumer.delivery.pin_line = b"%b: %b\r\n" % (PIN_ID, request.pin_id)
+        request.pin(self.pin.encode())
+        consumer.delivery.pin(b"%b: %b\r\n" % (PIN_ID, request.pin_id))
         self.prolong(now)
         consumer.hub.tell(
             GroupPinned(
@@ -182,7 +181,7 @@ class Groups:
         consumer = self._consumer
         self.pin = ""
         self.pinned_ns = self.pinned_until = 0
-        consumer.delivery.pin_line = b""
+        consumer.delivery.pin(b"")
         consumer.hub.tell(
             GroupUnpinned(
                 account=consumer.hub.account,

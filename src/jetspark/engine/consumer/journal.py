@@ -170,8 +170,8 @@ class Journal:
             (record.floor_number, record.floor_seq),
             self._engine_time(record.delivered_ns, now),
             self._engine_time(record.acked_ns, now),
+            record.gated,
         )
-        state.gated = record.gated
         state.restore_messages(
             [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
             record.spent,

@@ -116,17 +116,18 @@ class Requests:
             if request.idle_heartbeat <= 0:
                 outbox.reply_status(reply, status_block(CONFLICT, MAX_WAITING_TEXT))
             return
-        waiting = Waiting(reply, outlet, max(request.batch, 1), max(request.max_bytes, 0))
-        waiting.no_wait = request.no_wait
-        if request.expires:
-            waiting.expires = now + bounded(request.expires)
-        if request.idle_heartbeat > 0:
-            waiting.heartbeat = bounded(request.idle_heartbeat)
-            waiting.heartbeat_at = now + waiting.heartbeat
+        waiting = Waiting(
+            reply,
+            outlet,
+            max(request.batch, 1),
+            max(request.max_bytes, 0),
+            request.no_wait,
+            now + bounded(request.expires) if request.expires else 0,
+            bounded(request.idle_heartbeat) if request.idle_heartbeat > 0 else 0,
+            now,
+        )
         self._consumer.groups.admit(waiting, request)
-        due = waiting.heartbeat_at or waiting.expires
-        if due and (delivery.waiting_due == 0 or due < delivery.waiting_due):
-            delivery.waiting_due = due
+        delivery.waits_until(waiting.heartbeat_at or waiting.expires)
         self._consumer.stream.readers.receive(delivery)
 
     def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
@@ -146,7 +147,7 @@ class Requests:
 
     def end(self, request: Waiting, block: bytes) -> None:
         """A request is over; ``block`` is what its sender is told, if anything."""
-        request.over = True
+        request.end()
         self._delivery.waiting.remove(request)
         if block and not request.outlet.gone():
             request.outlet.write(request.reply, b"", block, b"")
@@ -217,8 +218,8 @@ class Requests:
                 continue
             if 0 < request.heartbeat_at <= now:
                 request.outlet.write(request.reply, b"", self._consumer.heartbeat(), b"")
-                request.heartbeat_at = now + request.heartbeat
+                request.beat(now)
             for at in (request.heartbeat_at, request.expires):
                 if at > 0 and (due == 0 or at < due):
                     due = int(at)
-        delivery.waiting_due = due
+        delivery.requests_due(due)

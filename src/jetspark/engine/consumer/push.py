@@ -148,6 +148,11 @@ class Pace:
         self.tokens = float(burst)
         self.tokens_ns = now
 
+    def replay(self, last: int) -> None:
+        """Keep the distance in time that messages had, up to the last one of now."""
+        if self.replay_to == 0:
+            self.replay_to = last
+
     def delay(self, size: int, time: int, seq: int, now: int) -> int:
         """Until when a message has to wait; 0 when it may go, and is then counted as gone."""
         if self.waiting_for != seq:

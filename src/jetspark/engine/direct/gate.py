@@ -85,6 +85,10 @@ class Gate:
         self._by_deadline: deque[HeldRead] = deque()
         self._by_stream: dict[Stream, _Waiting] = {}
 
+    def change_wait(self, wait_ns: int) -> None:
+        """Hold reads this long from now on."""
+        self.wait_ns = wait_ns
+
     def hold(
         self,
         stream: Stream,

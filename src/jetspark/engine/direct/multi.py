@@ -81,7 +81,7 @@ class MultiRead(Run):
         """
         late = self.at >= 0
         if not late and not self.stream.dropped and not self.begin():
-            budget.records = 0  # as much work as a turn of reads
+            budget.exhaust()  # as much work as a turn of reads
             return self.is_lost()
         while True:
             if self.is_lost():

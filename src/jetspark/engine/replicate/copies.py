@@ -6,6 +6,7 @@ from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.interest import Interest
+from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import MORE, RETRY_NS, STALLED, Copy
@@ -30,12 +31,14 @@ class Copies:
         agenda: Agenda,
         upstreams: Upstreams,
         interest: Interest,
+        failures: Failures,
     ) -> None:
         self._streams = streams
         self._mark_dirty = mark_dirty
         self._agenda = agenda
         self._remotes = RemoteCopies(upstreams)
         self._interest = interest
+        self._failures = failures
         self._followers: dict[str, list[Copy]] = {}
         self._ready: list[Copy] = []
         self._stalled: list[Copy] = []
@@ -158,7 +161,12 @@ class Copies:
             return
         log = copy.stream.log
         position = log.staged.position
-        result = copy.advance(budget, now)
+        try:
+            result = copy.advance(budget, now)
+        except Exception as error:  # noqa: BLE001 - one copy, not those after it
+            what = f"copying {copy.source.name!r} to {copy.stream.config.name!r}"
+            self._failures.note(what, error)
+            result = STALLED
         copy.note_staged()
         if log.staged.position != position:
             self._mark_dirty(copy.stream)

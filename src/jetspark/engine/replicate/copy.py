@@ -136,7 +136,8 @@ class Copy:
             self.conclude()
         except BaseException:
             log.staged.abort_batch()
-            self.failed()
+            # Steps before it are on their way as they were: only the position is not known.
+            self.lose_position()
             raise
         log.staged.end_batch()
         if log.staged.position > staged:
@@ -317,11 +318,15 @@ class Copy:
     def begun(self) -> None:
         """It is known where reading begins."""
 
+    def lose_position(self) -> None:
+        """Find out again how far the copy has come, from what is staged."""
+        self.position = -1
+        self._copied = 0
+
     def failed(self) -> None:
         """What was staged is forgotten."""
-        self.position = -1
+        self.lose_position()
         self._staged = 0
-        self._copied = 0
         self._on_the_way = []
 
     def labelled(self, block: bytes, _seq: int, _subject: bytes) -> bytes:

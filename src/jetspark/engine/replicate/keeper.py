@@ -19,28 +19,27 @@ class Keeper:
     def __init__(self, stream: Stream, filters: list[bytes], agenda: Agenda) -> None:
         self._stream = stream
         self._cursor = Cursor(stream.log.index, filters)
-        self._state = ConsumerState(stream, agenda, self, self._cursor)
-        self._state.policy = ACK_ALL
-        self._state.journalled = False
+        self._state = ConsumerState(stream, agenda, self, self._cursor, journalled=False)
+        self._state.configure(ACK_ALL, keeps_interest=False)
         stream.readers.add(self._state)
-        stream.log.index.tracking = True
+        stream.log.index.track(True)
 
     def stored(self, position: int) -> bool:
         """A copy has everything up to a sequence; True when something may go now."""
         state = self._state
+        found: list[int] = []
         seq = int(self._cursor.find(state.floor_seq + 1))
         while 0 < seq <= position:
-            state.released.append(seq)
+            found.append(seq)
             seq = int(self._cursor.find(seq + 1))
-        state.floor_seq = max(state.floor_seq, position)
-        self._cursor.next = state.floor_seq + 1
+        state.settle_up_to(position, found)
         return bool(state.released)
 
     def end(self) -> None:
         """The copy is no more."""
         readers = self._stream.readers
         readers.remove(self._state)
-        self._stream.log.index.tracking = bool(readers.all)
+        self._stream.log.index.track(bool(readers.all))
 
     # What readers of a stream are told ---------------------------------------------------------
 

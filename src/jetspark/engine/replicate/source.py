@@ -86,9 +86,9 @@ class Source(Copy):
             find_value(data[subject_end(data, at) : headers_end(data, at)], STREAM_SOURCE) or b""
         )
 
-    def failed(self) -> None:
-        """What was staged is forgotten."""
-        super().failed()
+    def lose_position(self) -> None:
+        """Find out again how far the copy has come."""
+        super().lose_position()
         self._search = -1
 
     def labelled(self, block: bytes, seq: int, subject: bytes) -> bytes:

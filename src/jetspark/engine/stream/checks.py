@@ -438,6 +438,13 @@ class Checks:
         self.room.failed()
         self.counters.failed()
 
+    def rewind(self, last_id: bytes) -> None:
+        """A batch was taken back: forget what was staged after the last message that is left."""
+        last = self.log.staged.seq
+        self.last_id = last_id
+        self.window.forget_after(last)
+        self.counters.rewind(last)
+
     def load_window(self, now: i64) -> None:
         """Read the ids of the messages that are inside the window, once after a start.
 

@@ -47,7 +47,6 @@ class Lifetimes:
         self.scan_next: i64 = 1
         self.scan_last: i64 = log.index.last_seq
         self.headers: PublishHeaders = PublishHeaders()
-        self.time_ns: i64 = 0
         # The disk refused to read: nothing is looked at before this time.
         self.held_until: i64 = 0
 
@@ -163,22 +162,22 @@ class Lifetimes:
             seq = self.log.index.next_seq(seq + 1, b"")
         return seq
 
-    def read(self, seq: i64) -> bool:
-        """Read the headers and time of a durable message; False when there are none.
+    def read(self, seq: i64) -> i64:
+        """Read the headers of a durable message; when it was stored, -1: it has no headers.
 
         Raises ReadFailed when the disk refuses.
         """
-        self.time_ns = 0
         try:
             data, at = self.log.reader.locate(seq)
         except CorruptRecord:
-            return False
+            return -1
         if len(data) == 0:
-            return False
-        self.time_ns = record_time(data, at)
+            return -1
         start = subject_end(data, at)
         end = headers_end(data, at)
-        return end > start and self.headers.read(data[start:end])
+        if end == start or not self.headers.read(data[start:end]):
+            return -1
+        return record_time(data, at)
 
     def subject_to_mark(self, seq: i64) -> bytes:
         """The subject that a marker is due for when this message goes; empty for none.
@@ -206,12 +205,13 @@ class Lifetimes:
         count: i64 = 0
         seq = self.log.index.next_seq(self.scan_next, b"")
         while count < PER_TURN and 0 < seq <= self.scan_last:
-            if self.read(seq):
+            stored = self.read(seq)
+            if stored >= 0:
                 headers = self.headers
                 if len(headers.ttl) > 0:
-                    self.learn(int(seq), parse_ttl(headers.ttl), self.time_ns)
+                    self.learn(int(seq), parse_ttl(headers.ttl), stored)
                 if len(headers.schedule) > 0:
-                    self.plan(int(seq), headers, self.time_ns, now)
+                    self.plan(int(seq), headers, stored, now)
             self.scan_next = seq + 1
             seq = self.log.index.next_seq(seq + 1, b"")
             count += 1

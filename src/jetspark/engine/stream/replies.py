@@ -42,10 +42,6 @@ class Held:
         # The patterns of purges; consumers are notified when they are durable.
         self.purges: list[bytes] = []
 
-    def is_empty(self) -> bool:
-        """Say whether nothing waits."""
-        return not (self.replies or self.entries or self.answers or self.messages or self.acks)
-
 
 class Replies:
     """The replies of one stream."""
@@ -153,6 +149,15 @@ class Replies:
     def hold_standing(self, standing: Standing) -> None:
         """Acknowledge messages of a fast batch when the group that fills is durable."""
         self.filling.batches.append(standing)
+
+    def mark(self) -> tuple[int, int]:
+        """How much of what a message brings along waits now, for ``rewind``."""
+        return len(self.filling.messages), len(self.filling.purges)
+
+    def rewind(self, mark: tuple[int, int]) -> None:
+        """A batch was taken back: what its messages brought along since a mark never was."""
+        del self.filling.messages[mark[0] :]
+        del self.filling.purges[mark[1] :]
 
     # Groups ------------------------------------------------------------------------------------
 

@@ -40,6 +40,9 @@ class Room:
     def configure(self, rules: Rules) -> None:
         """Go by another configuration from now on."""
         self.rules = rules
+        if not rules.discard_new:
+            # Nobody keeps these counts any more: they would be wrong when somebody asks again.
+            self.failed()
 
     def problem(self, subject: bytes, headers_length: i64, body_length: i64, rollup: bool) -> str:
         """Why a message is refused; empty when there is room. The order is nats-server's."""

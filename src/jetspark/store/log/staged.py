@@ -164,6 +164,13 @@ class Staged:
         return self.in_flight is None and len(self.writer) == 0
 
     @property
+    def has_messages(self) -> bool:
+        """Say whether messages were decided that are not durable."""
+        return len(self.entries) > 0 or (
+            self.in_flight is not None and len(self.in_flight.entries) > 0
+        )
+
+    @property
     def messages(self) -> i64:
         """How many messages there are with the staged ones; evictions do not count yet."""
         return self.index.messages + self.flying_messages + self.filling_messages
@@ -304,7 +311,7 @@ class Staged:
         when, as the record of a message would.
         """
         self.add_prelude()
-        self.time = max(self.time + 1, now)
+        self.time = max(self.time + 1, now + self.timeline.lead)
         self.seq += 1
         seq = self.seq
         self.add_record(DELETE_RANGE, delete_body(seq, seq, seq))
@@ -619,9 +626,10 @@ class Staged:
     def restate(self, segment: str) -> None:
         """Stage again what would be lost with a segment; one attempt at a time."""
         if self.index.position >= self.restated_position and self.batch is None:
+            restated = self.durable_ledger.restated(segment, int(self.seq), self.ledger)
             # A part of it would take back changes that were durable: all of it or nothing.
             self.begin_batch()
-            for kind, body in self.durable_ledger.restated(segment, int(self.seq), self.ledger):
+            for kind, body in restated:
                 self.add_entry(kind, body)
             self.end_batch()
             self.restated_position = self.position

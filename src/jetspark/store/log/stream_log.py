@@ -437,6 +437,7 @@ class StreamLog:
 
     def begin_staging(self, seq: i64) -> None:
         """Let decisions begin at what is durable; the sequences up to ``seq`` were given out."""
+        self.index.begin_staging()
         self.staged = Staged(
             self.index,
             self.codec,
@@ -635,9 +636,15 @@ class StreamLog:
         return group is not None and group.needs(handle)
 
     def let_go(self, group: Group) -> None:
-        """Close the files that were left to a group when the log was closed."""
+        """Close the files that were left to a group when the log was closed.
+
+        ``end_task`` closes those that a task still reads.
+        """
+        task = self.upkeep.task
+        needed = task.handles if task is not None else []
         for handle in group.handles():
-            self.segments.close_handle(handle)
+            if handle not in needed:
+                self.segments.close_handle(handle)
 
 
 def limits_of(identity: Identity) -> Limits:

@@ -155,11 +155,11 @@ def test_a_batch_within_one_group_leaves_no_record(bench: Bench) -> None:
 
 def test_batches_after_a_restart_count_against_the_limits(bench: Bench) -> None:
     stream = interrupted(bench, "fail")
-    assert stream.batches.limits.fast_open == [0, 1]
+    assert stream.batches.fast.limits.fast_open == [0, 1]
 
     by_reply(bench, stream, 7, flow=2)
 
-    assert stream.batches.limits.fast_open == [0, 0]
+    assert stream.batches.fast.limits.fast_open == [0, 0]
 
 
 @pytest.mark.parametrize("jump", [-3600 * SECOND, 0])

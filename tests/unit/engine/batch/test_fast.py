@@ -502,7 +502,7 @@ def test_an_open_batch_takes_the_same_memory_however_long_it_is(bench: Bench, se
     assert batch.last == batch.durable == 2000
     assert stream.batches.fast.advanced == []
     held = stream.replies.filling
-    assert not (held.replies or held.entries or held.batches or held.messages)
+    assert (held.replies, held.entries, held.batches, held.messages) == ([], [], [], [])
 
 
 def test_a_batch_that_stored_nothing_is_abandoned_in_time_too(bench: Bench) -> None:

@@ -61,6 +61,7 @@ HOT = [
     "engine/batch/fast.py",
     "engine/batch/idle_timer.py",
     "engine/batch/members.py",
+    "engine/batch/open_batches.py",
     "engine/outbox.py",
     "engine/target.py",
     "engine/stream/checks.py",

@@ -16,20 +16,19 @@ from jetspark.engine.batch.idle_timer import IdleTimer
 from jetspark.engine.batch.judge import BatchVerdict, judge_batch
 from jetspark.engine.batch.limits import ID_MAX, BatchLimits
 from jetspark.engine.batch.members import AtomicBatch, member_size
+from jetspark.engine.batch.open_batches import OpenBatches
 from jetspark.engine.batch.words import pub_ack
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.checks import Checks, Judgement
+from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.expectations import NO_SEQUENCE, expected_sequence
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.ingest import Ingest
-from jetspark.engine.stream.replies import Replies
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import append_lines, remove_header
 from jetspark.headers.names import BATCH_COMMIT, REQUIRED_API_LEVEL
-from jetspark.store.log.stream_log import StreamLog
 
 COMMIT: Final = b"1"
 END_OF_BATCH: Final = b"eob"
@@ -37,7 +36,7 @@ END_OF_BATCH: Final = b"eob"
 GRANT: Final = 16 * 1024
 
 
-class AtomicBatches:
+class AtomicBatches(OpenBatches):
     """The open atomic batches of one stream."""
 
     def __init__(
@@ -47,14 +46,7 @@ class AtomicBatches:
         timer: IdleTimer,
         advise: Callable[[bytes, str, int, Outbox], None],
     ) -> None:
-        self.ingest: Ingest = ingest
-        self.rules: Rules = ingest.rules
-        self.log: StreamLog = ingest.log
-        self.checks: Checks = ingest.checks
-        self.replies: Replies = ingest.replies
-        self.limits: BatchLimits = limits
-        self.timer: IdleTimer = timer
-        self.advise: Callable[[bytes, str, int, Outbox], None] = advise
+        super().__init__(ingest, limits, timer, advise)
         self.open: dict[bytes, AtomicBatch] = {}
 
     def configure(self, rules: Rules) -> None:
@@ -273,6 +265,6 @@ class AtomicBatches:
                 idle.append(batch.batch_id)
         return idle
 
-    def used(self) -> list[int]:
+    def last_used(self) -> list[int]:
         """When each open batch was used last."""
         return [int(batch.touched) for batch in self.open.values()]

@@ -93,7 +93,7 @@ class Batches:
         for batch in idle:
             staged = self.fast.close(batch) or staged
             abandoned.append(batch.batch_id)
-        self.timer.expired(self.atomic.used() + self.fast.used())
+        self.timer.expired(self.atomic.last_used() + self.fast.last_used())
         for batch_id in abandoned:
             self.advise(batch_id, AbandonReason.TIMEOUT, int(now), outbox)
         return staged

@@ -18,12 +18,13 @@ from jetspark.engine.batch.flow import FlowControl
 from jetspark.engine.batch.idle_timer import IdleTimer
 from jetspark.engine.batch.limits import ID_MAX, BatchLimits
 from jetspark.engine.batch.members import BY_HEADERS, BY_REPLY, FastBatch
+from jetspark.engine.batch.open_batches import OpenBatches
 from jetspark.engine.batch.written import wrote_last
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.checks import Checks, Judgement
+from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.ingest import Ingest
-from jetspark.engine.stream.replies import Replies, Standing
+from jetspark.engine.stream.replies import Standing
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.bodies import error_body, fast_header_body
 from jetspark.errors.codes import FAST_HEADER_TEXTS, ErrCode
@@ -38,7 +39,6 @@ from jetspark.headers.names import (
     REQUIRED_API_LEVEL,
 )
 from jetspark.store.format.record import SUBJECT_MAX
-from jetspark.store.log.stream_log import StreamLog
 
 # How the reply subject of a message in the middle of a fast batch ends, and where its number is.
 APPEND_END: Final = b".1.$FI"
@@ -48,7 +48,7 @@ _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
 
 
-class FastBatches:
+class FastBatches(OpenBatches):
     """The open fast batches of one stream."""
 
     def __init__(
@@ -58,14 +58,7 @@ class FastBatches:
         timer: IdleTimer,
         advise: Callable[[bytes, str, int, Outbox], None],
     ) -> None:
-        self.ingest: Ingest = ingest
-        self.rules: Rules = ingest.rules
-        self.log: StreamLog = ingest.log
-        self.checks: Checks = ingest.checks
-        self.replies: Replies = ingest.replies
-        self.limits: BatchLimits = limits
-        self.timer: IdleTimer = timer
-        self.advise: Callable[[bytes, str, int, Outbox], None] = advise
+        super().__init__(ingest, limits, timer, advise)
         self.flow_control: FlowControl = FlowControl()
         self.open: dict[bytes, FastBatch] = {}
         # By what their reply subjects begin with; `appending` while there are such.
@@ -358,7 +351,7 @@ class FastBatches:
         """The batches that were idle for too long."""
         return [b for b in self.open.values() if self.timer.is_over(b.touched, now)]
 
-    def used(self) -> list[int]:
+    def last_used(self) -> list[int]:
         """When each open batch was used last."""
         return [int(batch.touched) for batch in self.open.values()]
 

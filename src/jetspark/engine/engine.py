@@ -19,8 +19,8 @@ from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.consumer.delivery_loop import DeliveryLoop
-from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
+from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import DirectGets
@@ -139,24 +139,30 @@ class Engine:
         # Streams that are removed when nothing of them is on its way.
         self._removals: dict[Stream, Operation] = {}
 
-        self.hub = Hub(account, self.next_id, random_id(), ports, self.mark_dirty)
-        self.wall = self.hub.wall
+        self.consumer_services = ConsumerServices(
+            account, self.next_id, random_id(), ports, self.mark_dirty
+        )
+        self.wall = self.consumer_services.wall
         self.advisories = Advisories(
             self.publish_own, self.next_id, self.wall, ports, server=leader
         )
         self.direct = DirectGets(
             ports, self.settings.min_last_seq_wait, held_reads or HeldReads(), self.failures
         )
-        self.interest = Interest(self.hub.agenda, self.mark_dirty)
-        self.consumers = Consumers(self.hub, self.interest, self.advisories, self.failures)
-        self.deliveries = DeliveryLoop(self.hub, self.consumers, self.interest, self.failures)
+        self.interest = Interest(self.consumer_services.agenda, self.mark_dirty)
+        self.consumers = Consumers(
+            self.consumer_services, self.interest, self.advisories, self.failures
+        )
+        self.deliveries = DeliveryLoop(
+            self.consumer_services, self.consumers, self.interest, self.failures
+        )
         self.operations = Operations(self.failures, ports)
         self.transfers = Transfers(self, ports)
         self.purges = Purges(self.mark_dirty)
         self.copies = Copies(
             self.streams,
             self.mark_dirty,
-            self.hub.agenda,
+            self.consumer_services.agenda,
             self.upstreams,
             self.interest,
             self.failures,
@@ -614,7 +620,7 @@ class Engine:
 
         Without time and outbox no consumer delivers.
         """
-        self.hub.reached(now)
+        self.consumer_services.reached(now)
         more = False
         if self.direct.work or self.interest.is_changing() or self.deliveries.has_turn():
             budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)

@@ -24,7 +24,7 @@ from jetspark.errors.storage import ReadFailed
 from jetspark.units import Nanoseconds, bounded
 
 if TYPE_CHECKING:
-    from jetspark.engine.consumer.hub import Hub
+    from jetspark.engine.consumer.services import ConsumerServices
     from jetspark.engine.outbox import Outbox
     from jetspark.engine.stream.stream import Stream
 
@@ -50,22 +50,22 @@ class Consumer:
         config: ConsumerConfig,
         created_ns: int,
         number: int,
-        hub: Hub,
+        services: ConsumerServices,
     ) -> None:
         self.stream = stream
         self.config = config
         self.name = name
         self.created_ns = created_ns
         self.number = number
-        self.hub = hub
+        self.services = services
         # Whether the log knows it; until then nothing is delivered.
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))
-        self.state = ConsumerState(stream, hub.agenda, self, cursor, not config.mem_storage)
+        self.state = ConsumerState(stream, services.agenda, self, cursor, not config.mem_storage)
         ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
         self.delivery = Delivery(self.state, ack_prefix)
         self.acks = Acks(self.state)
-        self.journal = Journal(self.state, hub.wall)
+        self.journal = Journal(self.state, services.wall)
         self.ack_words = AckWords(self)
         self.read_errors = ReadErrors(self)
         self.requests = Requests(self)
@@ -119,7 +119,7 @@ class Consumer:
         self._set_pace(now)
         self.push.configure(config.deliver_subject, now)
         self.open_or_close(now)
-        self.hub.agenda.add(self.state)
+        self.services.agenda.add(self.state)
 
     def stream_changed(self) -> None:
         """The stream may keep messages in another way than before."""
@@ -130,7 +130,7 @@ class Consumer:
         config = self.config
         pace = self.pace_keeper
         burst = self.stream.config.max_msg_size
-        pace.limit(config.rate_limit_bps, burst if burst > 0 else self.hub.max_payload, now)
+        pace.limit(config.rate_limit_bps, burst if burst > 0 else self.services.max_payload, now)
         if config.replay_policy == ReplayPolicy.ORIGINAL:
             pace.replay(int(self.stream.log.index.last_seq))
         self.delivery.set_pace(pace.rate > 0 or pace.replay_to > 0)
@@ -141,7 +141,7 @@ class Consumer:
             self.durable = True
             self.open_or_close(now)
             self.push.look(now)
-            self.hub.agenda.add(self.state)
+            self.services.agenda.add(self.state)
 
     def bound(self) -> bool:
         """Say whether somebody listens on the deliver subject."""
@@ -163,13 +163,13 @@ class Consumer:
     def is_paused(self, now: int) -> bool:
         """Say whether nothing is delivered until a time that is still to come."""
         until = self.config.pause_until
-        return until is not None and until > self.hub.wall.at(now)
+        return until is not None and until > self.services.wall.at(now)
 
     def recount(self, now: int) -> None:
         """So much left the stream at once that everything is looked at again."""
         if self.state.recount():
-            self.hub.agenda.save(self.state, now)
-        self.hub.agenda.add(self.state)
+            self.services.agenda.save(self.state, now)
+        self.services.agenda.add(self.state)
 
     def on_deleted(self, seq: int, now: int) -> None:
         """A message that was pending here left the stream."""
@@ -207,7 +207,7 @@ class Consumer:
         config = self.config
         due = [self.push.heartbeat_at, self.groups.pinned_until]
         if config.pause_until is not None and self.delivery.closed:
-            due.append(max(self.hub.wall.engine_time(config.pause_until), 1))
+            due.append(max(self.services.wall.engine_time(config.pause_until), 1))
         if config.inactive_threshold > 0:
             due.append(self._inactive_at())
         self.delivery.set_alarm(min((at for at in due if at > 0), default=0))
@@ -230,7 +230,7 @@ class Consumer:
         delivery = self.delivery
         if 0 < delivery.resume_at <= now:
             delivery.resume(0)
-            self.hub.agenda.add(delivery.state)
+            self.services.agenda.add(delivery.state)
         if delivery.waiting_due:
             self.requests.on_time(now)
         self.push.on_time(now)
@@ -240,13 +240,13 @@ class Consumer:
             if delivery.waiting:
                 self.idle_since = now
             elif not self.is_paused(now) or self.config.deliver_subject:
-                self.hub.inactive.append(self)
+                self.services.inactive.append(self)
             else:
                 self.idle_since = now
         was_closed = delivery.closed
         self.open_or_close(now)
         if was_closed and not delivery.closed:
-            self.hub.agenda.add(delivery.state)
+            self.services.agenda.add(delivery.state)
 
     def reset(self, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from the ack floor; where that is."""
@@ -254,8 +254,8 @@ class Consumer:
         start = max(seq or int(state.floor_seq) + 1, 1)
         state.reset(start)
         self.journal.start_again()
-        self.hub.agenda.save(state, now)
-        self.hub.agenda.add(state)
+        self.services.agenda.save(state, now)
+        self.services.agenda.add(state)
         return start
 
     def close(self) -> None:
@@ -304,7 +304,7 @@ class Consumer:
             self.requests.drop_gone(now)
         redelivered = int(delivery.state.pending.redelivered) + len(delivery.state.spent)
         paused = self.is_paused(now)
-        wall = self.hub.wall
+        wall = self.services.wall
         remaining = (self.config.pause_until or 0) - wall.at(now) if paused else 0
         return ConsumerInfo(
             stream_name=self.stream.config.name,
@@ -336,7 +336,7 @@ class Consumer:
 
     def _moment(self, time_ns: int) -> Timestamp | None:
         """The date of something, or none when it never was."""
-        return Timestamp(self.hub.wall.at(time_ns)) if time_ns else None
+        return Timestamp(self.services.wall.at(time_ns)) if time_ns else None
 
 
 def filters_of(config: ConsumerConfig) -> list[bytes]:

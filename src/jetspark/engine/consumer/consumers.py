@@ -15,9 +15,9 @@ from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.cursor import Listing
 from jetspark.engine.consumer.delivery import Delivery
-from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.consumer.purging import on_purge
+from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
@@ -55,9 +55,13 @@ class Consumers:
     """The consumers of one account, by name and by deadline."""
 
     def __init__(
-        self, hub: Hub, interest: Interest, advisories: Advisories, failures: Failures
+        self,
+        services: ConsumerServices,
+        interest: Interest,
+        advisories: Advisories,
+        failures: Failures,
     ) -> None:
-        self._hub = hub
+        self._services = services
         self._interest = interest
         self._advisories = advisories
         self._failures = failures
@@ -88,7 +92,7 @@ class Consumers:
         number = stream.log.staged.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
-        consumer = Consumer(stream, name, config, created, number, self._hub)
+        consumer = Consumer(stream, name, config, created, number, self._services)
         consumer.begin(listing)
         self._stage_document(consumer, config)
         self._attach(consumer, now)
@@ -115,7 +119,7 @@ class Consumers:
         document = Document(consumer.name, msgspec.Raw(encode(config)), consumer.created_ns)
         consumer.stream.log.staged.set_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
-        self._hub.mark_dirty(consumer.stream)
+        self._services.mark_dirty(consumer.stream)
 
     @staticmethod
     def _key(consumer: Consumer) -> bytes:
@@ -141,9 +145,9 @@ class Consumers:
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
         if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
-            self._hub.agenda.settled(consumer.state)
+            self._services.agenda.settled(consumer.state)
             self._save(consumer)
-            self._hub.mark_dirty(stream)
+            self._services.mark_dirty(stream)
 
     def reset(self, stream: Stream, consumer: Consumer, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
@@ -163,7 +167,7 @@ class Consumers:
         """Decide that a consumer is no more; raises StoreReadOnly."""
         if not consumer.in_memory:
             stream.log.staged.set_consumer(consumer.number, b"")
-            self._hub.mark_dirty(stream)
+            self._services.mark_dirty(stream)
         self._detach(consumer)
         event = ConsumerActed(
             stream=stream.config.name, consumer=consumer.name, action=Action.DELETE
@@ -173,7 +177,7 @@ class Consumers:
 
     def send_events(self, now: int, outbox: Outbox) -> None:
         """Send the advisories that came up."""
-        for event in self._hub.take_events():
+        for event in self._services.take_events():
             self._advisories.send(event, now, outbox)
 
     def release_removed(self) -> None:
@@ -194,8 +198,8 @@ class Consumers:
         stream = consumer.stream
         consumer.close()
         self.removed.append(consumer)
-        self._hub.agenda.wake()
-        self._hub.agenda.forget_unsaved(consumer.state)
+        self._services.agenda.wake()
+        self._services.agenda.forget_unsaved(consumer.state)
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
         key = self._key(consumer)
@@ -270,7 +274,7 @@ class Consumers:
             _config(found.config),
             found.created_ns,
             number,
-            self._hub,
+            self._services,
         )
         consumer.journal.restore(state, changes, now)
         return consumer
@@ -319,10 +323,10 @@ class Consumers:
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
-            self._hub.agenda.save(consumer.state, self._hub.now + SAVE_AGAIN_NS)
+            self._services.agenda.save(consumer.state, self._services.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
-                consumer.configure(durable, self._hub.now)
+                consumer.configure(durable, self._services.now)
         # Those in memory use up no numbers: another one may have the same.
         known = {
             consumer.number for consumer in stream.consumers.values() if not consumer.in_memory
@@ -330,7 +334,7 @@ class Consumers:
         for number, records in stream.log.ledger.consumers.items():
             if number not in known:
                 # It was to be deleted, and is not.
-                self._adopt(stream, number, records, self._hub.now)
+                self._adopt(stream, number, records, self._services.now)
 
     def stream_changed(self, stream: Stream) -> None:
         """A stream got another configuration."""
@@ -350,7 +354,7 @@ class Consumers:
             for state in stream.readers.all:
                 if state.released:
                     self._interest.acknowledged(state)
-        agenda = self._hub.agenda
+        agenda = self._services.agenda
         if not agenda.unsaved or stream.log.access.read_only:
             return
         for state in agenda.take_unsaved(stream):
@@ -369,30 +373,30 @@ class Consumers:
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
-        for state in self._hub.agenda.begin_saving():
+        for state in self._services.agenda.begin_saving():
             if state.journalled:
-                self._hub.mark_dirty(state.stream)
+                self._services.mark_dirty(state.stream)
 
     def follow_wall(self, now: int) -> None:
         """The wall clock was set: pauses end sooner or later than they seemed to."""
         for consumer in self.by_key.values():
             if consumer.config.pause_until is not None:
                 consumer.open_or_close(now)
-                self._hub.agenda.add(consumer.state)
+                self._services.agenda.add(consumer.state)
                 self.timed.note(consumer.delivery)
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
         timed = self.timed.next()
-        saved = int(self._hub.agenda.save_at)
+        saved = int(self._services.agenda.save_at)
         if not saved:
             return timed
         return saved if timed is None else min(saved, timed)
 
     def expire(self, now: int, outbox: Outbox) -> None:
         """Do what is due."""
-        self._hub.reached(now)
-        if 0 < self._hub.agenda.save_at <= now:
+        self._services.reached(now)
+        if 0 < self._services.agenda.save_at <= now:
             self.save_all()
         for delivery in self.timed.due(now):
             try:
@@ -401,7 +405,7 @@ class Consumers:
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 consumer: Consumer = delivery.state.owner
                 self._failures.note(f"deadlines of consumer {consumer.label()}", error)
-        for consumer in self._hub.take_inactive():
+        for consumer in self._services.take_inactive():
             if consumer.stream.log.access.read_only and not consumer.in_memory:
                 consumer.stay(now)
                 self.timed.note(consumer.delivery)

@@ -208,7 +208,7 @@ def _subject(consumer: Consumer, seq: int) -> bytes:
 
 def _date(consumer: Consumer, time_ns: int) -> int:
     """The date of an engine time; 0 stays 0."""
-    return consumer.hub.wall.at(time_ns) if time_ns else 0
+    return consumer.services.wall.at(time_ns) if time_ns else 0
 
 
 def _due(consumer: Consumer, row: int, seq: int) -> int:

@@ -154,14 +154,14 @@ class Groups:
 
     def _assign(self, request: Waiting, now: int) -> None:
         consumer = self._consumer
-        self.pin = consumer.hub.next_id()
+        self.pin = consumer.services.next_id()
         self.pinned_ns = now
         request.pin(self.pin.encode())
         consumer.delivery.pin(b"%b: %b\r\n" % (PIN_ID, request.pin_id))
         self.prolong(now)
-        consumer.hub.tell(
+        consumer.services.tell(
             GroupPinned(
-                account=consumer.hub.account,
+                account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
                 group=consumer.config.priority_groups[0],
@@ -182,16 +182,16 @@ class Groups:
         self.pin = ""
         self.pinned_ns = self.pinned_until = 0
         consumer.delivery.pin(b"")
-        consumer.hub.tell(
+        consumer.services.tell(
             GroupUnpinned(
-                account=consumer.hub.account,
+                account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
                 group=consumer.config.priority_groups[0],
                 reason=reason,
             )
         )
-        consumer.hub.agenda.add(consumer.state)
+        consumer.services.agenda.add(consumer.state)
 
     def on_time(self, now: int) -> None:
         """The pinned client has its time, too."""
@@ -203,6 +203,6 @@ class Groups:
         groups = self._consumer.config.priority_groups
         if not groups:
             return ()
-        wall = self._consumer.hub.wall
+        wall = self._consumer.services.wall
         pinned = Timestamp(wall.at(self.pinned_ns)) if self.pin else ZERO_TIME
         return (PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),)

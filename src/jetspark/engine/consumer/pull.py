@@ -68,8 +68,8 @@ class Requests:
             return
         if request.no_wait and consumer.state.cursor.uncounted() > ROWS_PER_TURN:
             # Whether there is something for it is known in some turns.
-            consumer.hub.agenda.add(consumer.state)
-            consumer.hub.pull_later(consumer, body, reply, now)
+            consumer.services.agenda.add(consumer.state)
+            consumer.services.pull_later(consumer, body, reply, now)
             return
         problem = self._problem(request, now)
         if problem:
@@ -108,7 +108,7 @@ class Requests:
             if refusal:
                 outbox.reply_status(reply, refusal)
                 return
-        outlet = self._consumer.hub.ports.reply_outlet(reply)
+        outlet = self._consumer.services.ports.reply_outlet(reply)
         if outlet is None:
             return  # nobody listens for the answer
         if len(delivery.waiting) >= config.max_waiting:

@@ -34,15 +34,15 @@ class Push:
         wanted = subject.encode()
         if wanted == self.subject:
             return
-        hub = self._consumer.hub
+        services = self._consumer.services
         moved = bool(self.subject)
         if moved:
-            hub.unwatch(self.subject, self._consumer)
+            services.unwatch(self.subject, self._consumer)
         self.subject = wanted
         self._consumer.delivery.bind(None)
         self.unbound_ns = now
         if wanted:
-            hub.watch(wanted, self._consumer)
+            services.watch(wanted, self._consumer)
         # Whoever listens there now gets what is still to be acknowledged.
         pending = self._consumer.state.pending
         for row in range(int(pending.head), len(pending.seqs)):
@@ -57,7 +57,7 @@ class Push:
         if not self.subject:
             delivery.bind(None)
             return
-        outlet = consumer.hub.ports.push_outlet(
+        outlet = consumer.services.ports.push_outlet(
             self.subject, consumer.config.deliver_group.encode()
         )
         was_bound = delivery.outlet is not None
@@ -82,7 +82,7 @@ class Push:
     def stop(self) -> None:
         """The consumer is deleted."""
         if self.subject:
-            self._consumer.hub.unwatch(self.subject, self._consumer)
+            self._consumer.services.unwatch(self.subject, self._consumer)
         self._consumer.delivery.bind(None)
 
     def on_time(self, now: int) -> None:
@@ -110,7 +110,7 @@ class Push:
         question = b"$JS.FC.%b.%b.%b" % (
             consumer.stream.name,
             consumer.name.encode(),
-            consumer.hub.next_id()[-4:].encode(),
+            consumer.services.next_id()[-4:].encode(),
         )
         delivery.ask(question)
         block = status_block(CONTROL, FLOW_CONTROL_TEXT)
@@ -122,7 +122,7 @@ class Push:
         if not delivery.asked or subject != delivery.asked:
             return
         delivery.confirm(FLOW_WINDOW_MAX)
-        self._consumer.hub.agenda.add(delivery.state)
+        self._consumer.services.agenda.add(delivery.state)
 
 
 class Pace:

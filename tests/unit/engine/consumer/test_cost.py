@@ -67,7 +67,7 @@ def test_idle_consumers_are_not_looked_at_when_messages_come(world: World) -> No
     for n in range(50):
         world.consumer(stream, f"c{n}")
     steps = []
-    agenda = world.engine.hub.agenda
+    agenda = world.engine.consumer_services.agenda
     world.turn()
     assert agenda.ready == []
 

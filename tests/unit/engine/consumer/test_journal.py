@@ -174,7 +174,7 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
     changes = [change for n, change in enumerate(records.changes) if n != lost]
     fresh = Consumer(
         stream, "c", world.engine.streams["S"].consumers["c"].config, 0, 1,
-        world.engine.hub,
+        world.engine.consumer_services,
     )  # fmt: skip
 
     fresh.journal.restore(records.state, changes, world.now)
@@ -291,7 +291,7 @@ def test_a_stream_that_is_gone_is_not_kept_for_the_journal_of_its_consumers(worl
     world.pull(b"1", key=b"T.d")
     world.pass_time(SECOND)
 
-    assert world.engine.hub.agenda.unsaved == []
+    assert world.engine.consumer_services.agenda.unsaved == []
 
 
 def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jetspark.engine.stream.stream import Stream
 
 
-class Hub:
+class ConsumerServices:
     """One for all consumers of an account."""
 
     def __init__(

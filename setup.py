@@ -74,7 +74,7 @@ HOT = [
     "engine/stream/rules.py",
     "engine/stream/stream.py",
     "engine/consumer/acks.py",
-    "engine/consumer/agenda.py",
+    "engine/consumer/run_queue.py",
     "engine/consumer/cursor.py",
     "engine/consumer/delivery.py",
     "engine/consumer/pending.py",

@@ -149,7 +149,7 @@ class Engine:
         self.direct = DirectGets(
             ports, self.settings.min_last_seq_wait, held_reads or HeldReads(), self.failures
         )
-        self.interest = Interest(self.consumer_services.agenda, self.mark_dirty)
+        self.interest = Interest(self.consumer_services.run_queue, self.mark_dirty)
         self.consumers = Consumers(
             self.consumer_services, self.interest, self.advisories, self.failures
         )
@@ -162,7 +162,7 @@ class Engine:
         self.copies = Copies(
             self.streams,
             self.mark_dirty,
-            self.consumer_services.agenda,
+            self.consumer_services.run_queue,
             self.upstreams,
             self.interest,
             self.failures,

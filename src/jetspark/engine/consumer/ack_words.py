@@ -34,7 +34,7 @@ class AckWords:
     def flush_soon(self) -> None:
         """Somebody waits for the journal."""
         self._services.mark_dirty(self._state.stream)
-        self._services.agenda.wake()
+        self._services.run_queue.wake()
 
     def on_text(self, seq: int, number: int, text: bytes, reply: bytes, now: int) -> None:
         """An acknowledgement that says more than yes."""
@@ -59,9 +59,9 @@ class AckWords:
             self.terminated(seq, number, deliveries, reason)
         if reply:
             state.stream.replies.hold_ack(reply)
-            self._services.agenda.save(state, now)
+            self._services.run_queue.save(state, now)
             self.flush_soon()
-        self._services.agenda.note(delivery)
+        self._services.run_queue.note(delivery)
 
     def _nak(self, row: int, seq: int, number: int, argument: bytes, now: int) -> None:
         pending = self._state.pending
@@ -79,7 +79,7 @@ class AckWords:
             pending.requeue(row)
         else:
             pending.put_off(row, now + bounded(max(delay, 0)))
-        self._services.agenda.add(self._state)
+        self._services.run_queue.add(self._state)
 
     def terminated(self, seq: int, number: int, deliveries: int, reason: str) -> None:
         """Report that a message is not delivered again."""
@@ -104,7 +104,7 @@ class AckWords:
         deliveries = int(state.pending.deliveries(row))
         state.let_go(row)
         state.acknowledged(now)
-        self._services.agenda.add(state)
+        self._services.run_queue.add(state)
         self.terminated(seq, number, deliveries, DELETED_REASON)
 
     def on_spent(self, seq: int, deliveries: int) -> None:

@@ -32,7 +32,7 @@ class Acks:
         self.acknowledge(seq, number, now, True)
         if reply:
             state.stream.replies.hold_ack(reply)
-            state.agenda.save(state, now)
+            state.run_queue.save(state, now)
             state.owner.ack_words.flush_soon()
 
     def acknowledge(self, seq: i64, number: i64, now: i64, sample: bool) -> None:
@@ -46,7 +46,7 @@ class Acks:
             if row < 0:
                 if state.spent and int(seq) in state.spent:
                     del state.spent[int(seq)]
-                    state.agenda.save(state, now)
+                    state.run_queue.save(state, now)
                     state.release(seq)
                 return
             if sample and self.samples:
@@ -56,4 +56,4 @@ class Acks:
         state.acknowledged(now)
         if was_limited:
             state.limited = False
-            state.agenda.add(state)
+            state.run_queue.add(state)

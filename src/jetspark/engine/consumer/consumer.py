@@ -61,7 +61,9 @@ class Consumer:
         # Whether the log knows it; until then nothing is delivered.
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))
-        self.state = ConsumerState(stream, services.agenda, self, cursor, not config.mem_storage)
+        self.state = ConsumerState(
+            stream, services.run_queue, self, cursor, not config.mem_storage
+        )
         ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
         self.delivery = Delivery(self.state, ack_prefix)
         self.acks = Acks(self.state)
@@ -119,7 +121,7 @@ class Consumer:
         self._set_pace(now)
         self.push.configure(config.deliver_subject, now)
         self.open_or_close(now)
-        self.services.agenda.add(self.state)
+        self.services.run_queue.add(self.state)
 
     def stream_changed(self) -> None:
         """The stream may keep messages in another way than before."""
@@ -141,7 +143,7 @@ class Consumer:
             self.durable = True
             self.open_or_close(now)
             self.push.look(now)
-            self.services.agenda.add(self.state)
+            self.services.run_queue.add(self.state)
 
     def bound(self) -> bool:
         """Say whether somebody listens on the deliver subject."""
@@ -168,8 +170,8 @@ class Consumer:
     def recount(self, now: int) -> None:
         """So much left the stream at once that everything is looked at again."""
         if self.state.recount():
-            self.services.agenda.save(self.state, now)
-        self.services.agenda.add(self.state)
+            self.services.run_queue.save(self.state, now)
+        self.services.run_queue.add(self.state)
 
     def on_deleted(self, seq: int, now: int) -> None:
         """A message that was pending here left the stream."""
@@ -230,7 +232,7 @@ class Consumer:
         delivery = self.delivery
         if 0 < delivery.resume_at <= now:
             delivery.resume(0)
-            self.services.agenda.add(delivery.state)
+            self.services.run_queue.add(delivery.state)
         if delivery.waiting_due:
             self.requests.on_time(now)
         self.push.on_time(now)
@@ -246,7 +248,7 @@ class Consumer:
         was_closed = delivery.closed
         self.open_or_close(now)
         if was_closed and not delivery.closed:
-            self.services.agenda.add(delivery.state)
+            self.services.run_queue.add(delivery.state)
 
     def reset(self, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from the ack floor; where that is."""
@@ -254,8 +256,8 @@ class Consumer:
         start = max(seq or int(state.floor_seq) + 1, 1)
         state.reset(start)
         self.journal.start_again()
-        self.services.agenda.save(state, now)
-        self.services.agenda.add(state)
+        self.services.run_queue.save(state, now)
+        self.services.run_queue.add(state)
         return start
 
     def close(self) -> None:

@@ -145,7 +145,7 @@ class Consumers:
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
         if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
-            self._services.agenda.settled(consumer.state)
+            self._services.run_queue.settled(consumer.state)
             self._save(consumer)
             self._services.mark_dirty(stream)
 
@@ -198,8 +198,8 @@ class Consumers:
         stream = consumer.stream
         consumer.close()
         self.removed.append(consumer)
-        self._services.agenda.wake()
-        self._services.agenda.forget_unsaved(consumer.state)
+        self._services.run_queue.wake()
+        self._services.run_queue.forget_unsaved(consumer.state)
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
         key = self._key(consumer)
@@ -323,7 +323,7 @@ class Consumers:
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
-            self._services.agenda.save(consumer.state, self._services.now + SAVE_AGAIN_NS)
+            self._services.run_queue.save(consumer.state, self._services.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
                 consumer.configure(durable, self._services.now)
@@ -354,10 +354,10 @@ class Consumers:
             for state in stream.readers.all:
                 if state.released:
                     self._interest.acknowledged(state)
-        agenda = self._services.agenda
-        if not agenda.unsaved or stream.log.access.read_only:
+        run_queue = self._services.run_queue
+        if not run_queue.unsaved or stream.log.access.read_only:
             return
-        for state in agenda.take_unsaved(stream):
+        for state in run_queue.take_unsaved(stream):
             consumer: Consumer = state.owner
             if not consumer.delivery.dropped and not consumer.in_memory:
                 self._save(consumer)
@@ -373,7 +373,7 @@ class Consumers:
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
-        for state in self._services.agenda.begin_saving():
+        for state in self._services.run_queue.begin_saving():
             if state.journalled:
                 self._services.mark_dirty(state.stream)
 
@@ -382,13 +382,13 @@ class Consumers:
         for consumer in self.by_key.values():
             if consumer.config.pause_until is not None:
                 consumer.open_or_close(now)
-                self._services.agenda.add(consumer.state)
+                self._services.run_queue.add(consumer.state)
                 self.timed.note(consumer.delivery)
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
         timed = self.timed.next()
-        saved = int(self._services.agenda.save_at)
+        saved = int(self._services.run_queue.save_at)
         if not saved:
             return timed
         return saved if timed is None else min(saved, timed)
@@ -396,7 +396,7 @@ class Consumers:
     def expire(self, now: int, outbox: Outbox) -> None:
         """Do what is due."""
         self._services.reached(now)
-        if 0 < self._services.agenda.save_at <= now:
+        if 0 < self._services.run_queue.save_at <= now:
             self.save_all()
         for delivery in self.timed.due(now):
             try:

@@ -95,7 +95,7 @@ class Delivery:
 
     def __init__(self, state: ConsumerState, ack_prefix: bytes) -> None:
         self.state: ConsumerState = state
-        self.scratch: BytesWriter = state.agenda.scratch
+        self.scratch: BytesWriter = state.run_queue.scratch
         self.ack_prefix: bytes = ack_prefix
         # Configuration.
         self.ack_wait: i64 = 0
@@ -219,7 +219,7 @@ class Delivery:
             pending.expire(now, self.ack_wait)
         state.owner.on_time(int(now), outbox)
         if pending.queued > 0:
-            state.agenda.add(state)
+            state.run_queue.add(state)
 
     # Sending -----------------------------------------------------------------------------------
 

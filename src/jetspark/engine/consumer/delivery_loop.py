@@ -80,7 +80,7 @@ class DeliveryLoop:
         if len(watching) > LOOKS_PER_TURN:
             # Those of an earlier change are looked at again, in the same place.
             self._looks[subject] = list(watching)
-            self._services.agenda.wake()
+            self._services.run_queue.wake()
             return
         for consumer in watching:
             self._look(consumer, now)
@@ -119,23 +119,23 @@ class DeliveryLoop:
 
     def has_turn(self) -> bool:
         """Say whether there is anything to do: for a lone publisher there is not."""
-        agenda, services = self._services.agenda, self._services
-        if agenda.ready or agenda.noted or services.pulled:
+        run_queue, services = self._services.run_queue, self._services
+        if run_queue.ready or run_queue.noted or services.pulled:
             return True
         return bool(services.events or self._looks or self._consumers.removed)
 
     def can_deliver(self) -> bool:
         """Say whether consumers have more to send at once."""
-        return bool(self._services.agenda.ready or self._looks)
+        return bool(self._services.run_queue.ready or self._looks)
 
     def _deliver(self, budget: Budget, now: int) -> None:
-        agenda = self._services.agenda
-        turn = agenda.take_ready()
+        run_queue = self._services.run_queue
+        turn = run_queue.take_ready()
         for done, state in enumerate(turn):
             if not budget.left():
-                agenda.put_back(turn[done:])
+                run_queue.put_back(turn[done:])
                 break
-            agenda.begin_turn(state)
+            run_queue.begin_turn(state)
             consumer: Consumer = state.owner
             if consumer.delivery.dropped:
                 continue
@@ -144,7 +144,7 @@ class DeliveryLoop:
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 # Tried again when there is something new for it; the others go on.
                 self._failures.note(f"deliveries of consumer {consumer.label()}", error)
-        for delivery in agenda.take_noted():
+        for delivery in run_queue.take_noted():
             self._consumers.timed.note(delivery)
 
     def _step(self, state: ConsumerState, consumer: Consumer, budget: Budget, now: int) -> None:
@@ -165,7 +165,7 @@ class DeliveryLoop:
             consumer.read_errors.skip_unreadable()
             reason = MORE
         if reason == MORE:
-            self._services.agenda.go_on(state)
+            self._services.run_queue.go_on(state)
         elif reason == FULL and not delivery.stalled:
             delivery.stalled = True
             self.stalled.append(delivery)
@@ -186,7 +186,7 @@ class DeliveryLoop:
                 left.append(delivery)
             else:
                 delivery.stalled = False
-                self._services.agenda.add(delivery.state)
+                self._services.run_queue.add(delivery.state)
                 found = True
         self.stalled = left
         return found

@@ -191,7 +191,7 @@ class Groups:
                 reason=reason,
             )
         )
-        consumer.services.agenda.add(consumer.state)
+        consumer.services.run_queue.add(consumer.state)
 
     def on_time(self, now: int) -> None:
         """The pinned client has its time, too."""

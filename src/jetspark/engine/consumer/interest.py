@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jetspark.api.enums import Retention
-from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.stream.stream import Stream
 
@@ -23,8 +23,8 @@ ROWS_PER_TURN: Final = 20_000
 class Interest:
     """Removes messages that no consumer of their stream needs any more."""
 
-    def __init__(self, agenda: Agenda, mark_dirty: Callable[[Stream], None]) -> None:
-        self._agenda = agenda
+    def __init__(self, run_queue: RunQueue, mark_dirty: Callable[[Stream], None]) -> None:
+        self._run_queue = run_queue
         self._mark_dirty = mark_dirty
         # Streams whose interest changed, and from where on they are looked through.
         self._sweeps: dict[Stream, int] = {}
@@ -56,7 +56,7 @@ class Interest:
         # The first part at once: the answer to whoever changed it waits for the same group, so a
         # consumer made after that answer does not see what nobody wanted.
         self._sweep_some(stream)
-        self._agenda.wake()
+        self._run_queue.wake()
 
     def is_changing(self) -> bool:
         """Say whether ``sweep`` has something to do."""

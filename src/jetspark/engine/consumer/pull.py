@@ -68,7 +68,7 @@ class Requests:
             return
         if request.no_wait and consumer.state.cursor.uncounted() > ROWS_PER_TURN:
             # Whether there is something for it is known in some turns.
-            consumer.services.agenda.add(consumer.state)
+            consumer.services.run_queue.add(consumer.state)
             consumer.services.pull_later(consumer, body, reply, now)
             return
         problem = self._problem(request, now)

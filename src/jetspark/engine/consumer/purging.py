@@ -31,4 +31,4 @@ def on_purge(consumer: Consumer, pattern: bytes, now: int) -> None:
     if start == 0:
         start = int(index.last_seq) + 1
     state.pass_by(start, now)
-    consumer.services.agenda.save(state, now)
+    consumer.services.run_queue.save(state, now)

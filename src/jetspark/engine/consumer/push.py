@@ -122,7 +122,7 @@ class Push:
         if not delivery.asked or subject != delivery.asked:
             return
         delivery.confirm(FLOW_WINDOW_MAX)
-        self._consumer.services.agenda.add(delivery.state)
+        self._consumer.services.run_queue.add(delivery.state)
 
 
 class Pace:

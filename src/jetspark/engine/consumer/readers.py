@@ -42,7 +42,7 @@ class Readers:
         if not delivery.receiving:
             delivery.receiving = True
             self.receiving.append(delivery)
-        delivery.state.agenda.add(delivery.state)
+        delivery.state.run_queue.add(delivery.state)
 
     def wants(self, subject: bytes) -> bool:
         """Say whether a consumer of the stream gets messages of a subject."""
@@ -91,7 +91,7 @@ class Readers:
         idle = False
         for delivery in self.receiving:
             if delivery.has_receiver():
-                delivery.state.agenda.add(delivery.state)
+                delivery.state.run_queue.add(delivery.state)
             else:
                 delivery.receiving = False
                 idle = True

@@ -14,8 +14,8 @@ from mypy_extensions import i64
 from jetspark.engine.consumer.pending import Pending
 
 if TYPE_CHECKING:
-    from jetspark.engine.consumer.agenda import Agenda
     from jetspark.engine.consumer.cursor import Cursor
+    from jetspark.engine.consumer.run_queue import RunQueue
     from jetspark.engine.stream.stream import Stream
 
 ACK_NONE: Final[i64] = 0
@@ -30,10 +30,10 @@ class ConsumerState:
     """
 
     def __init__(
-        self, stream: Stream, agenda: Agenda, owner: Any, cursor: Cursor, journalled: bool
+        self, stream: Stream, run_queue: RunQueue, owner: Any, cursor: Cursor, journalled: bool
     ) -> None:
         self.stream: Stream = stream
-        self.agenda: Agenda = agenda
+        self.run_queue: RunQueue = run_queue
         self.owner: Any = owner
         self.cursor: Cursor = cursor
         self.pending: Pending = Pending()
@@ -55,7 +55,7 @@ class ConsumerState:
         self.gated: bool = False
         # Nothing goes out because of `max_ack_pending`.
         self.limited: bool = False
-        # It is in the lists of the agenda: to deliver, to be journalled.
+        # It is in the lists of the run_queue: to deliver, to be journalled.
         self.listed: bool = False
         self.unsaved: bool = False
         self.journalled: bool = journalled
@@ -164,7 +164,7 @@ class ConsumerState:
         """Messages were delivered at a time."""
         self.delivered_ns = now
         self.pending.end_run(now)
-        self.agenda.save(self, now)
+        self.run_queue.save(self, now)
 
     def give_up(self, row: i64) -> None:
         """A message was delivered as often as it may be: nobody acknowledged it, it stays."""
@@ -178,13 +178,13 @@ class ConsumerState:
         """A message is acknowledged: the stream may remove it."""
         if self.keeps_interest:
             self.released.append(int(seq))
-            self.agenda.add(self)
+            self.run_queue.add(self)
 
     def acknowledged(self, now: i64) -> None:
         """Something was acknowledged, or needs that no longer: the journal hears of it."""
         self.acked_ns = now
         if not self.unsaved:
-            self.agenda.save(self, now)
+            self.run_queue.save(self, now)
 
     def take_released(self) -> list[int]:
         """The messages that were acknowledged since this was asked last."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.interest import Interest
+from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget
@@ -28,14 +28,14 @@ class Copies:
         self,
         streams: dict[str, Stream],
         mark_dirty: Callable[[Stream], None],
-        agenda: Agenda,
+        run_queue: RunQueue,
         upstreams: Upstreams,
         interest: Interest,
         failures: Failures,
     ) -> None:
         self._streams = streams
         self._mark_dirty = mark_dirty
-        self._agenda = agenda
+        self._run_queue = run_queue
         self._remotes = RemoteCopies(upstreams)
         self._interest = interest
         self._failures = failures
@@ -57,7 +57,7 @@ class Copies:
         """A stream may copy others than before, or keep what it gets in another way."""
         config = stream.config
         for follower in stream.followers:
-            follower.origin.keep(self._agenda)
+            follower.origin.keep(self._run_queue)
             follower.tell_stored()
         wanted = [config.mirror] if config.mirror is not None else list(config.sources)
         if not wanted and not stream.copies:
@@ -97,7 +97,7 @@ class Copies:
 
     def _origin(self, stream: Stream, copy: Copy) -> LocalOrigin:
         origin = LocalOrigin(stream, copy.filters, self._mark_dirty)
-        origin.keep(self._agenda)
+        origin.keep(self._run_queue)
         return origin
 
     def _end(self, copy: Copy) -> None:
@@ -137,7 +137,7 @@ class Copies:
                 self._ready.append(copy)
                 self._untold = True
         if self._untold:
-            self._agenda.wake()
+            self._run_queue.wake()
 
     # Turns -------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Copies:
         self._go_on([copy for copy in self._stalled if copy.retry_at <= now])
         if self._untold:
             self._untold = False
-            self._agenda.wake()
+            self._run_queue.wake()
 
     def _go_on(self, copies: list[Copy]) -> None:
         for copy in copies:

@@ -7,8 +7,8 @@ else needs it. Nothing has to be written down for that: how far a copy is stands
 
 from __future__ import annotations
 
-from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.consumer.state import ACK_ALL, ConsumerState
 from jetspark.engine.stream.stream import Stream
 
@@ -16,10 +16,10 @@ from jetspark.engine.stream.stream import Stream
 class Keeper:
     """The interest of one copy in its origin."""
 
-    def __init__(self, stream: Stream, filters: list[bytes], agenda: Agenda) -> None:
+    def __init__(self, stream: Stream, filters: list[bytes], run_queue: RunQueue) -> None:
         self._stream = stream
         self._cursor = Cursor(stream.log.index, filters)
-        self._state = ConsumerState(stream, agenda, self, self._cursor, journalled=False)
+        self._state = ConsumerState(stream, run_queue, self, self._cursor, journalled=False)
         self._state.configure(ACK_ALL, keeps_interest=False)
         stream.readers.add(self._state)
         stream.log.index.track(True)

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from xxhash import xxh3_64_intdigest
 
 from jetspark.api.enums import Retention
-from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.replicate.keeper import Keeper
 from jetspark.engine.replicate.upstream import Chunk, Feed, Newest
 from jetspark.engine.stream.stream import Stream
@@ -117,14 +117,14 @@ class LocalOrigin:
         """A stream of the same server is always heard of."""
         return now
 
-    def keep(self, agenda: Agenda) -> None:
+    def keep(self, run_queue: RunQueue) -> None:
         """Have the stream keep what is not copied yet, if it would let go of it."""
         lasting = self.stream.config.retention == Retention.LIMITS
         if lasting and self.keeper is not None:
             self.keeper.end()
             self.keeper = None
         elif not lasting and self.keeper is None:
-            self.keeper = Keeper(self.stream, self._filters, agenda)
+            self.keeper = Keeper(self.stream, self._filters, run_queue)
 
     def stored(self, position: int) -> None:
         """Everything up to a sequence is durable in the copy."""

@@ -291,7 +291,7 @@ def test_a_stream_that_is_gone_is_not_kept_for_the_journal_of_its_consumers(worl
     world.pull(b"1", key=b"T.d")
     world.pass_time(SECOND)
 
-    assert world.engine.consumer_services.agenda.unsaved == []
+    assert world.engine.consumer_services.run_queue.unsaved == []
 
 
 def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 JOURNAL_NS: Final[i64] = 50_000_000
 
 
-class Agenda:
+class RunQueue:
     """What the consumers of one engine have to do: deliveries now, the journal soon."""
 
     def __init__(self, wake: Callable[[], None]) -> None:

@@ -78,7 +78,7 @@ HOT = [
     "engine/consumer/cursor.py",
     "engine/consumer/delivery.py",
     "engine/consumer/pending.py",
-    "engine/consumer/readers.py",
+    "engine/consumer/attached.py",
     "engine/consumer/state.py",
     "engine/direct/multi.py",
     "engine/direct/read.py",

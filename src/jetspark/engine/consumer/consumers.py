@@ -105,7 +105,7 @@ class Consumers:
     def _attach(self, consumer: Consumer, now: int) -> None:
         stream = consumer.stream
         stream.consumers[consumer.name] = consumer
-        stream.readers.add(consumer.state)
+        stream.attached.add(consumer.state)
         stream.log.index.track(True)
         key = self._key(consumer)
         self.by_key[key] = consumer
@@ -205,8 +205,8 @@ class Consumers:
         key = self._key(consumer)
         self.by_key.pop(key, None)
         self.acks.pop(key, None)
-        stream.readers.remove(consumer.state)
-        stream.log.index.track(bool(stream.readers.all))
+        stream.attached.remove(consumer.state)
+        stream.log.index.track(bool(stream.attached.all))
 
     def drop_all(self, stream: Stream) -> None:
         """A stream is removed, and with it whoever reads it."""
@@ -244,7 +244,7 @@ class Consumers:
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
             # Its records stay in the log, and everybody else is served. What it had not got yet
             # is not known, so a stream that keeps by interest keeps everything.
-            stream.readers.lose_one()
+            stream.attached.lose_one()
             label = name_in(document) or f"number {number}"
             text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
@@ -291,14 +291,14 @@ class Consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
         self.note_removals(stream, purges, now)
-        stream.readers.wake()
+        stream.attached.wake()
 
     def note_removals(self, stream: Stream, purges: list[bytes], now: int) -> None:
         """Notify the consumers of a stream of the messages that are gone."""
         index = stream.log.index
         if not index.tracking:
             return
-        readers = stream.readers
+        attached = stream.attached
         if purges:
             for consumer in stream.consumers.values():
                 for pattern in purges:
@@ -306,10 +306,10 @@ class Consumers:
             index.want_recount()
         if index.recount:
             index.forget_removed()
-            for state in readers.all:
+            for state in attached.all:
                 state.owner.recount(now)
         elif len(index.removed_seqs):
-            for state, seq in readers.note_removals(index):
+            for state, seq in attached.note_removals(index):
                 state.owner.on_deleted(seq, now)
             index.forget_removed()
 
@@ -351,7 +351,7 @@ class Consumers:
         the record is durable is then as good as the removal it brings about.
         """
         if stream.config.retention != "limits":
-            for state in stream.readers.all:
+            for state in stream.attached.all:
                 if state.released:
                     self._interest.acknowledged(state)
         run_queue = self._services.run_queue

@@ -128,7 +128,7 @@ class Requests:
         )
         self._consumer.groups.admit(waiting, request)
         delivery.waits_until(waiting.heartbeat_at or waiting.expires)
-        self._consumer.stream.readers.receive(delivery)
+        self._consumer.stream.attached.receive(delivery)
 
     def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
         """What a request that does not wait is told when it would have to."""

@@ -71,7 +71,7 @@ class Push:
         self.unbound_ns = 0
         if not was_bound:
             self._begin(now)
-        consumer.stream.readers.receive(delivery)
+        consumer.stream.attached.receive(delivery)
 
     def _begin(self, now: int) -> None:
         consumer = self._consumer

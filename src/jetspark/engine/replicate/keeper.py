@@ -21,7 +21,7 @@ class Keeper:
         self._cursor = Cursor(stream.log.index, filters)
         self._state = ConsumerState(stream, run_queue, self, self._cursor, journalled=False)
         self._state.configure(ACK_ALL, keeps_interest=False)
-        stream.readers.add(self._state)
+        stream.attached.add(self._state)
         stream.log.index.track(True)
 
     def stored(self, position: int) -> bool:
@@ -37,9 +37,9 @@ class Keeper:
 
     def end(self) -> None:
         """The copy is no more."""
-        readers = self._stream.readers
-        readers.remove(self._state)
-        self._stream.log.index.track(bool(readers.all))
+        attached = self._stream.attached
+        attached.remove(self._state)
+        self._stream.log.index.track(bool(attached.all))
 
     # What readers of a stream are told ---------------------------------------------------------
 

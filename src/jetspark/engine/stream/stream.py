@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.batches import Batches
 from jetspark.engine.batch.limits import BatchLimits
-from jetspark.engine.consumer.readers import Readers
+from jetspark.engine.consumer.attached import AttachedConsumers
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.checks import Checks
@@ -64,7 +64,7 @@ class Stream:
         self.committed_ns: i64 = 0
         # By name; their type is not known here (``engine/consumer/consumer.py``).
         self.consumers: dict[str, Any] = {}
-        self.readers: Readers = Readers()
+        self.attached: AttachedConsumers = AttachedConsumers()
         # Copies that write to this stream, and that read it (``engine/replicate``).
         self.copies: list[Any] = []
         self.followers: list[Any] = []
@@ -75,7 +75,7 @@ class Stream:
         self.replies: Replies = Replies(log, msgspec.json.encode(config.name))
         lifetimes = Lifetimes(log)
         self.ingest: Ingest = Ingest(
-            rules, log, self.checks, self.replies, lifetimes, self.readers
+            rules, log, self.checks, self.replies, lifetimes, self.attached
         )
         self.expiry: Expiry = Expiry(self.ingest)
         self.batches: Batches = Batches(self.ingest, batch_limits, advise)

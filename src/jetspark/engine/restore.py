@@ -110,7 +110,7 @@ class Restore:
                 log.staged.add_message(subject, len(headers), headers + body + b"\r\n", stored)
         except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
             self.fail(str(problem))
-        if log.staged.filling_bytes + log.staged.flying_bytes > AHEAD_MAX:
+        if log.staged.open_bytes + log.staged.in_flight_bytes > AHEAD_MAX:
             self.fail("chunks arrive faster than the disk takes them; wait for each answer")
         if self._reader.buffered > AHEAD_MAX + ENTRY_MAX:
             self.fail("chunks arrive faster than they can be looked at; wait for each answer")

@@ -321,7 +321,7 @@ class FastBatches(OpenBatches):
         """Nothing that was staged is there: batches fall back to what is durable, and hear it."""
         self.advanced.clear()
         for batch in list(self.open.values()):
-            if not batch.listed and not batch.flying:
+            if not batch.listed and not batch.in_flight:
                 continue
             reply = b"" if self.rules.no_ack else batch.reply_subject()
             lost = int(batch.last)

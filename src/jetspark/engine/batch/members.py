@@ -91,7 +91,7 @@ class FastBatch:
         self.touched: i64 = now
         # Some of it is in the group that fills; in the one on its way; in a record of the log.
         self.listed: bool = False
-        self.flying: bool = False
+        self.in_flight: bool = False
         self.recorded: bool = False
         # It was open when the server stopped; nothing was heard of it since.
         self.resumed: bool = False
@@ -127,7 +127,7 @@ class FastBatch:
     def group_taken(self) -> None:
         """What was in the group that fills is on its way; the log has a record if it is open."""
         self.listed = False
-        self.flying = True
+        self.in_flight = True
         self.recorded = self.recorded or not self.closed
 
     def close(self) -> None:
@@ -161,12 +161,12 @@ class FastBatch:
     def passed(self, number: i64) -> None:
         """A batch sequence has no message; when nothing is on its way, it is settled."""
         self.last = number
-        if not self.listed and not self.flying:
+        if not self.listed and not self.in_flight:
             self.durable = number
 
     def landed(self, last: i64, size: i64, seq: i64) -> None:
         """The group that carried it up to here is durable."""
-        self.flying = False
+        self.in_flight = False
         # Sequences without a message need no disk: they are settled with those before them.
         self.durable = last if self.listed else self.last
         self.durable_bytes = size
@@ -175,7 +175,7 @@ class FastBatch:
     def fall_back(self) -> None:
         """What is not durable is gone."""
         self.listed = False
-        self.flying = False
+        self.in_flight = False
         self.last = self.durable
         self.last_bytes = self.durable_bytes
         self.stored_seq = self.durable_seq

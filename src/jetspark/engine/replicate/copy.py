@@ -175,7 +175,7 @@ class Copy:
                 return DONE
             if not budget.left():
                 return MORE
-            if log.staged.filling_bytes + log.staged.flying_bytes > AHEAD_MAX:
+            if log.staged.open_bytes + log.staged.in_flight_bytes > AHEAD_MAX:
                 return STALLED
             seq, _, subject, headers, body = row
             budget.spend(FIXED + len(subject) + len(headers) + len(body))

@@ -17,7 +17,7 @@ from jetspark.engine.stream.expiry import Expiry
 from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.lifetimes import Lifetimes
 from jetspark.engine.stream.quota import Quota
-from jetspark.engine.stream.replies import Held, Replies
+from jetspark.engine.stream.replies import GroupReplies, Replies
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.tending import Tending
 from jetspark.errors.bodies import error_body
@@ -184,7 +184,7 @@ class Stream:
             self.checks.group_taken()
         return group
 
-    def committed(self, outbox: Outbox, now: i64) -> Held:
+    def committed(self, outbox: Outbox, now: i64) -> GroupReplies:
         """The group on its way is durable: its replies go out. What else it brought.
 
         ``now`` is 0 if nobody knows it.

@@ -99,10 +99,10 @@ class Staged:
         self.entries: list[SubjectEntry] = []
         self.in_flight: Group | None = None
         # What each of them adds to the counts.
-        self.filling_messages: i64 = 0
-        self.filling_bytes: i64 = 0
-        self.flying_messages: i64 = 0
-        self.flying_bytes: i64 = 0
+        self.open_messages: i64 = 0
+        self.open_bytes: i64 = 0
+        self.in_flight_messages: i64 = 0
+        self.in_flight_bytes: i64 = 0
         self.removals: PendingRemovals = PendingRemovals()
         # Consumers and fast batches: durable, and decided.
         self.durable_ledger: Ledger = ledger
@@ -173,12 +173,12 @@ class Staged:
     @property
     def messages(self) -> i64:
         """How many messages there are with the staged ones; evictions do not count yet."""
-        return self.index.messages + self.flying_messages + self.filling_messages
+        return self.index.messages + self.in_flight_messages + self.open_messages
 
     @property
     def size(self) -> i64:
         """What those messages count."""
-        return self.index.bytes + self.flying_bytes + self.filling_bytes
+        return self.index.bytes + self.in_flight_bytes + self.open_bytes
 
     # Groups ------------------------------------------------------------------------------------
 
@@ -198,10 +198,10 @@ class Staged:
         )
         self.writer = BytesWriter()
         self.entries = []
-        self.flying_messages = self.filling_messages
-        self.flying_bytes = self.filling_bytes
-        self.filling_messages = 0
-        self.filling_bytes = 0
+        self.in_flight_messages = self.open_messages
+        self.in_flight_bytes = self.open_bytes
+        self.open_messages = 0
+        self.open_bytes = 0
         self.in_flight = group
         return group
 
@@ -210,8 +210,8 @@ class Staged:
         group = self.in_flight
         assert group is not None, "no group is in flight"
         self.in_flight = None
-        self.flying_messages = 0
-        self.flying_bytes = 0
+        self.in_flight_messages = 0
+        self.in_flight_bytes = 0
         if self.removals.any:
             self.removals.settle(group.last_position)
         return group
@@ -254,8 +254,8 @@ class Staged:
         self.time = time
         self.seq = seq
         self.position += 1
-        self.filling_messages += 1
-        self.filling_bytes += self.codec.size_of(total, headers_length)
+        self.open_messages += 1
+        self.open_bytes += self.codec.size_of(total, headers_length)
         return seq
 
     def add_prelude(self) -> None:
@@ -354,8 +354,8 @@ class Staged:
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, seq, seq))
         self.removals.delete(self.position, seq)
-        self.filling_messages -= 1
-        self.filling_bytes -= size
+        self.open_messages -= 1
+        self.open_bytes -= size
         if entry.staged_last == seq:
             self.restage(entry, self.last_left(entry))
         return True
@@ -382,8 +382,8 @@ class Staged:
         self.add_record(DELETE_RANGE, delete_body(self.seq, first, last))
         self.removals.delete_range(self.position, first, last)
         for _, size, entry in rows:
-            self.filling_messages -= 1
-            self.filling_bytes -= size
+            self.open_messages -= 1
+            self.open_bytes -= size
             if first <= entry.staged_last <= last:
                 self.restage(entry, self.last_left(entry))
         return len(rows)
@@ -411,13 +411,13 @@ class Staged:
             end = min(end, staged[-int(keep)][0])
         elif keep > 0:
             end = min(end, keep_from(self.index, pattern, keep - len(staged), self.removals))
-        before = self.filling_messages
+        before = self.open_messages
         self.count_out(end, pattern, staged)
         self.add_record(PURGE, purge_body(self.seq, before_seq, keep, pattern))
         self.removals.purge(self.position, end, pattern)
         if everything and keep == 0:
             self.seq = max(self.seq, before_seq - 1)
-        return before - self.filling_messages
+        return before - self.open_messages
 
     def purge_rare(
         self, entries: list[SubjectEntry], pattern: bytes, before: int, keep: int
@@ -439,9 +439,9 @@ class Staged:
                 subjects[seq] = owner.subject
         left = [seq for seq in sizes if not (removals.any and removals.has(seq, subjects[seq]))]
         gone = purged_of(left, before, keep)
-        self.filling_messages -= len(gone)
+        self.open_messages -= len(gone)
         for seq in gone:
-            self.filling_bytes -= sizes[seq]
+            self.open_bytes -= sizes[seq]
         end = before or int(self.seq) + 1
         if keep > 0:
             end = min(end, left[-keep] if len(left) >= keep else 0)
@@ -458,14 +458,14 @@ class Staged:
         """Take what a purge takes out off the counts, and off the last messages of subjects."""
         for staged_seq, staged_size, owner in staged:
             if staged_seq < end:
-                self.filling_messages -= 1
-                self.filling_bytes -= staged_size
+                self.open_messages -= 1
+                self.open_bytes -= staged_size
                 if 0 < owner.staged_last < end:
                     self.restage(owner, 0)
         index = self.index
         if end > index.last_seq and is_everything(pattern) and not self.removals.any:
-            self.filling_messages -= index.messages
-            self.filling_bytes -= index.bytes
+            self.open_messages -= index.messages
+            self.open_bytes -= index.bytes
             for entry in index.entries:
                 if 0 < entry.staged_last < end:
                     self.restage(entry, 0)
@@ -477,8 +477,8 @@ class Staged:
             i: i64 = seq - columns.base
             entry = index.entries[i64(columns.subjects[i])]
             if not (self.removals.any and self.removals.has(seq, entry.subject)):
-                self.filling_messages -= 1
-                self.filling_bytes -= columns.size_at(i)
+                self.open_messages -= 1
+                self.open_bytes -= columns.size_at(i)
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
             seq = matching_row(index, seq + 1, end, pattern)
@@ -570,8 +570,8 @@ class Staged:
         self.seq = batch.seq
         self.time = batch.time
         self.position = batch.position
-        self.filling_messages = batch.messages
-        self.filling_bytes = batch.bytes
+        self.open_messages = batch.messages
+        self.open_bytes = batch.bytes
         self.removals = batch.removals
         self.batch = None
         self.batch_flags = 0
@@ -694,8 +694,8 @@ class Batch:
         self.seq: i64 = staged.seq
         self.time: i64 = staged.time
         self.position: i64 = staged.position
-        self.messages: i64 = staged.filling_messages
-        self.bytes: i64 = staged.filling_bytes
+        self.messages: i64 = staged.open_messages
+        self.bytes: i64 = staged.open_bytes
         self.removals: PendingRemovals = staged.removals.copy()
         # Where the last record of the batch begins so far.
         self.last_at: i64 = -1

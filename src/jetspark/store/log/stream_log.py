@@ -518,7 +518,7 @@ class StreamLog:
             # The log was closed meanwhile and left the files to the task.
             self.upkeep.close()
             for handle in task.handles:
-                if not self.is_flying(handle):
+                if not self.is_in_flight(handle):
                     self.segments.close_handle(handle)
 
     def maintain(self, now: i64 = 0) -> bool:
@@ -625,12 +625,12 @@ class StreamLog:
             left += unremoved.handles
         upkeep.close()
         for handle in left:
-            if handle not in kept and not self.is_flying(handle):
+            if handle not in kept and not self.is_in_flight(handle):
                 self.segments.close_handle(handle)
                 kept.add(handle)
         self.index.close()
 
-    def is_flying(self, handle: int) -> bool:
+    def is_in_flight(self, handle: int) -> bool:
         """Say whether the group in flight needs a file."""
         group = self.staged.in_flight
         return group is not None and group.needs(handle)

@@ -501,7 +501,7 @@ def test_an_open_batch_takes_the_same_memory_however_long_it_is(bench: Bench, se
 
     assert batch.last == batch.durable == 2000
     assert stream.batches.fast.advanced == []
-    held = stream.replies.filling
+    held = stream.replies.open
     assert (held.replies, held.entries, held.batches, held.messages) == ([], [], [], [])
 
 

@@ -26,7 +26,6 @@ from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import DirectGets
 from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
-from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.operations import Finish, Operation, Operations, Postponed
 from jetspark.engine.outbox import Budget, Entry, Outbox
@@ -41,6 +40,7 @@ from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
+from jetspark.engine.usage import AccountUsage
 from jetspark.engine.wanted_subjects import WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -106,7 +106,7 @@ class Engine:
         held_reads: HeldReads | None = None,
         leader: str = "",
         next_id: Callable[[], str] | None = None,
-        ledger: AccountLedger | None = None,
+        usage: AccountUsage | None = None,
         batch_limits: BatchLimits | None = None,
         upstreams: Upstreams | None = None,
         failures: Failures | None = None,
@@ -121,8 +121,8 @@ class Engine:
         self.random_id = random_id
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
-        self.ledger = ledger or AccountLedger()
-        self.ceilings = ceilings_of(self.settings, self.ledger.limits)
+        self.usage = usage or AccountUsage()
+        self.ceilings = ceilings_of(self.settings, self.usage.limits)
         self.upstreams: Upstreams = upstreams or NoUpstreams()
         self.api = ApiCounter()
         self.streams: dict[str, Stream] = {}
@@ -217,7 +217,7 @@ class Engine:
         name = stream.config.name
         self._subjects.remove(stream, stream.config.subjects)
         if self.streams.pop(name, None) is not None:
-            self.ledger.remove(stream)
+            self.usage.remove(stream)
         self._targets.pop(name, None)
         stream.drop()
         self.consumers.drop_all(stream)
@@ -331,11 +331,11 @@ class Engine:
 
     def change_limits(self, limits: AccountLimits) -> None:
         """Let the account have other limits from now on."""
-        self.ledger.change(limits)
+        self.usage.change(limits)
         self._set_ceilings()
 
     def _set_ceilings(self) -> None:
-        self.ceilings = ceilings_of(self.settings, self.ledger.limits)
+        self.ceilings = ceilings_of(self.settings, self.usage.limits)
 
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
@@ -377,7 +377,7 @@ class Engine:
         """A stream was removed: forget it; what waits for it hears that."""
         self._subjects.remove(stream, stream.config.subjects)
         del self.streams[stream.config.name]
-        self.ledger.remove(stream)
+        self.usage.remove(stream)
         self._targets.pop(stream.config.name).clear()
         stream.drop()
         self._deadlines.forget()
@@ -412,7 +412,7 @@ class Engine:
     def _add(self, stream: Stream) -> None:
         self._store.choose_level(stream.log, level_of(stream.config))
         self.streams[stream.config.name] = stream
-        self.ledger.add(stream)
+        self.usage.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         stream.log.index.count_work(self.turn)
         stream.log.upkeep.pack(stream.config.compression == "s2")
@@ -508,7 +508,7 @@ class Engine:
         now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
         if self.transfers.committed(stream, outbox):
             return
-        self.ledger.note(stream)
+        self.usage.note(stream)
         stream.tending.committed()
         self._deadlines.note(stream)
         if held.messages:
@@ -545,7 +545,7 @@ class Engine:
         stream.failed(no_space, outbox)
         if self.transfers.failed(stream, outbox):
             return
-        self.ledger.note(stream)
+        self.usage.note(stream)
         self.purges.end(stream)
         stream.tending.failed(self._store.reserve, no_space=no_space)
         self._deadlines.note(stream)
@@ -603,7 +603,7 @@ class Engine:
             self.mark_dirty(stream)
         else:
             self._deadlines.note(stream)
-            self.ledger.note(stream)
+            self.usage.note(stream)
         self.consumers.note_removals(stream, [], now)
 
     def follow_wall(self, now: int, lead: int) -> None:

@@ -100,8 +100,8 @@ class Transfers:
         try:
             if config.name in engine.streams:
                 raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
-            engine.ledger.admit(config)
-            engine.ledger.check_room(config.storage, int(restore.stream.log.staged.size))
+            engine.usage.admit(config)
+            engine.usage.check_room(config.storage, int(restore.stream.log.staged.size))
             if engine.overlaps(config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
         except Refusal as refusal:

@@ -63,8 +63,8 @@ def restore(engine: Engine, request: Request) -> None:
     )
     check_remotes(config, engine.upstreams)
     engine.transfers.check_room()
-    engine.ledger.admit(config)
-    engine.ledger.check_room(config.storage, wanted.state.bytes)
+    engine.usage.admit(config)
+    engine.usage.check_room(config.storage, wanted.state.bytes)
 
     def begin(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> bytes:
         if error is not None:

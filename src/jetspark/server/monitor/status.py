@@ -290,7 +290,7 @@ class JetStreamStatus:
         settings: JetStreamSettings,
         runtime: JetStreamRuntime,
     ) -> None:
-        budgets = runtime.ledger.limits
+        budgets = runtime.usage.limits
         self._accounts = accounts
         self._counts = runtime.counts
         self._unopened = runtime.unopened

@@ -80,7 +80,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class ConsumerLine(msgspec.Struct, frozen=True):
-    """One consumer: what the log says of it (store/log/ledger.py), in base64."""
+    """One consumer: what the log says of it (store/log/engine_state.py), in base64."""
 
     number: int
     document: bytes

@@ -204,7 +204,7 @@ def consumer_lines(stream: Stream) -> list[ConsumerLine]:
     """The consumers of a stream as they are durable now."""
     return [
         ConsumerLine(number, records.document, records.state, list(records.changes))
-        for number, records in sorted(stream.log.ledger.consumers.items())
+        for number, records in sorted(stream.log.engine_state.consumers.items())
     ]
 
 

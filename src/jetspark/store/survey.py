@@ -153,7 +153,7 @@ class Survey:
         found.messages, found.bytes = int(log.index.messages), int(log.index.bytes)
         found.first_seq, found.last_seq = int(log.index.first_seq), int(log.index.last_seq)
         found.disk_bytes = log.segments.disk_bytes
-        found.consumers = len(log.ledger.consumers)
+        found.consumers = len(log.engine_state.consumers)
         found.damage = list(log.quarantine.known.values())
         found.lost_messages = log.quarantine.lost_messages
         return found
@@ -199,7 +199,7 @@ class Survey:
 
         The log takes it as it takes a deletion by a client.
         """
-        records = log.ledger.consumers[number]
+        records = log.engine_state.consumers[number]
         kept = ConsumerAside(
             stream=log.identity.name,
             number=number,

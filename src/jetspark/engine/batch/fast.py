@@ -266,7 +266,7 @@ class FastBatches(OpenBatches):
 
     def resume(self) -> None:
         """Take up the batches that were open when the log was last written."""
-        for batch_id, document in self.log.ledger.fast_batches.items():
+        for batch_id, document in self.log.engine_state.fast_batches.items():
             batch = resumed(batch_id, document, self.log)
             self.watch(batch)
             self.timer.resumed(batch.touched)
@@ -337,7 +337,7 @@ class FastBatches(OpenBatches):
             else:
                 outbox.reply(reply, words.ended(self.replies.json_name, batch, error))
         # Ends that the log does not know: the disk cannot take them now, the next group has them.
-        self.ended = [name for name in self.log.ledger.fast_batches if name not in self.open]
+        self.ended = [name for name in self.log.engine_state.fast_batches if name not in self.open]
 
     def final_ack(self, batch: FastBatch) -> bytes:
         """The acknowledgement of a whole batch, as far as it is stored."""

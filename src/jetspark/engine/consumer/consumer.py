@@ -95,7 +95,7 @@ class Consumer:
 
     def attached(self, now: int) -> None:
         """It is one of the stream's consumers from now on."""
-        self.durable = self.in_memory or self.number in self.stream.log.ledger.consumers
+        self.durable = self.in_memory or self.number in self.stream.log.engine_state.consumers
         # Clients had no way to show that they exist while the server was not there.
         self.idle_since = now
         self.configure(self.config, now)

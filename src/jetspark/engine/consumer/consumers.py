@@ -23,7 +23,7 @@ from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
-from jetspark.store.log.ledger import ConsumerRecords
+from jetspark.store.log.engine_state import ConsumerRecords
 
 log = logging.getLogger("jetspark.engine")
 
@@ -215,7 +215,7 @@ class Consumers:
 
     def adopt_all(self, stream: Stream, now: int) -> None:
         """Take over the consumers that the log of a stream knows."""
-        for number, records in stream.log.ledger.consumers.items():
+        for number, records in stream.log.engine_state.consumers.items():
             self._adopt(stream, number, records, now)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
@@ -287,7 +287,7 @@ class Consumers:
         ``purges`` are the patterns of those that became durable.
         """
         for consumer in stream.consumers.values():
-            if not consumer.durable and consumer.number in stream.log.ledger.consumers:
+            if not consumer.durable and consumer.number in stream.log.engine_state.consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
         self.note_removals(stream, purges, now)
@@ -318,7 +318,7 @@ class Consumers:
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
                 continue
-            records = stream.log.ledger.consumers.get(consumer.number)
+            records = stream.log.engine_state.consumers.get(consumer.number)
             if records is None:
                 self._detach(consumer)
                 continue
@@ -331,7 +331,7 @@ class Consumers:
         known = {
             consumer.number for consumer in stream.consumers.values() if not consumer.in_memory
         }
-        for number, records in stream.log.ledger.consumers.items():
+        for number, records in stream.log.engine_state.consumers.items():
             if number not in known:
                 # It was to be deleted, and is not.
                 self._adopt(stream, number, records, self._services.now)

@@ -48,7 +48,7 @@ class Source(Copy):
     def find_position(self, origin: Origin, budget: Budget) -> bool:
         """Find out how far the copy had come; False when that takes another turn."""
         log = self.stream.log
-        known = log.staged.ledger.sources.get(self._key)
+        known = log.staged.engine_state.sources.get(self._key)
         ident = b""
         if known is not None:
             stored, ident = known.split(b" ")

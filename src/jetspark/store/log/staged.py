@@ -4,7 +4,7 @@ A decision becomes a record of the group that fills. It has a sequence and a pos
 no reader sees it. Decisions see it: ``seq``, ``messages``, ``size``,
 ``SubjectEntry.staged_last``.
 
-``Staged`` is an overlay over durable state (index, ledger, identity). When a write fails, ``drop``
+``Staged`` is an overlay over durable state (index, engine state, identity). When a write fails, ``drop``
 takes its marks off the index and returns a fresh one for the log to go on with. An atomic batch
 remembers where it began, and ``abort_batch`` goes back to there.
 """
@@ -40,15 +40,15 @@ from jetspark.store.format.record import (
 from jetspark.store.log.access import Access
 from jetspark.store.log.columns import NOWHERE
 from jetspark.store.log.durability import Durability
-from jetspark.store.log.group import Group
-from jetspark.store.log.index import StreamIndex
-from jetspark.store.log.ledger import (
+from jetspark.store.log.engine_state import (
     SOURCE,
-    Ledger,
+    EngineState,
     consumer_body,
     consumer_state_body,
     fast_batch_body,
 )
+from jetspark.store.log.group import Group
+from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.removal import (
@@ -79,7 +79,7 @@ class Staged:
         timeline: Timeline,
         access: Access,
         durability: Durability,
-        ledger: Ledger,
+        engine_state: EngineState,
         identity: Identity,
         limits: Limits,
         seq: i64,
@@ -105,8 +105,8 @@ class Staged:
         self.in_flight_bytes: i64 = 0
         self.removals: PendingRemovals = PendingRemovals()
         # Consumers and fast batches: durable, and decided.
-        self.durable_ledger: Ledger = ledger
-        self.ledger: Ledger = ledger.copy()
+        self.durable_engine_state: EngineState = engine_state
+        self.engine_state: EngineState = engine_state.copy()
         # Where the last record stands that says again what an old segment holds.
         self.restated_position: i64 = 0
         # The atomic batch that is being staged, and the flags of its next record.
@@ -144,13 +144,13 @@ class Staged:
             self.timeline,
             self.access,
             self.durability,
-            self.durable_ledger,
+            self.durable_engine_state,
             identity,
             limits,
             self.seq,
             self.time,
         )
-        fresh.ledger.use_up_numbers(self.consumer_number)
+        fresh.engine_state.use_up_numbers(self.consumer_number)
         return fresh
 
     @property
@@ -599,7 +599,7 @@ class Staged:
     @property
     def consumer_number(self) -> int:
         """The highest number that a consumer ever had, decided or durable; never given again."""
-        return max(self.durable_ledger.consumer_number, self.ledger.consumer_number)
+        return max(self.durable_engine_state.consumer_number, self.engine_state.consumer_number)
 
     def set_consumer(self, number: i64, document: bytes) -> None:
         """Decide what a consumer is; an empty document deletes it. Raises StoreReadOnly."""
@@ -618,15 +618,17 @@ class Staged:
         self.set_fast_batch(SOURCE + key, state)
 
     def add_entry(self, kind: i64, body: bytes) -> None:
-        """Stage a record of the ledger; ``body`` without its CRLF."""
+        """Stage a record of the engine state; ``body`` without its CRLF."""
         self.add_prelude()
         self.add_record(kind, body + b"\r\n")
-        self.ledger.apply(int(kind), body, "")
+        self.engine_state.apply(int(kind), body, "")
 
     def restate(self, segment: str) -> None:
         """Stage again what would be lost with a segment; one attempt at a time."""
         if self.index.position >= self.restated_position and self.batch is None:
-            restated = self.durable_ledger.restated(segment, int(self.seq), self.ledger)
+            restated = self.durable_engine_state.restated(
+                segment, int(self.seq), self.engine_state
+            )
             # A part of it would take back changes that were durable: all of it or nothing.
             self.begin_batch()
             for kind, body in restated:

@@ -8,7 +8,7 @@ never used again a skip record covers them before anything else is written.
 
 The parts of a log, each of which owns its fields:
 
-- ``index``, ``ledger``, ``identity``, ``limits``: durable state, as the records say it;
+- ``index``, ``engine_state``, ``identity``, ``limits``: durable state, as the records say it;
 - ``staged``: what was decided and is not durable yet; replaced as a whole when a write fails;
 - ``segments``: the files; ``reader`` reads messages from them;
 - ``durability``: what is on the disk for certain; ``access``: whether writes are taken;
@@ -50,9 +50,9 @@ from jetspark.store.format.record import (
 from jetspark.store.format.segment import SegmentHead, encode_head, identity_of, segment_name
 from jetspark.store.log.access import Access
 from jetspark.store.log.durability import Durability
+from jetspark.store.log.engine_state import EngineState
 from jetspark.store.log.group import Group
 from jetspark.store.log.index import StreamIndex
-from jetspark.store.log.ledger import Ledger
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import NewSegment, Preparation
 from jetspark.store.log.reader import LogReader
@@ -97,7 +97,7 @@ class StreamLog:
         # Durable state: what the records say.
         self.identity: Identity = identity
         self.index: StreamIndex = StreamIndex()
-        self.ledger: Ledger = Ledger()
+        self.engine_state: EngineState = EngineState()
         self.limits: Limits = limits_of(identity)
         self.codec: Codec = Codec(identity.stream_id)
         if in_memory:
@@ -117,7 +117,7 @@ class StreamLog:
             self.timeline,
             self.access,
             self.durability,
-            self.ledger,
+            self.engine_state,
             identity,
             self.limits,
             0,
@@ -375,7 +375,7 @@ class StreamLog:
             apply_drop(self.index, data[body + 8 : body_end(data, at)])
         elif CONSUMER <= kind <= FAST_BATCH:
             segment = self.index.segments[-1].name
-            self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)
+            self.engine_state.apply(int(kind), data[body : body_end(data, at)], segment)
 
     def apply_configuration(self, data: bytes, at: i64) -> None:
         """A configuration is in force from here on (``Staged.add_configuration``)."""
@@ -421,7 +421,7 @@ class StreamLog:
         newest.generation = head.generation
         newest.packed = head.packed
         self.index.note_time(head.last_time)
-        self.ledger.use_up_numbers(head.consumer_number)
+        self.engine_state.use_up_numbers(head.consumer_number)
         delete_range(self.index, 1, head.first_live - 1)
         self.limits = limits_of(identity)
         self.limits.enforce(self.index)
@@ -444,7 +444,7 @@ class StreamLog:
             self.timeline,
             self.access,
             self.durability,
-            self.ledger,
+            self.engine_state,
             self.identity,
             self.limits,
             seq,

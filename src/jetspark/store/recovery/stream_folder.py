@@ -155,7 +155,7 @@ class StreamFolder:
                 log.segments.want_roll()
             open_quarantine(log, recovery)
             log.upkeep.adopt_scrubbed(read_scrubbed(log))
-            self._open_ledger(log, recovery)
+            self._check_consumers(log, recovery)
             log.begin_staging(used)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.
@@ -377,9 +377,9 @@ class StreamFolder:
         self._first_live = max(self._first_live, head.first_live)
         log.apply_head(head)
 
-    def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
+    def _check_consumers(self, log: StreamLog, recovery: Recovery) -> None:
         """Report consumers of which only the state is left."""
-        for number in log.ledger.drop_nameless():
+        for number in log.engine_state.drop_nameless():
             if recovery.damaged:
                 recovery.notes.append(
                     f"the configuration of consumer number {number} was in a damaged range; "

@@ -33,7 +33,7 @@ from librt.strings import BytesWriter, write_i64_le
 
 from jetspark.store.format.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
 from jetspark.store.log.columns import Columns
-from jetspark.store.log.ledger import LedgerKeeper
+from jetspark.store.log.engine_state import EngineStateFilter
 from jetspark.store.upkeep.drop import Removal
 from jetspark.store.upkeep.index_writer import STEP_READ, STEP_WRITE
 from jetspark.store.upkeep.quarantine import note_place
@@ -65,7 +65,7 @@ class Compactor(Task):
         before: list[Before],
         head: bytes,
         sequences: tuple[int, int],
-        keeper: LedgerKeeper,
+        keeper: EngineStateFilter,
         generation: int,
         damaged: dict[tuple[str, int], int],
     ) -> None:
@@ -234,7 +234,7 @@ class Compactor(Task):
         self.output = -1
         log.index.replace_rows(segments.index(old[0]), len(old), rows)
         log.upkeep.forget_indexed(names)
-        log.ledger.moved(names)
+        log.engine_state.moved(names)
         log.upkeep.remove_later(
             Removal(log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id)
         )

@@ -37,7 +37,7 @@ def detach(log: "StreamLog") -> "Removal | None":
     if count == len(segments):
         return None
     columns = segments[0]
-    if log.ledger.holds(columns.name):
+    if log.engine_state.holds(columns.name):
         if not log.opening:
             log.staged.restate(columns.name)
         return None

@@ -54,7 +54,7 @@ class Source:
     def copy(self, codec: Codec, data: bytes, at: i64, writer: BytesWriter, written: i64) -> i64:
         """Copy the messages that were there out of the next bytes of the file, from ``at`` on.
 
-        Returns where it stopped: at the end, before a record of the ledger, which the caller
+        Returns where it stopped: at the end, before a record of the engine state, which the caller
         judges, or before one that does not check.
         """
         k: i64 = len(self.moved)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from jetspark.store.format.segment import encode_rewritten_head
-from jetspark.store.log.ledger import LedgerKeeper
+from jetspark.store.log.engine_state import EngineStateFilter
 from jetspark.store.log.segment_files import SegmentFile, head_of
 from jetspark.store.upkeep.compaction import Before, Compactor
 from jetspark.store.upkeep.rewriting import Source
@@ -37,11 +37,11 @@ def next_compactor(log: "StreamLog") -> Compactor | None:
 
 
 def restated(log: "StreamLog", run: list[SegmentFile]) -> bool:
-    """Stage again what the ledger has from a run with damage; False when it has nothing there.
+    """Stage again what the engine state has from a run with damage; False when it has nothing there.
 
     The record may be the damaged one: then only the index of the segment still had it.
     """
-    if not log.ledger.lies_in({file.name for file in run}):
+    if not log.engine_state.lies_in({file.name for file in run}):
         return False
     if not log.opening:
         log.staged.restate(run[-1].name)
@@ -109,7 +109,7 @@ def compactor(
         list(rows_before(files[:first])),
         encode_rewritten_head(fresh),
         (run[0].name_parts()[0], behind.name_parts()[0] - 1),
-        LedgerKeeper(log.ledger, [file.name for file in run], oldest=first == 0),
+        EngineStateFilter(log.engine_state, [file.name for file in run], oldest=first == 0),
         generation,
         {
             (damage.segment, damage.offset): damage.offset + damage.length

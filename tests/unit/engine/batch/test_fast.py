@@ -374,7 +374,7 @@ def test_a_batch_without_traffic_for_ten_seconds_is_abandoned_with_an_advisory(
     assert abandoned(bench) == [("f", "timeout")]
     send(bench, stream, 3)
     assert codes(bench) == [10208 if send is send_reply else 10176]
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
     assert len(stored(stream)) == 2
 
 
@@ -392,7 +392,7 @@ def test_switching_it_off_drops_what_is_open(bench: Bench, send: Send) -> None:
 
     assert codes(bench) == [10208 if send is send_reply else 10176]
     assert stream.batches.fast.limits.fast_open == [0, 0]
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 # The disk refuses --------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ def test_what_the_disk_refuses_is_told_and_never_acknowledged(bench: Bench, send
     assert (answers[-1]["seq"], answers[-1]["count"]) == (1, 1)
     assert len(stored(stream)) == 1
     bench.store(stream, b"s.9", b"x")
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 def test_a_batch_with_gaps_goes_on_after_the_disk_refused(bench: Bench) -> None:
@@ -526,13 +526,13 @@ def test_an_end_that_the_disk_refused_is_in_the_log_with_the_next_group(
     send(bench, stream, 2, "1")
     bench.submit()
     bench.fail(NO_SPACE)
-    assert list(stream.log.ledger.fast_batches) == [b"f"]
+    assert list(stream.log.engine_state.fast_batches) == [b"f"]
 
     bench.now += 2_000_000_000
     bench.engine.expire(bench.now, bench.outbox)
     bench.store(stream, b"s.9", b"x")
 
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 def test_a_batch_that_ends_while_the_disk_refuses_is_not_open_for_ever(bench: Bench) -> None:
@@ -552,7 +552,7 @@ def test_a_batch_that_ends_while_the_disk_refuses_is_not_open_for_ever(bench: Be
     bench.engine.reopened(stream)
     bench.store(stream, b"s.9", b"x")
 
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 def test_switching_it_off_in_a_group_that_fails_ends_what_was_open(bench: Bench) -> None:
@@ -570,4 +570,4 @@ def test_switching_it_off_in_a_group_that_fails_ends_what_was_open(bench: Bench)
     bench.store(stream, b"s.9", b"x")
 
     assert stream.batches.fast.open == {}
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}

@@ -152,7 +152,7 @@ def test_many_changes_become_one_whole_state(world: World) -> None:
             world.ack(message[1])
         world.pass_time(60 * MS)
 
-    records = stream.log.ledger.consumers[1]
+    records = stream.log.engine_state.consumers[1]
     consumer = revived(world)
 
     assert len(records.changes) < 300
@@ -170,7 +170,7 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
         for message in world.got():
             world.ack(message[1])
         world.pass_time(60 * MS)
-    records = stream.log.ledger.consumers[1]
+    records = stream.log.engine_state.consumers[1]
     changes = [change for n, change in enumerate(records.changes) if n != lost]
     fresh = Consumer(
         stream, "c", world.engine.streams["S"].consumers["c"].config, 0, 1,

@@ -73,7 +73,7 @@ class Consumer:
         self.requests = Requests(self)
         self.push = Push(self)
         self.groups = Groups(self)
-        self.pace_keeper = Pace()
+        self.pacing = Pace()
         # Since when inactivity counts, unless it was used after that.
         self.idle_since = 0
 
@@ -130,7 +130,7 @@ class Consumer:
 
     def _set_pace(self, now: int) -> None:
         config = self.config
-        pace = self.pace_keeper
+        pace = self.pacing
         burst = self.stream.config.max_msg_size
         pace.limit(config.rate_limit_bps, burst if burst > 0 else self.services.max_payload, now)
         if config.replay_policy == ReplayPolicy.ORIGINAL:
@@ -280,7 +280,7 @@ class Consumer:
     def pace(self, size: int, time: int, now: int) -> bool:
         """Say whether the next message has to wait."""
         stored = int(self.stream.log.timeline.engine_time(time))
-        at = self.pace_keeper.delay(size, stored, int(self.delivery.looking_at), now)
+        at = self.pacing.delay(size, stored, int(self.delivery.looking_at), now)
         self.delivery.resume(at)
         return at > 0
 

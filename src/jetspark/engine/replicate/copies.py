@@ -112,7 +112,7 @@ class Copies:
         if not self._followers[name] and name not in self._streams:
             del self._followers[name]
         origin = copy.origin
-        if isinstance(origin, LocalOrigin) and origin.keeper is not None:
+        if isinstance(origin, LocalOrigin) and origin.interest is not None:
             origin.close(for_good=True)
             self._interest.changed(origin.stream)
 

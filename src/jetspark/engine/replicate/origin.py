@@ -10,7 +10,7 @@ from xxhash import xxh3_64_intdigest
 from jetspark.api.enums import Retention
 from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.run_queue import RunQueue
-from jetspark.engine.replicate.keeper import Keeper
+from jetspark.engine.replicate.copy_interest import CopyInterest
 from jetspark.engine.replicate.upstream import Chunk, Feed, Newest
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
@@ -76,7 +76,7 @@ class LocalOrigin:
         self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
     ) -> None:
         self.stream = stream
-        self.keeper: Keeper | None = None
+        self.interest: CopyInterest | None = None
         self._filters = filters
         self._released = released
         self._cursor = Cursor(stream.log.index, filters)
@@ -120,22 +120,22 @@ class LocalOrigin:
     def keep(self, run_queue: RunQueue) -> None:
         """Have the stream keep what is not copied yet, if it would let go of it."""
         lasting = self.stream.config.retention == Retention.LIMITS
-        if lasting and self.keeper is not None:
-            self.keeper.end()
-            self.keeper = None
-        elif not lasting and self.keeper is None:
-            self.keeper = Keeper(self.stream, self._filters, run_queue)
+        if lasting and self.interest is not None:
+            self.interest.end()
+            self.interest = None
+        elif not lasting and self.interest is None:
+            self.interest = CopyInterest(self.stream, self._filters, run_queue)
 
     def stored(self, position: int) -> None:
         """Everything up to a sequence is durable in the copy."""
-        if self.keeper is not None and self.keeper.stored(position):
+        if self.interest is not None and self.interest.stored(position):
             self._released(self.stream)
 
     def close(self, *, for_good: bool) -> None:  # noqa: ARG002 - nothing stays either way
         """Read no more."""
-        if self.keeper is not None:
-            self.keeper.end()
-            self.keeper = None
+        if self.interest is not None:
+            self.interest.end()
+            self.interest = None
 
 
 class RemoteOrigin:

@@ -65,7 +65,7 @@ class Compactor(Task):
         before: list[Before],
         head: bytes,
         sequences: tuple[int, int],
-        keeper: EngineStateFilter,
+        state_filter: EngineStateFilter,
         generation: int,
         damaged: dict[tuple[str, int], int],
     ) -> None:
@@ -81,7 +81,7 @@ class Compactor(Task):
         self.before = before
         # What the run covers.
         self.first_seq, self.last_seq = sequences
-        self.keeper = keeper
+        self.state_filter = state_filter
         # Damaged ranges of the sources that were copied aside: where they end.
         self.damaged = damaged
         self.generation = generation
@@ -178,7 +178,7 @@ class Compactor(Task):
             if total <= 0:
                 break
             body = data[came + int(FIXED) : came + total - 10]
-            if self.keeper.keeps(int(record_kind(data, came)), body):
+            if self.state_filter.keeps(int(record_kind(data, came)), body):
                 copy_record(self.codec, data, came, total, self.pieces)
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
         source.at += came

@@ -13,7 +13,7 @@ from jetspark.engine.consumer.state import ACK_ALL, ConsumerState
 from jetspark.engine.stream.stream import Stream
 
 
-class Keeper:
+class CopyInterest:
     """The interest of one copy in its origin."""
 
     def __init__(self, stream: Stream, filters: list[bytes], run_queue: RunQueue) -> None:
@@ -41,7 +41,7 @@ class Keeper:
         attached.remove(self._state)
         self._stream.log.index.track(bool(attached.all))
 
-    # What readers of a stream are told ---------------------------------------------------------
+    # What consumers of a stream are notified of -----------------------------------------------
 
     def recount(self, _now: int) -> None:
         """It counts nothing."""

@@ -87,7 +87,7 @@ class ConsumerAside(msgspec.Struct, kw_only=True):
     changes: list[bytes]
 
 
-class Survey:
+class StoreInspection:
     """One store, locked while it is looked at."""
 
     def __init__(self, files: Files, folder: Path, *, mend: bool = False, now: int = 0) -> None:

@@ -43,7 +43,7 @@ HOT = [
     "store/log/index.py",
     "store/log/limits.py",
     "store/log/reader.py",
-    "store/log/removal.py",
+    "store/log/deletion.py",
     "store/log/segments.py",
     "store/log/staged.py",
     "store/log/stream_log.py",

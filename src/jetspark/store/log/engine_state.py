@@ -1,7 +1,7 @@
 """What a log keeps for the engine besides messages: consumers, fast batches and sources.
 
 Bodies of the records, in 64-bit words; the first word of each is the last sequence given out when
-the record was staged, as in ``removal.py``:
+the record was staged, as in ``deletion.py``:
 
 - consumer: as of, number, document (the rest; empty: the consumer was deleted)
 - consumer state: as of, number, 1 for a whole state and 0 for a change, state

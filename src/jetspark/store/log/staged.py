@@ -39,6 +39,14 @@ from jetspark.store.format.record import (
 )
 from jetspark.store.log.access import Access
 from jetspark.store.log.columns import NOWHERE
+from jetspark.store.log.deletion import (
+    PendingDeletions,
+    delete_body,
+    is_everything,
+    keep_from,
+    matching_row,
+    purge_body,
+)
 from jetspark.store.log.durability import Durability
 from jetspark.store.log.engine_state import (
     SOURCE,
@@ -51,14 +59,6 @@ from jetspark.store.log.group import Group
 from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import Preparation
-from jetspark.store.log.removal import (
-    PendingRemovals,
-    delete_body,
-    is_everything,
-    keep_from,
-    matching_row,
-    purge_body,
-)
 from jetspark.store.log.subject_purge import purged_of, rare_entries, subject_chains
 from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.log.timeline import Timeline
@@ -103,7 +103,7 @@ class Staged:
         self.open_bytes: i64 = 0
         self.in_flight_messages: i64 = 0
         self.in_flight_bytes: i64 = 0
-        self.removals: PendingRemovals = PendingRemovals()
+        self.deletions: PendingDeletions = PendingDeletions()
         # Consumers and fast batches: durable, and decided.
         self.durable_engine_state: EngineState = engine_state
         self.engine_state: EngineState = engine_state.copy()
@@ -132,7 +132,7 @@ class Staged:
         groups = [self.entries]
         if self.in_flight is not None:
             groups.append(self.in_flight.entries)
-        if self.removals.any:
+        if self.deletions.any:
             groups.append(self.index.entries)
         for entries in groups:
             for entry in entries:
@@ -212,8 +212,8 @@ class Staged:
         self.in_flight = None
         self.in_flight_messages = 0
         self.in_flight_bytes = 0
-        if self.removals.any:
-            self.removals.settle(group.last_position)
+        if self.deletions.any:
+            self.deletions.settle(group.last_position)
         return group
 
     def hold(self, offset: i64) -> None:
@@ -349,11 +349,11 @@ class Staged:
                 if staged == seq:
                     entry = owner
                     size = size_there
-        if entry is None or (self.removals.any and self.removals.has(seq, entry.subject)):
+        if entry is None or (self.deletions.any and self.deletions.has(seq, entry.subject)):
             return False
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, seq, seq))
-        self.removals.delete(self.position, seq)
+        self.deletions.delete(self.position, seq)
         self.open_messages -= 1
         self.open_bytes -= size
         if entry.staged_last == seq:
@@ -374,13 +374,13 @@ class Staged:
             owner = self.index.entries[i64(columns.subjects[seq - columns.base])]
             rows.append((int(seq), int(columns.size_at(seq - columns.base)), owner))
             seq = self.index.next_seq(seq + 1, b"")
-        if self.removals.any:
-            rows = [row for row in rows if not self.removals.has(row[0], row[2].subject)]
+        if self.deletions.any:
+            rows = [row for row in rows if not self.deletions.has(row[0], row[2].subject)]
         if not rows:
             return 0
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, first, last))
-        self.removals.delete_range(self.position, first, last)
+        self.deletions.delete_range(self.position, first, last)
         for _, size, entry in rows:
             self.open_messages -= 1
             self.open_bytes -= size
@@ -404,17 +404,17 @@ class Staged:
             row
             for row in self.rows()
             if (everything or matches(row[2].subject, pattern))
-            and not self.removals.has(row[0], row[2].subject)
+            and not self.deletions.has(row[0], row[2].subject)
         ]
         end: i64 = before_seq if before_seq > 0 else self.seq + 1
         if 0 < keep <= len(staged):
             end = min(end, staged[-int(keep)][0])
         elif keep > 0:
-            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.removals))
+            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.deletions))
         before = self.open_messages
         self.count_out(end, pattern, staged)
         self.add_record(PURGE, purge_body(self.seq, before_seq, keep, pattern))
-        self.removals.purge(self.position, end, pattern)
+        self.deletions.purge(self.position, end, pattern)
         if everything and keep == 0:
             self.seq = max(self.seq, before_seq - 1)
         return before - self.open_messages
@@ -424,7 +424,7 @@ class Staged:
     ) -> i64:
         """Decide that messages of few subjects of many go, along the chains of their messages."""
         self.add_prelude()
-        index, removals = self.index, self.removals
+        index, deletions = self.index, self.deletions
         sizes: dict[int, int] = {}
         subjects: dict[int, bytes] = {}
         for seq in subject_chains(index, entries):
@@ -437,7 +437,7 @@ class Staged:
             if int(owner.number) in numbers:
                 sizes[seq] = size
                 subjects[seq] = owner.subject
-        left = [seq for seq in sizes if not (removals.any and removals.has(seq, subjects[seq]))]
+        left = [seq for seq in sizes if not (deletions.any and deletions.has(seq, subjects[seq]))]
         gone = purged_of(left, before, keep)
         self.open_messages -= len(gone)
         for seq in gone:
@@ -449,7 +449,7 @@ class Staged:
         for entry in entries:
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
-        removals.purge(self.position, end, pattern)
+        deletions.purge(self.position, end, pattern)
         return len(gone)
 
     def count_out(
@@ -463,7 +463,7 @@ class Staged:
                 if 0 < owner.staged_last < end:
                     self.restage(owner, 0)
         index = self.index
-        if end > index.last_seq and is_everything(pattern) and not self.removals.any:
+        if end > index.last_seq and is_everything(pattern) and not self.deletions.any:
             self.open_messages -= index.messages
             self.open_bytes -= index.bytes
             for entry in index.entries:
@@ -476,7 +476,7 @@ class Staged:
             assert columns is not None, "it was found there"
             i: i64 = seq - columns.base
             entry = index.entries[i64(columns.subjects[i])]
-            if not (self.removals.any and self.removals.has(seq, entry.subject)):
+            if not (self.deletions.any and self.deletions.has(seq, entry.subject)):
                 self.open_messages -= 1
                 self.open_bytes -= columns.size_at(i)
             if 0 < entry.staged_last < end:
@@ -516,10 +516,10 @@ class Staged:
         """The newest message of a subject that decisions see; 0 when there is none."""
         if entry.staged_last > self.index.last_seq:
             for seq, _, owner in reversed(self.rows()):
-                if owner is entry and not self.removals.has(seq, entry.subject):
+                if owner is entry and not self.deletions.has(seq, entry.subject):
                     return seq
         last = entry.last
-        while last > 0 and self.removals.has(last, entry.subject):
+        while last > 0 and self.deletions.has(last, entry.subject):
             last = self.index.previous_in_subject(entry, last)
         return last
 
@@ -531,7 +531,7 @@ class Staged:
     # one segment, and recovery drops a run of the last write that is not whole (``replay.py``).
 
     def begin_batch(self) -> None:
-        """Messages and removals staged from now on are durable together or not at all.
+        """Messages and deletions staged from now on are durable together or not at all.
 
         No group is cut before ``end_batch`` or ``abort_batch``. Raises StoreReadOnly.
         """
@@ -572,7 +572,7 @@ class Staged:
         self.position = batch.position
         self.open_messages = batch.messages
         self.open_bytes = batch.bytes
-        self.removals = batch.removals
+        self.deletions = batch.deletions
         self.batch = None
         self.batch_flags = 0
 
@@ -698,7 +698,7 @@ class Batch:
         self.position: i64 = staged.position
         self.messages: i64 = staged.open_messages
         self.bytes: i64 = staged.open_bytes
-        self.removals: PendingRemovals = staged.removals.copy()
+        self.deletions: PendingDeletions = staged.deletions.copy()
         # Where the last record of the batch begins so far.
         self.last_at: i64 = -1
         # Subjects and what their newest staged message was, in the order of their changes.

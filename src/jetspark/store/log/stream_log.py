@@ -49,6 +49,7 @@ from jetspark.store.format.record import (
 )
 from jetspark.store.format.segment import SegmentHead, encode_head, identity_of, segment_name
 from jetspark.store.log.access import Access
+from jetspark.store.log.deletion import delete_range, is_of_newest, purge
 from jetspark.store.log.durability import Durability
 from jetspark.store.log.engine_state import EngineState
 from jetspark.store.log.group import Group
@@ -56,7 +57,6 @@ from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import NewSegment, Preparation
 from jetspark.store.log.reader import LogReader
-from jetspark.store.log.removal import delete_range, is_of_newest, purge
 from jetspark.store.log.segments import Segments
 from jetspark.store.log.staged import Staged
 from jetspark.store.log.subject_purge import purge_subjects, rare_entries

@@ -50,7 +50,7 @@ from jetspark.store.recovery.replay import replay_segment
 from jetspark.store.recovery.replay_index import replay_index_file
 from jetspark.store.recovery.tail import Tail
 from jetspark.store.upkeep.counts import UpkeepRates
-from jetspark.store.upkeep.drop import Removal
+from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.quarantine import open_quarantine
 from jetspark.store.upkeep.scrub import read_scrubbed
 
@@ -280,7 +280,7 @@ class StreamFolder:
         if self._litter:
             # Before anything else is removed: they hold what is gone.
             log.upkeep.remove_later(
-                Removal(log.upkeep, log.segments, [], self._litter, log.identity.stream_id)
+                SegmentRemoval(log.upkeep, log.segments, [], self._litter, log.identity.stream_id)
             )
         return replayed
 

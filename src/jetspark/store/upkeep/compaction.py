@@ -34,7 +34,7 @@ from librt.strings import BytesWriter, write_i64_le
 from jetspark.store.format.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
 from jetspark.store.log.columns import Columns
 from jetspark.store.log.engine_state import EngineStateFilter
-from jetspark.store.upkeep.drop import Removal
+from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.index_writer import STEP_READ, STEP_WRITE
 from jetspark.store.upkeep.quarantine import note_place
 from jetspark.store.upkeep.rewriting import Source, copy_record, gone_rows, take_over
@@ -236,7 +236,9 @@ class Compactor(Task):
         log.upkeep.forget_indexed(names)
         log.engine_state.moved(names)
         log.upkeep.remove_later(
-            Removal(log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id)
+            SegmentRemoval(
+                log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id
+            )
         )
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ from jetspark.store.format.record import (
     subject_end,
 )
 from jetspark.store.log.columns import OFFSET_BITS
-from jetspark.store.log.removal import is_of_newest
+from jetspark.store.log.deletion import is_of_newest
 from jetspark.store.upkeep.task import Task
 from jetspark.store.upkeep.upkeep import Upkeep
 

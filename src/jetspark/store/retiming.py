@@ -18,7 +18,7 @@ from librt.strings import BytesWriter, write_i64_le
 from xxhash import xxh3_64_digest
 
 from jetspark.store.files import Files
-from jetspark.store.format.index_file import SUFFIX as CONDENSED
+from jetspark.store.format.index_file import SUFFIX as INDEX_SUFFIX
 from jetspark.store.format.manifest import frame
 from jetspark.store.format.record import Codec, record_sequence, record_time
 from jetspark.store.format.segment import (
@@ -93,7 +93,7 @@ class Retiming:
         if changed or head_changed:
             # What was made from the file says the old times: it goes first, and is made again.
             try:
-                self._files.remove(self._folder / (name + CONDENSED))
+                self._files.remove(self._folder / (name + INDEX_SUFFIX))
             except FileNotFoundError:
                 self._files.sync_folder(self._folder)
             self._files.replace(path, bytes(content))

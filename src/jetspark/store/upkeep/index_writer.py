@@ -142,7 +142,7 @@ class IndexWriter(Task):
         self.at = first
 
     def read(self) -> None:
-        """Condense the next records of the segment."""
+        """Add the next records of the segment."""
         length = min(STEP_READ, self.end - self.at)
         data = self.files.read(int(self.handle), int(self.at), int(length))
         if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):

@@ -217,7 +217,7 @@ def drop_consumer(
 
 @contextmanager
 def _inspection(folder: Path, *, mend: bool) -> Iterator[StoreInspection]:
-    """A inspection of a folder; whatever keeps it from being read ends the command with a reason."""
+    """An inspection of a folder; what keeps it from being read ends the command."""
     try:
         if not folder.is_dir():
             problem = "is a file, expected is a folder" if folder.exists() else "does not exist"

@@ -4,9 +4,9 @@ A decision becomes a record of the group that fills. It has a sequence and a pos
 no reader sees it. Decisions see it: ``seq``, ``messages``, ``size``,
 ``SubjectEntry.staged_last``.
 
-``Staged`` is an overlay over durable state (index, engine state, identity). When a write fails, ``drop``
-takes its marks off the index and returns a fresh one for the log to go on with. An atomic batch
-remembers where it began, and ``abort_batch`` goes back to there.
+``Staged`` is an overlay over durable state (index, engine state, identity). When a write fails,
+``drop`` takes its marks off the index and returns a fresh one for the log to go on with. An atomic
+batch remembers where it began, and ``abort_batch`` goes back to there.
 """
 
 from typing import Final

@@ -37,7 +37,7 @@ def next_compactor(log: "StreamLog") -> Compactor | None:
 
 
 def restated(log: "StreamLog", run: list[SegmentFile]) -> bool:
-    """Stage again what the engine state has from a run with damage; False when it has nothing there.
+    """Stage again what the engine state has from a damaged run; False when it has nothing there.
 
     The record may be the damaged one: then only the index of the segment still had it.
     """

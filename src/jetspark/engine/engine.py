@@ -182,7 +182,7 @@ class Engine:
         stream = self._stream(config, log.identity.created_ns, log)
         stream.begin_time(now, self.wall.lead)
         if config.max_age > 0 and not config.allow_msg_ttl:
-            # With TTLs some may be there for ever: those streams are read first (expiry.py).
+            # With TTLs some may stay for ever: those streams are read first (expiry.py).
             oldest = log.timeline.stored_time(now - bounded(config.max_age))
             log.expire_before(oldest + 1)
         try:
@@ -200,14 +200,14 @@ class Engine:
         """Why a stream that was opened while others are served cannot be taken over; or empty."""
         name = log.identity.name
         if name in self.streams:
-            return ""  # whoever takes it over says so
+            return ""  # taking it over reports that
         try:
             self.operations.check(name)
             config = decode_config(bytes(log.identity.config))
         except Postponed:
             return f"a stream {name!r} is being made"
         except msgspec.MsgspecError:
-            return ""  # and this
+            return ""  # and reports this
         if self.overlaps(config):
             return f"another stream has some of the subjects of {name!r}: change or remove that"
         return ""
@@ -345,7 +345,7 @@ class Engine:
     def start_removal(self, stream: Stream, now: int, outbox: Outbox, finish: Finish) -> None:
         """Remove a stream, durably, beside the loop; ``finish`` follows.
 
-        Until then it is there for everybody who reads, and nothing is written to it. OSError: it
+        Until then it exists for everybody who reads, and nothing is written to it. OSError: it
         is what it was, or read-only until it was opened again.
         """
 

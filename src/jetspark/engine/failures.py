@@ -32,7 +32,7 @@ class RequestFailed(Exception):
 class Failures:
     """Counts and logs errors that nobody expected: the one place for them in a server.
 
-    Whoever calls this has contained the error: a request, a stream or a consumer is the worse for
+    The caller has contained the error: a request, a stream or a consumer is the worse for
     it, and nothing else is.
     """
 

@@ -164,8 +164,8 @@ class Restore:
         """The answer of a restore that failed."""
         return STREAM_CREATE.error(self.problem)
 
-    def told(self, now: int) -> RestoreComplete:
-        """What is told when it is over, one way or the other."""
+    def completed(self, now: int) -> RestoreComplete:
+        """The advisory when it is over, one way or the other."""
         return RestoreComplete(
             stream=self.config.name,
             start=Timestamp(self._wall.at(self._started)),

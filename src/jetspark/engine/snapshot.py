@@ -114,7 +114,7 @@ class Snapshot:
     # Chunks ------------------------------------------------------------------------------------
 
     def step(self, budget: Budget, now: int, outbox: Outbox) -> SnapshotComplete | None:
-        """Send as much as window and budget allow; what is to be told at the end."""
+        """Send as much as window and budget allow; the advisory at the end."""
         while self.may_send:
             if self.stream.dropped:
                 return self.end(status_block(500, b"stream was deleted"), now, outbox)

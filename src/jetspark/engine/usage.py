@@ -151,7 +151,7 @@ class AccountUsage:
     # Use ---------------------------------------------------------------------------------------
 
     def add(self, stream: Stream) -> None:
-        """A stream is there now."""
+        """A stream exists now."""
         self._counted[stream] = 0
         self.note(stream)
         self._guard(stream)

@@ -176,7 +176,7 @@ class StoreInspection:
                 found.notes.append(f"{file.name} cannot be read from {at} on: {error}")
             task.finish(failed=not task.finished)
             if task.index_bad:
-                found.notes.append(f"{file.name}.idx did not check; it can be made anew")
+                found.notes.append(f"{file.name}.idx did not check; it can be made again")
             if task.manifest_bad:
                 found.notes.append("a manifest did not check; it was written from the other copy")
 

@@ -4,7 +4,7 @@ A server never writes a message with an earlier time than the one before it. Whe
 wrong by years, or somebody restored such a backup, the stream stays ahead for as long. Here the
 times in its files are changed: those ahead of the clock are moved back by one and the same amount,
 so that the newest message is as old as ``now`` and the others keep their distance from it, as far
-as there is room behind the messages before. Nothing else of a record changes, its length neither.
+as there is room after the messages before. Nothing else of a record changes, its length neither.
 
 Files are replaced whole, oldest first: an end in between leaves times that never decrease, and
 doing it again does the rest.

@@ -69,7 +69,7 @@ class Batches:
         self.fast.committed(standings, latency_ns, outbox)
 
     def failed(self, error: bytes, outbox: Outbox) -> None:
-        """Nothing that was staged is there."""
+        """Nothing that was staged is left."""
         self.fast.failed(error, outbox)
 
     def drop_with_stream(self) -> None:

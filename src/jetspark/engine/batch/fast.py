@@ -254,7 +254,7 @@ class FastBatches(OpenBatches):
             self.release(batch)
 
     def close(self, batch: FastBatch) -> bool:
-        """End a batch, in the log too if it is there; say whether that was staged."""
+        """End a batch, in the log too if it is recorded; say whether that was staged."""
         self.release(batch)
         if not batch.take_recorded():
             return False
@@ -318,7 +318,7 @@ class FastBatches(OpenBatches):
         return False
 
     def failed(self, error: bytes, outbox: Outbox) -> None:
-        """Nothing that was staged is there: batches fall back to what is durable, and hear it."""
+        """Nothing that was staged is left: batches fall back to what is durable, and hear it."""
         self.advanced.clear()
         for batch in list(self.open.values()):
             if not batch.listed and not batch.in_flight:

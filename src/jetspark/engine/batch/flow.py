@@ -1,6 +1,6 @@
 """Flow control of fast ingest: how many messages each publisher sends before it needs an ack.
 
-What a client may have under way is a multiple of the flow it was told, so the flow is its rate.
+What a client may have under way is a multiple of the flow it was given, so the flow is its rate.
 Publishers of one stream share a total; each gets no more than it asked for. When the disk is slow
 to confirm, or much waits for it, all of them get less, step by step, and more again when it is
 quick. A publisher learns its flow with every ack, so a lost one costs nothing (ADR-50).
@@ -33,7 +33,7 @@ class FlowControl:
         self._was_slow = False
 
     def measured(self, latency_ns: int, backlog: int) -> None:
-        """A group took so long to be durable, and so many bytes wait behind it.
+        """A group took so long to be durable, and so many bytes wait after it.
 
         One slow group is an accident, the second one in a row is a slow disk.
         """

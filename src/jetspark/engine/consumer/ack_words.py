@@ -1,4 +1,4 @@
-"""What acknowledgements say besides yes, and what is told of them: advisories and metrics."""
+"""What acknowledgements say besides yes, and the advisories and metrics about them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class AckWords:
 
     def _nak(self, row: int, seq: int, number: int, argument: bytes, now: int) -> None:
         pending = self._state.pending
-        self._services.tell(
+        self._services.advise(
             MessageNaked(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
@@ -83,7 +83,7 @@ class AckWords:
 
     def terminated(self, seq: int, number: int, deliveries: int, reason: str) -> None:
         """Report that a message is not delivered again."""
-        self._services.tell(
+        self._services.advise(
             MessageTerminated(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
@@ -109,7 +109,7 @@ class AckWords:
 
     def on_spent(self, seq: int, deliveries: int) -> None:
         """A message was delivered as often as it may be."""
-        self._services.tell(
+        self._services.advise(
             MaxDeliveries(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
@@ -130,7 +130,7 @@ class AckWords:
             sent = pending.moved.get(seq, now) - int(
                 self._consumer.delivery.wait_after(deliveries)
             )
-        self._services.tell(
+        self._services.advise(
             AckMetric(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,

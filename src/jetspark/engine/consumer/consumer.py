@@ -81,7 +81,7 @@ class Consumer:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the log is told nothing: the consumer ends with the process."""
+        """Whether the log records nothing: the consumer ends with the process."""
         return self.config.mem_storage
 
     def label(self) -> str:
@@ -154,7 +154,7 @@ class Consumer:
         return int(self.stream.log.reader.first_at(self.config.opt_start_time or 0))
 
     def pause_event(self, now: int) -> ConsumerPaused:
-        """What is told of a pause that begins or ends."""
+        """The advisory about a pause that begins or ends."""
         return ConsumerPaused(
             stream=self.stream.config.name,
             consumer=self.name,
@@ -261,7 +261,7 @@ class Consumer:
         return start
 
     def close(self) -> None:
-        """The consumer is deleted: whoever waits is told."""
+        """The consumer is deleted: requests that wait are ended."""
         self.delivery.drop()
         self.requests.end_all()
         self.push.stop()
@@ -316,12 +316,12 @@ class Consumer:
             delivered=SequenceInfo(
                 consumer_seq=int(delivery.state.number),
                 stream_seq=int(delivery.state.seq),
-                last_active=self._moment(int(delivery.state.delivered_ns)),
+                last_active=self._date(int(delivery.state.delivered_ns)),
             ),
             ack_floor=SequenceInfo(
                 consumer_seq=int(delivery.state.floor_number),
                 stream_seq=int(delivery.state.floor_seq),
-                last_active=self._moment(int(delivery.state.acked_ns)),
+                last_active=self._date(int(delivery.state.acked_ns)),
             ),
             num_ack_pending=int(delivery.state.pending.count),
             # Without redeliveries the number would only confuse (released servers).
@@ -336,8 +336,8 @@ class Consumer:
             stopped=delivery.read_error,
         )
 
-    def _moment(self, time_ns: int) -> Timestamp | None:
-        """The date of something, or none when it never was."""
+    def _date(self, time_ns: int) -> Timestamp | None:
+        """The date of an engine time; None for what never happened."""
         return Timestamp(self.services.wall.at(time_ns)) if time_ns else None
 
 

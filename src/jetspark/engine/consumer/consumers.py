@@ -87,7 +87,7 @@ class Consumers:
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
 
-        It delivers nothing before it is durable; whoever asked for it is answered then, too.
+        It delivers nothing before it is durable; its client is answered then, too.
         """
         number = stream.log.staged.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
@@ -150,7 +150,7 @@ class Consumers:
             self._services.mark_dirty(stream)
 
     def reset(self, stream: Stream, consumer: Consumer, seq: int, now: int) -> int:
-        """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
+        """Deliver again from a sequence, 0: from after the ack floor; where that is."""
         if stream.log.access.read_only and not consumer.in_memory:
             raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
         start = consumer.reset(seq, now)
@@ -209,7 +209,7 @@ class Consumers:
         stream.log.index.track(bool(stream.attached.all))
 
     def drop_all(self, stream: Stream) -> None:
-        """A stream is removed, and with it whoever reads it."""
+        """A stream is removed, and with it its consumers."""
         for consumer in list(stream.consumers.values()):
             self._detach(consumer)
 
@@ -314,7 +314,7 @@ class Consumers:
             index.forget_removed()
 
     def failed(self, stream: Stream) -> None:
-        """Nothing that was staged in a stream is there: what the log does not know never was."""
+        """Nothing that was staged in a stream is left: what the log does not know never was."""
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
                 continue
@@ -367,7 +367,7 @@ class Consumers:
         consumer.stream.log.staged.set_consumer_state(consumer.number, whole, body)
 
     def end_requests(self) -> None:
-        """The server ends: pull requests that wait are told."""
+        """The server ends: pull requests that wait are ended."""
         for consumer in list(self.by_key.values()):
             consumer.requests.end_for_shutdown()
 

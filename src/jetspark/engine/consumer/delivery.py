@@ -91,7 +91,7 @@ class Waiting:
 
 
 class Delivery:
-    """Sends the messages of one consumer to whoever asked for them."""
+    """Sends the messages of one consumer to the clients that asked for them."""
 
     def __init__(self, state: ConsumerState, ack_prefix: bytes) -> None:
         self.state: ConsumerState = state

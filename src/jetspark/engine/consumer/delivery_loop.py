@@ -97,7 +97,7 @@ class DeliveryLoop:
                     self._look(consumer, now)
             del watching[:LOOKS_PER_TURN], self._looks[subject]
             if watching:
-                self._looks[subject] = watching  # behind the others
+                self._looks[subject] = watching  # after the others
 
     # Turns -------------------------------------------------------------------------------------
 

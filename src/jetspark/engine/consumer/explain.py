@@ -18,7 +18,7 @@ from jetspark.store.log.columns import NOWHERE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known about one sequence and one consumer at one moment."""
+    """What is known about one sequence and one consumer at one time."""
 
     seq: int
     first_seq: int

@@ -134,7 +134,7 @@ class Groups:
     # The pinned client -------------------------------------------------------------------------
 
     def _may_have(self, request: Waiting, now: int) -> bool | None:
-        """True: it is the pinned one; None: it has to wait; False: it was told to ask again."""
+        """True: it is the pinned one; None: it has to wait; False: it has to ask again."""
         if not self.pin:
             if request.pin_id:
                 self._wrong(request)
@@ -159,7 +159,7 @@ class Groups:
         request.pin(self.pin.encode())
         consumer.delivery.pin(b"%b: %b\r\n" % (PIN_ID, request.pin_id))
         self.prolong(now)
-        consumer.services.tell(
+        consumer.services.advise(
             GroupPinned(
                 account=consumer.services.account,
                 stream=consumer.stream.config.name,
@@ -170,7 +170,7 @@ class Groups:
         )
 
     def prolong(self, now: int) -> None:
-        """The pinned client is there."""
+        """The pinned client has shown that it is alive."""
         self.pinned_until = now + bounded(self._consumer.config.priority_timeout)
         self._consumer.rearm()
 
@@ -182,7 +182,7 @@ class Groups:
         self.pin = ""
         self.pinned_ns = self.pinned_until = 0
         consumer.delivery.pin(b"")
-        consumer.services.tell(
+        consumer.services.advise(
             GroupUnpinned(
                 account=consumer.services.account,
                 stream=consumer.stream.config.name,

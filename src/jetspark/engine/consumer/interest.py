@@ -53,8 +53,8 @@ class Interest:
                 self._mark_dirty(stream)
             return
         self._sweeps[stream] = int(stream.log.index.first_seq)
-        # The first part at once: the answer to whoever changed it waits for the same group, so a
-        # consumer made after that answer does not see what nobody wanted.
+        # The first part at once: the answer to the client that changed it waits for the same
+        # group, so a consumer made after that answer does not see what nobody wanted.
         self._sweep_some(stream)
         self._run_queue.wake()
 

@@ -2,7 +2,7 @@
 
 A change says where the consumer is, which messages became pending since the record before, which
 of those in earlier records are not pending any more, and how often some were delivered. After a
-crash whatever came behind the last record is delivered again; the ack floor of a record never
+crash whatever came after the last record is delivered again; the ack floor of a record never
 passes a message that nobody acknowledged.
 """
 

@@ -131,7 +131,7 @@ class Requests:
         self._consumer.stream.attached.receive(delivery)
 
     def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
-        """What a request that does not wait is told when it would have to."""
+        """The answer to a request that does not wait when it would have to."""
         delivery = self._delivery
         ready = 0
         if self._consumer.is_open(now):
@@ -146,7 +146,7 @@ class Requests:
     # How requests end --------------------------------------------------------------------------
 
     def end(self, request: Waiting, block: bytes) -> None:
-        """A request is over; ``block`` is what its sender is told, if anything."""
+        """A request is over; ``block`` is its last status, if it gets one."""
         request.end()
         self._delivery.waiting.remove(request)
         if block and not request.outlet.gone():
@@ -177,7 +177,7 @@ class Requests:
                 self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
 
     def end_unread(self) -> None:
-        """The next message cannot be read now: requests that do not wait are told so.
+        """The next message cannot be read now: requests that do not wait are answered with that.
 
         One that got messages ends as if its time were over: clients throw away what they have
         when they meet an error. The next request hears the reason.
@@ -194,7 +194,7 @@ class Requests:
             self.end(request, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
 
     def end_for_shutdown(self) -> None:
-        """The server ends: whoever waits may ask another one, or this one when it is back."""
+        """The server ends: clients may ask another one, or this one when it is back."""
         for request in list(self._delivery.waiting):
             self.end(request, status_block(CONFLICT, SERVER_SHUTDOWN_TEXT, rest(request)))
 

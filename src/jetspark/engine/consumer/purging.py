@@ -1,4 +1,4 @@
-"""What a purge does to consumers: they go on behind it, as on released servers."""
+"""What a purge does to consumers: they go on after it, as on released servers."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Push:
         self.unbound_ns = now
         if wanted:
             services.watch(wanted, self._consumer)
-        # Whoever listens there now gets what is still to be acknowledged.
+        # The new subscriber gets what is still to be acknowledged.
         pending = self._consumer.state.pending
         for row in range(int(pending.head), len(pending.seqs)):
             if moved and pending.words[row]:
@@ -102,7 +102,7 @@ class Push:
     # Flow control ------------------------------------------------------------------------------
 
     def ask_to_confirm(self) -> None:
-        """Half of the window is out: ask whether the receiver is there."""
+        """Half of the window is out: ask whether the receiver keeps up."""
         consumer = self._consumer
         delivery = consumer.delivery
         if delivery.outlet is None:

@@ -38,7 +38,7 @@ class ConsumerServices:
         self.events: list[Event] = []
         # Consumers that nobody used for too long.
         self.inactive: list[Consumer] = []
-        # By deliver subject: whoever wants to know of subscriptions to it.
+        # By deliver subject: the consumers that want to know of subscriptions to it.
         self.watched: dict[bytes, list[Consumer]] = {}
         self.max_payload = 1024 * 1024
         # Acknowledgements that ask for more (`+NXT`): requests that the next turn takes.
@@ -53,7 +53,7 @@ class ConsumerServices:
         self._random = (self._random * 1_664_525 + 1_013_904_223) & 0xFFFFFFFF
         return (self._random >> 8) % below
 
-    def tell(self, event: Event) -> None:
+    def advise(self, event: Event) -> None:
         """Have an advisory sent with the next turn."""
         self.events.append(event)
         self.run_queue.wake()

@@ -290,14 +290,14 @@ class ConsumerState:
         """Forget what was pending and is gone, or lies before the place to go on at."""
         pending = self.pending
         cursor = self.cursor
-        behind = self.floor_seq < start
-        if behind:
+        moved = self.floor_seq < start
+        if moved:
             self.floor_seq = start - 1
         gone = [
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
             if pending.words[row]
-            and ((behind and pending.seqs[row] < start) or not cursor.is_there(pending.seqs[row]))
+            and ((moved and pending.seqs[row] < start) or not cursor.is_there(pending.seqs[row]))
         ]
         for seq in gone:
             row = pending.find(seq)

@@ -1,6 +1,6 @@
 """Read-after-write (ADR-53): reads that ask for a sequence the stream does not have yet.
 
-Such a read is held and answered the moment the sequence arrives; only when the wait is over is it
+Such a read is held and answered as soon as the sequence arrives; only when the wait is over is it
 refused with 412 (decisions.md). The number of held reads is bounded.
 """
 

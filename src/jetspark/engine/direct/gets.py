@@ -220,7 +220,7 @@ def stale_refusal(
 
 
 def page_bytes(max_bytes: int) -> int:
-    """How much a run may send; it ends behind the message that reaches this."""
+    """How much a run may send; it ends after the message that reaches this."""
     return max(max_bytes, 1) if max_bytes else DIRECT_GET_BYTES_MAX
 
 

@@ -57,7 +57,7 @@ class MultiRead(Run):
         index = self.stream.log.index
         search = self.searching
         if search is None:
-            # Never beyond what is there: the next page asks for the same point in time again.
+            # Never beyond what exists: the next page asks for the same point in time again.
             self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
             search = self.searching = SubjectSearch(index, self.patterns, self.up_to)
         if not search.step():

@@ -43,10 +43,10 @@ class Copies:
         self._ready: list[Copy] = []
         self._stalled: list[Copy] = []
         # Somebody is ready and the driver may not know it yet.
-        self._untold = False
+        self._unannounced = False
 
     def added(self, stream: Stream) -> None:
-        """A stream is there now: it may copy others, and others may copy it."""
+        """A stream exists now: it may copy others, and others may copy it."""
         stream.followers = self._followers.setdefault(stream.config.name, [])
         for copy in stream.followers:
             copy.meet(self._origin(stream, copy))
@@ -58,7 +58,7 @@ class Copies:
         config = stream.config
         for follower in stream.followers:
             follower.origin.keep(self._run_queue)
-            follower.tell_stored()
+            follower.report_stored()
         wanted = [config.mirror] if config.mirror is not None else list(config.sources)
         if not wanted and not stream.copies:
             return
@@ -135,15 +135,15 @@ class Copies:
             if not copy.listed:
                 copy.listed = True
                 self._ready.append(copy)
-                self._untold = True
-        if self._untold:
+                self._unannounced = True
+        if self._unannounced:
             self._run_queue.wake()
 
     # Turns -------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> bool:
         """Go on with copies, within one turn's budget; True while some can go on at once."""
-        self._untold = False
+        self._unannounced = False
         if not self._ready:
             return False
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
@@ -180,17 +180,17 @@ class Copies:
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
-        if self._untold:
+        if self._unannounced:
             return 1
         if not self._stalled:
             return None
         return min((copy.retry_at for copy in self._stalled), default=None)
 
     def expire(self, now: int) -> None:
-        """Try again what could not go on; wake whoever gives turns."""
+        """Try again what could not go on; ask for a turn."""
         self._go_on([copy for copy in self._stalled if copy.retry_at <= now])
-        if self._untold:
-            self._untold = False
+        if self._unannounced:
+            self._unannounced = False
             self._run_queue.wake()
 
     def _go_on(self, copies: list[Copy]) -> None:

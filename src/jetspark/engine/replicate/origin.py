@@ -38,13 +38,13 @@ class Origin(Protocol):
         """Whether it has other messages under sequences that were copied."""
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
-        """Read what comes behind a sequence, or from a time on when that is not 0.
+        """Read what comes after a sequence, or from a time on when that is not 0.
 
-        The answer is the sequence that it really reads behind, as far as that is known.
+        The answer is the sequence that it really reads after, as far as that is known.
         """
 
     def after(self, position: int) -> Row | None:
-        """The next message behind a sequence that was looked at; None when there is none now."""
+        """The next message after a sequence that was looked at; None when there is none now."""
 
     def looked_at(self) -> int:
         """Up to which sequence there is nothing more to come, when ``after`` found nothing."""
@@ -53,7 +53,7 @@ class Origin(Protocol):
         """How many messages are to be copied.
 
         ``shown`` is the last sequence whose copy is durable, ``unshown`` how many were copied
-        behind it.
+        after it.
         """
 
     def heard_ns(self, now: int) -> int:
@@ -83,13 +83,13 @@ class LocalOrigin:
         self.ident: Final = short_id(stream.log.identity.stream_id).encode()
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:  # noqa: ARG002
-        """Read what comes behind a sequence, or from a time on."""
+        """Read what comes after a sequence, or from a time on."""
         if start_time_ns:
             return int(self.stream.log.reader.first_at(start_time_ns)) - 1
         return position
 
     def after(self, position: int) -> Row | None:
-        """The next message behind a sequence."""
+        """The next message after a sequence."""
         while True:
             seq = int(self._cursor.find(position + 1))
             if seq == 0:
@@ -171,14 +171,14 @@ class RemoteOrigin:
         return self._feed.parted
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
-        """Read what comes behind a sequence, or from a time on."""
+        """Read what comes after a sequence, or from a time on."""
         self._chunk = None
         self._through = position
         self._feed.start(position + 1, start_time_ns, newest)
         return position
 
     def after(self, position: int) -> Row | None:
-        """The next message behind a sequence that has come."""
+        """The next message after a sequence that has come."""
         while True:
             chunk = self._chunk
             if chunk is None:
@@ -188,7 +188,7 @@ class RemoteOrigin:
                     return None
             sequences = chunk.sequences
             at = self._at
-            # What was copied before is never copied again, whoever sends it twice.
+            # What was copied before is never copied again, even if it is sent twice.
             while at < len(sequences) and sequences[at] <= position:
                 at += 1
             self._at = at

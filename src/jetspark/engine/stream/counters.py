@@ -89,7 +89,7 @@ class Counters:
         self.staged = {k: v for k, v in self.staged.items() if v.seq <= last}
 
     def failed(self) -> None:
-        """Nothing that was staged is there."""
+        """Nothing that was staged is left."""
         self.staged = {}
 
 

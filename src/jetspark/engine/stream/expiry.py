@@ -54,7 +54,7 @@ class Expiry:
         try:
             return self.end_due(now)
         except ReadFailed:
-            # Nothing ends unread; what was staged before that is there.
+            # Nothing ends unread; what was staged before that stays.
             self.lifetimes.hold(now)
             return self.log.staged.position > before
 

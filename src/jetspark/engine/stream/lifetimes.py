@@ -43,7 +43,7 @@ class Lifetimes:
         self.wall_lead = 0
         # Messages that max_age does not touch.
         self.immortal: set[int] = set()
-        # The sequences that were there at the start and were not looked at yet.
+        # The sequences that existed at the start and were not looked at yet.
         self.scan_next: i64 = 1
         self.scan_last: i64 = log.index.last_seq
         self.headers: PublishHeaders = PublishHeaders()
@@ -156,7 +156,7 @@ class Lifetimes:
         return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
 
     def next_mortal(self, after: i64) -> i64:
-        """The first message behind ``after`` that is not to live for ever; 0: none."""
+        """The first message after ``after`` that is not to live for ever; 0: none."""
         seq = self.log.index.next_seq(after + 1, b"")
         while seq > 0 and int(seq) in self.immortal:
             seq = self.log.index.next_seq(seq + 1, b"")
@@ -182,7 +182,7 @@ class Lifetimes:
     def subject_to_mark(self, seq: i64) -> bytes:
         """The subject that a marker is due for when this message goes; empty for none.
 
-        None is due when newer messages are there, nor for a marker or a purge of a key. Raises
+        None is due when newer messages exist, nor for a marker or a purge of a key. Raises
         ReadFailed when the disk refuses.
         """
         try:
@@ -201,7 +201,7 @@ class Lifetimes:
         return subject if entry is not None and entry.staged_last == seq else b""
 
     def scan(self, now: i64) -> None:
-        """Look at some of the messages that were there at the start."""
+        """Look at some of the messages that existed at the start."""
         count: i64 = 0
         seq = self.log.index.next_seq(self.scan_next, b"")
         while count < PER_TURN and 0 < seq <= self.scan_last:

@@ -71,7 +71,7 @@ class Replies:
         """Answer with the sequence of the first copy, once that copy is durable."""
         if len(reply) == 0:
             return
-        # The blank is there in released servers too.
+        # Released servers have the blank, too.
         body = self.ack_head + b'%d,"duplicate": true}' % int(seq)
         entry = (reply, reply, b"", b"", body)
         if seq <= self.log.index.last_seq:
@@ -92,7 +92,7 @@ class Replies:
             outbox.now.append(entry)
 
     def failure(self, error: bytes) -> bytes:
-        """The body of a failed publish: the zero sequence is there in released servers too."""
+        """The body of a failed publish: released servers have the zero sequence, too."""
         return b'{"error":%s,"stream":%s,"seq":0}' % (error, self.json_name)
 
     def newest(self) -> GroupReplies | None:
@@ -197,7 +197,7 @@ class Replies:
     def answer_acks(self, outbox: Outbox) -> None:
         """There is no group to wait for: confirm acknowledgements, or refuse them.
 
-        Those of consumers in memory leave no record, so all they stand on is there.
+        Those of consumers in memory leave no record, so there is nothing to wait for.
         """
         if not self.open.acks:
             return

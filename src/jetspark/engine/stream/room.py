@@ -114,6 +114,6 @@ class Room:
         self.in_flight = Load()
 
     def failed(self) -> None:
-        """Nothing that was staged is there."""
+        """Nothing that was staged is left."""
         self.open = Load()
         self.in_flight = Load()

@@ -85,7 +85,7 @@ class Stream:
             log.staged.begin_after(config.first_seq - 1)
 
     def drop(self) -> None:
-        """The stream is removed: whoever still refers to it finds nothing."""
+        """The stream is removed: what still refers to it finds nothing."""
         self.dropped = True
 
     def configure(self, config: StreamConfig) -> None:

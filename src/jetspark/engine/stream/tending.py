@@ -1,7 +1,7 @@
 """What a stream's log needs as time passes: syncs, space, and to be opened again after an error.
 
 A log has no clock. ``Tending.due`` says when it is looked at next: 0 is never, 1 as soon as
-possible, because whoever sets it knows no time.
+possible, for callers that know no time.
 """
 
 from typing import Final

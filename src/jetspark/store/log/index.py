@@ -220,7 +220,7 @@ class StreamIndex:
     def segment_at(self, seq: i64) -> i64:
         """Number of the last segment that begins at or before a sequence; -1 when none does.
 
-        Segments without messages share their base with the one behind them: the last one counts.
+        Segments without messages share their base with the one after them: the last one counts.
         """
         low: i64 = 0
         high: i64 = len(self.segments)
@@ -576,10 +576,10 @@ class StreamIndex:
         self.first_seq = self.last_seq + 1
 
     def live_from(self, seq: i64, entry: SubjectEntry) -> i64:
-        """Follow the chain of a subject from ``seq`` to the first message that is there; 0: none.
+        """Follow the chain of a subject from ``seq`` to the first message that exists; 0: none.
 
         Rows of removed messages are part of the chain until their segment goes or is rewritten;
-        then the rows behind are searched. That is rare: limits take the oldest of a subject, so
+        then the rows after are searched. That is rare: limits take the oldest of a subject, so
         only what was removed by its sequence leaves a message that points at a hole.
         """
         while seq > 0:
@@ -607,7 +607,7 @@ class StreamIndex:
         return 0
 
     def next_in_subject(self, seq: i64) -> i64:
-        """The next message of the same subject behind one that is there; 0 when there is none."""
+        """The next message of the same subject after one that exists; 0 when there is none."""
         columns = self.segment_of(seq)
         if columns is None:
             return 0

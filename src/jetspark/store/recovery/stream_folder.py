@@ -99,7 +99,7 @@ class StreamFolder:
         self._litter: list[str] = []
         # The last sequence that a manifest says was on the disk.
         self._stored = 0
-        # What was before this sequence was gone when a segment that is there was begun.
+        # What was before this sequence was gone when a segment that exists was begun.
         self._first_live = 0
 
     def create(self, identity: Identity) -> StreamLog:
@@ -218,19 +218,19 @@ class StreamFolder:
             return floor
         last = int(log.index.last_seq)
         stored = manifest.last_seq
-        behind = [
+        unfound = [
             name
             for name in manifest.segments or ()
             if name not in segments and (not segments or name > segments[-1])
         ]
-        if behind:
+        if unfound:
             # Nobody knows how many messages came after the manifest: no more than fit.
-            begin = begin_of(behind[-1])[0] - 1
+            begin = begin_of(unfound[-1])[0] - 1
             floor = max(floor, begin + self._segment_size // int(OVERHEAD))
             stored = max(stored, begin, last + 1)
         if stored > last:
             recovery.lost.append((last + 1, stored))
-            name = "".join(behind[:1] or segments[-1:])
+            name = "".join(unfound[:1] or segments[-1:])
             recovery.cut_off.append((name, last + 1, stored))
         return max(floor, stored)
 
@@ -400,7 +400,7 @@ class StreamFolder:
         """Rewrite the damaged head of the newest segment when nothing follows it."""
         recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
         recovery.settle(DAMAGED, 0)
-        recovery.notes.append("the head of an empty segment did not check; it was written anew")
+        recovery.notes.append("the head of an empty segment did not check; it was written again")
         log.segments.records_begin(len(fresh))
         try:
             self._files.write_synced(int(log.segments.handle), [fresh], 0)
@@ -445,7 +445,7 @@ class StreamFolder:
         recovery.pending.append(bad)
 
     def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
-        """Judge what is left of the newest segment and write that down behind it."""
+        """Judge what is left of the newest segment and write that down after it."""
         log.segments.records_end(good)
         if good == len(data) and not recovery.pending:
             return
@@ -504,7 +504,7 @@ class StreamFolder:
                 with suppress(OSError):
                     self._files.remove(self._folder / name)
         recovery.notes += [
-            f"{name} was missing or did not check; it was written anew" for name in damaged
+            f"{name} was missing or did not check; it was written again" for name in damaged
         ]
         with suppress(OSError):
             if manifest is None or log.upkeep.manifest_due:

@@ -12,15 +12,15 @@ run was chosen; it never comes back.
 - Messages that are gone. Replay decides evictions by the messages it meets, so without these it
   may keep a message that one of them had pushed out. If that one lies in the run it is gone as
   well. If it lies before the run, the new file says so: it begins with records that name all that
-  is gone in the segments before it (``SEGMENT_DROP``). If it lies behind the run it was pushed
+  is gone in the segments before it (``SEGMENT_DROP``). If it lies after the run it was pushed
   out when everything of the run was gone already, or by its own subject's newer messages, which
-  lie behind it. So replay meets exactly what is there up to the end of the run, and behind it
-  evicts as it did; limits take nothing from what is there, as it obeyed them when it was more.
+  lie after it. So replay meets exactly what exists up to the end of the run, and after it
+  evicts as it did; limits take nothing from what exists, as it obeyed them when it was more.
 - Deletes and purges: they took out what lies in the run or before it, and all that is left out or
   named as gone. What they say about sequences, the last record says: a skip to the end of the run.
-- Configurations: the head has the one that was in force at the end of the run. All that is there
+- Configurations: the head has the one that was in force at the end of the run. All that exists
   obeyed it then.
-- Records of consumers and fast batches that newer ones behind the run replace (``keeps``).
+- Records of consumers and fast batches that newer ones after the run replace (``keeps``).
 
 Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied as
 they are, or with their body compressed when the stream wants that (``compression.py``).
@@ -56,7 +56,7 @@ class Before:
 
 
 class Compactor(Task):
-    """Rewrites a run, step by step. Everything it is given was true at one moment."""
+    """Rewrites a run, step by step. Everything it is given was true at one time."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Compactor(Task):
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
         source.at += came
         self.moved += came
-        # What was copied aside is passed over: no message that is there lies in it.
+        # What was copied aside is passed over: no message that exists lies in it.
         source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
         self.failed = source.at == begun
         if source.at >= source.length:

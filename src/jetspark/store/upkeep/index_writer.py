@@ -159,7 +159,7 @@ class IndexWriter(Task):
         self.at += at
 
     def add(self, data: bytes, at: i64, total: i64) -> bool:
-        """Add one record that checks; False when it does not belong behind the others."""
+        """Add one record that checks; False when it does not belong after the others."""
         lengths = record_lengths(data, at)
         kind = kind_in(lengths)
         flags = record_flags(data, at)

@@ -1,4 +1,4 @@
-"""Segments of which little is left are written anew."""
+"""Segments of which little is left are rewritten."""
 
 import errno
 from typing import TYPE_CHECKING

@@ -17,7 +17,7 @@ from tests.unit.engine.batch.batching import (
     stored,
     told,
 )
-from tests.unit.engine.test_publish_headers import block
+from tests.unit.engine.publishing import block
 
 from jetspark.api.enums import Discard
 from jetspark.api.stream import Republish

@@ -46,7 +46,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.durable: dict[int, Message] = {}
         self.times: dict[int, int] = {}
         # Staged, in order: what flies was taken as a group, what waits was staged behind it.
-        self.flying: dict[int, Message] = {}
+        self.in_flight: dict[int, Message] = {}
         self.waiting: dict[int, Message] = {}
         self.group: Group | None = None
         # Of writes that failed with an error: the disk may show them and lose them all the same.
@@ -94,7 +94,7 @@ class StoreMachine(RuleBasedStateMachine):
     def take(self) -> None:
         self.group = self.log.take_group()
         assert self.group is not None
-        self.flying, self.waiting = self.waiting, {}
+        self.in_flight, self.waiting = self.waiting, {}
 
     @precondition(lambda self: self.group is not None)
     @rule()
@@ -102,8 +102,8 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.group is not None
         self.disk.write_synced(int(self.group.handle), [self.group.blob], int(self.group.offset))
         self.log.commit()
-        self.durable |= self.flying
-        self.flying, self.group = {}, None
+        self.durable |= self.in_flight
+        self.in_flight, self.group = {}, None
 
     @precondition(lambda self: self.group is not None)
     @rule(step=st.integers(1, 2), no_space=st.booleans())
@@ -118,8 +118,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.log.fail(error.errno == errno.ENOSPC)
         assert self.log.access.read_only != no_space
         if not no_space:
-            self.ghosts |= self.flying
-        self.flying, self.waiting, self.group = {}, {}, None
+            self.ghosts |= self.in_flight
+        self.in_flight, self.waiting, self.group = {}, {}, None
 
     @precondition(lambda self: self.log.access.failed)
     @rule()
@@ -165,7 +165,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._start(left[0])
 
     def _start(self, disk: SimulatedDisk) -> None:
-        staged = self.flying | self.waiting
+        staged = self.in_flight | self.waiting
         self.disk = disk
         self.store = FileStore(
             disk, Path("/store"), segment_size=self.segment_size, cache_budget=self.cache
@@ -178,7 +178,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.durable = found
         # Whatever a start shows it has put on the disk: from now on it must stay, or stay away.
         self.ghosts = {}
-        self.flying, self.waiting, self.group = {}, {}, None
+        self.in_flight, self.waiting, self.group = {}, {}, None
         self.highest = max(found, default=0)
 
     # What holds --------------------------------------------------------------------------------

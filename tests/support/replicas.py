@@ -82,7 +82,7 @@ class Stall:
         self._engine.copies.advance = self._advance  # type: ignore[method-assign]
         for stream in self._engine.streams.values():
             self._engine.copies.changed(stream)
-        self._engine.hub.agenda.wake()
+        self._engine.consumer_services.run_queue.wake()
 
 
 async def ask(

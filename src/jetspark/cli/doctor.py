@@ -16,8 +16,8 @@ from jetspark.clock import SystemClock
 from jetspark.engine.replicate.adoption import adoption_problems
 from jetspark.errors.storage import StorageFault, StoreLocked
 from jetspark.store.files import OsFiles
+from jetspark.store.inspection import StoreInspection, StreamFinding
 from jetspark.store.overlay import OverlayFiles
-from jetspark.store.survey import StreamFinding, Survey
 
 HEALTHY: Final = 0
 DAMAGED: Final = 1
@@ -81,10 +81,10 @@ def check(folder: Path, *, wants_json: bool) -> None:
     Example:
       jetspark doctor check ./jetspark-data
     """
-    with _survey(folder, mend=False) as survey:
-        findings = _examine(survey, quiet=wants_json)
-        _try_to_serve(survey, findings)
-        foreign = survey.foreign
+    with _inspection(folder, mend=False) as inspection:
+        findings = _examine(inspection, quiet=wants_json)
+        _try_to_serve(inspection, findings)
+        foreign = inspection.foreign
     _tell(folder, findings, foreign, wants_json=wants_json, mend=False)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
@@ -106,9 +106,9 @@ def repair(folder: Path, *, wants_json: bool) -> None:
     Example:
       jetspark doctor repair ./jetspark-data
     """
-    with _survey(folder, mend=True) as survey:
-        findings = _examine(survey, quiet=wants_json)
-        foreign = survey.foreign
+    with _inspection(folder, mend=True) as inspection:
+        findings = _examine(inspection, quiet=wants_json)
+        foreign = inspection.foreign
     _tell(folder, findings, foreign, wants_json=wants_json, mend=True)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
@@ -134,9 +134,9 @@ def clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
       jetspark doctor clock ./jetspark-data --mend
     """
     now = SystemClock().now_ns()
-    with _survey(folder, mend=mend) as survey:
-        survey.open()
-        findings = survey.clocks(now)
+    with _inspection(folder, mend=mend) as inspection:
+        inspection.open()
+        findings = inspection.clocks(now)
     if wants_json:
         click.echo(clocks_as_json(folder, findings, mend=mend))
     else:
@@ -172,9 +172,9 @@ def export(folder: Path, *, name: str, account: str, stream_folder: str, out: Pa
       jetspark doctor export ./jetspark-data --stream ORDERS --out orders.ndjson
       jetspark doctor export ./jetspark-data --stream KV_cfg --out - | jq .subject
     """
-    with _survey(folder, mend=False) as survey:
-        survey.open()
-        log = find_stream(survey.logs, name, account, stream_folder)
+    with _inspection(folder, mend=False) as inspection:
+        inspection.open()
+        log = find_stream(inspection.logs, name, account, stream_folder)
         written, unreadable = write_messages(log, out)
     Console(stderr=True).print(
         f"{written:,} messages of {name} written, {unreadable:,} could not be read",
@@ -207,27 +207,29 @@ def drop_consumer(
     """
     if bool(consumer) == (number is not None):
         raise click.UsageError("say --consumer NAME or --number N, one of them")
-    with _survey(folder, mend=True) as survey:
-        survey.open()
-        log = find_stream(survey.logs, name, account)
+    with _inspection(folder, mend=True) as inspection:
+        inspection.open()
+        log = find_stream(inspection.logs, name, account)
         found = find_consumer(log, consumer, number)
-        kept = survey.drop_consumer(log, found)
+        kept = inspection.drop_consumer(log, found)
     click.echo(f"Consumer {consumer or number} of {name} was dropped; its records are in {kept}")
 
 
 @contextmanager
-def _survey(folder: Path, *, mend: bool) -> Iterator[Survey]:
-    """A survey of a folder; whatever keeps it from being read ends the command with a reason."""
+def _inspection(folder: Path, *, mend: bool) -> Iterator[StoreInspection]:
+    """An inspection of a folder; what keeps it from being read ends the command."""
     try:
         if not folder.is_dir():
             problem = "is a file, expected is a folder" if folder.exists() else "does not exist"
             raise NotADirectoryError(f"{folder} {problem}")
         files = OsFiles() if mend else OverlayFiles(OsFiles(read_only=True))
-        survey = Survey(files, folder.absolute(), mend=mend, now=SystemClock().now_ns())
+        inspection = StoreInspection(
+            files, folder.absolute(), mend=mend, now=SystemClock().now_ns()
+        )
         try:
-            yield survey
+            yield inspection
         finally:
-            survey.close()
+            inspection.close()
     except PermissionError as error:
         _refuse(f"{error.filename}: no permission; run this as the user that owns the store")
     except StoreLocked:
@@ -241,24 +243,24 @@ def _refuse(problem: str) -> None:
     sys.exit(UNREADABLE)
 
 
-def _examine(survey: Survey, *, quiet: bool) -> list[StreamFinding]:
+def _examine(inspection: StoreInspection, *, quiet: bool) -> list[StreamFinding]:
     console = Console(stderr=True)
-    total = survey.open()
+    total = inspection.open()
     with Progress(
         TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
         console=console, transient=True, disable=quiet or not console.is_terminal,
     ) as progress:  # fmt: skip
         task = progress.add_task("reading", total=total)
-        return list(survey.examine(lambda count: progress.advance(task, count)))
+        return list(inspection.examine(lambda count: progress.advance(task, count)))
 
 
-def _try_to_serve(survey: Survey, findings: list[StreamFinding]) -> None:
+def _try_to_serve(inspection: StoreInspection, findings: list[StreamFinding]) -> None:
     """Add what a server could not serve although it can be read."""
     by_folder = {found.folder: found for found in findings}
     now = SystemClock().now_ns()
-    for log in survey.logs:
+    for log in inspection.logs:
         found = by_folder[str(log.segments.folder)]
-        problems = adoption_problems(survey.store, log, now)
+        problems = adoption_problems(inspection.store, log, now)
         if problems and not found.error:
             found.error = "; ".join(problems)
             if any(problem.startswith("consumer ") for problem in problems):

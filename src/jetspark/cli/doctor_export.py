@@ -48,7 +48,7 @@ def find_consumer(log: StreamLog, name: str, number: int | None) -> int:
     """The number of a consumer; StorageFault says which there are when it is none of them."""
     names = {
         each: name_in(records.document) or f"number {each}"
-        for each, records in log.ledger.consumers.items()
+        for each, records in log.engine_state.consumers.items()
     }
     found = [each for each in names if each == number or (name and names[each] == name)]
     if len(found) == 1:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jetspark.store.survey import StreamClock, StreamFinding
+from jetspark.store.inspection import StreamClock, StreamFinding
 from jetspark.store.upkeep.quarantine import Damage
 from jetspark.units import format_bytes, format_duration, format_rfc3339
 

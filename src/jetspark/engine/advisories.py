@@ -2,7 +2,7 @@
 
 Handlers, consumers and batches build an event of ``api/advisory.py`` with its own fields; the id,
 the time and the domain are filled in here. ``send`` is for what has happened already, ``hold`` for
-what a staged record stands behind: it is told when that record is durable, and never when it could
+what a staged record stands behind: it is sent when that record is durable, and never when it could
 not be written (contracts.md, Commit). Nothing is built while nobody listens, as in nats-server; a
 stream that stores the subject listens too.
 """
@@ -66,7 +66,7 @@ class Advisories:
             self._publish([entry], now, outbox)
 
     def of_batches(self, stream: str) -> Callable[[bytes, str, int, Outbox], None]:
-        """Whoever tells that a batch of a stream was abandoned."""
+        """What reports that a batch of a stream was abandoned."""
 
         def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
             event = BatchAbandoned(
@@ -108,7 +108,7 @@ class Nobody:
 
 
 class Audit:
-    """The record of one ``$JS.API`` request, told when its answer goes out."""
+    """The record of one ``$JS.API`` request, sent when its answer goes out."""
 
     def __init__(
         self, advisories: Advisories, verb: bytes, body: bytes, asker: Asker, now: int

@@ -80,7 +80,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class ConsumerLine(msgspec.Struct, frozen=True):
-    """One consumer: what the log says of it (store/log/ledger.py), in base64."""
+    """One consumer: what the log says of it (store/log/engine_state.py), in base64."""
 
     number: int
     document: bytes
@@ -170,7 +170,7 @@ class ArchiveReader:
         self._unframer = Unframer()
         self._framed = bytearray()
         self._buffer = bytearray()
-        # The head of the entry that the buffer begins with, once that is there.
+        # The head of the entry that the buffer begins with, once that has come.
         self._info: tarfile.TarInfo | None = None
         self._index: list[Line] | None = None
         self._messages = 0
@@ -224,7 +224,7 @@ class ArchiveReader:
         return self.end is None and (len(self._framed) > 0 or self._has_entry())
 
     def _has_entry(self) -> bool:
-        """Say whether a whole entry is there."""
+        """Say whether a whole entry has come."""
         if self.end is not None or len(self._buffer) < _BLOCK:
             return False
         return len(self._buffer) >= _entry_size(self._header())

@@ -19,14 +19,13 @@ from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.consumer.delivery_loop import DeliveryLoop
-from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
+from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import DirectGets
 from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
-from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.operations import Finish, Operation, Operations, Postponed
 from jetspark.engine.outbox import Budget, Entry, Outbox
@@ -41,6 +40,7 @@ from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
+from jetspark.engine.usage import AccountUsage
 from jetspark.engine.wanted_subjects import WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -106,7 +106,7 @@ class Engine:
         held_reads: HeldReads | None = None,
         leader: str = "",
         next_id: Callable[[], str] | None = None,
-        ledger: AccountLedger | None = None,
+        usage: AccountUsage | None = None,
         batch_limits: BatchLimits | None = None,
         upstreams: Upstreams | None = None,
         failures: Failures | None = None,
@@ -121,8 +121,8 @@ class Engine:
         self.random_id = random_id
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
-        self.ledger = ledger or AccountLedger()
-        self.ceilings = ceilings_of(self.settings, self.ledger.limits)
+        self.usage = usage or AccountUsage()
+        self.ceilings = ceilings_of(self.settings, self.usage.limits)
         self.upstreams: Upstreams = upstreams or NoUpstreams()
         self.api = ApiCounter()
         self.streams: dict[str, Stream] = {}
@@ -139,20 +139,33 @@ class Engine:
         # Streams that are removed when nothing of them is on its way.
         self._removals: dict[Stream, Operation] = {}
 
-        self.hub = Hub(account, self.next_id, random_id(), ports, self.mark_dirty)
-        self.wall = self.hub.wall
+        self.consumer_services = ConsumerServices(
+            account, self.next_id, random_id(), ports, self.mark_dirty
+        )
+        self.wall = self.consumer_services.wall
         self.advisories = Advisories(
             self.publish_own, self.next_id, self.wall, ports, server=leader
         )
-        self.direct = DirectGets(ports, self.settings.min_last_seq_wait, held_reads or HeldReads())
-        self.interest = Interest(self.hub.agenda, self.mark_dirty)
-        self.consumers = Consumers(self.hub, self.interest, self.advisories, self.failures)
-        self.deliveries = DeliveryLoop(self.hub, self.consumers, self.interest, self.failures)
+        self.direct = DirectGets(
+            ports, self.settings.min_last_seq_wait, held_reads or HeldReads(), self.failures
+        )
+        self.interest = Interest(self.consumer_services.run_queue, self.mark_dirty)
+        self.consumers = Consumers(
+            self.consumer_services, self.interest, self.advisories, self.failures
+        )
+        self.deliveries = DeliveryLoop(
+            self.consumer_services, self.consumers, self.interest, self.failures
+        )
         self.operations = Operations(self.failures, ports)
         self.transfers = Transfers(self, ports)
         self.purges = Purges(self.mark_dirty)
         self.copies = Copies(
-            self.streams, self.mark_dirty, self.hub.agenda, self.upstreams, self.interest
+            self.streams,
+            self.mark_dirty,
+            self.consumer_services.run_queue,
+            self.upstreams,
+            self.interest,
+            self.failures,
         )
 
     # Streams -----------------------------------------------------------------------------------
@@ -169,7 +182,7 @@ class Engine:
         stream = self._stream(config, log.identity.created_ns, log)
         stream.begin_time(now, self.wall.lead)
         if config.max_age > 0 and not config.allow_msg_ttl:
-            # With TTLs some may be there for ever: those streams are read first (expiry.py).
+            # With TTLs some may stay for ever: those streams are read first (expiry.py).
             oldest = log.timeline.stored_time(now - bounded(config.max_age))
             log.expire_before(oldest + 1)
         try:
@@ -187,14 +200,14 @@ class Engine:
         """Why a stream that was opened while others are served cannot be taken over; or empty."""
         name = log.identity.name
         if name in self.streams:
-            return ""  # whoever takes it over says so
+            return ""  # taking it over reports that
         try:
             self.operations.check(name)
             config = decode_config(bytes(log.identity.config))
         except Postponed:
             return f"a stream {name!r} is being made"
         except msgspec.MsgspecError:
-            return ""  # and this
+            return ""  # and reports this
         if self.overlaps(config):
             return f"another stream has some of the subjects of {name!r}: change or remove that"
         return ""
@@ -204,9 +217,9 @@ class Engine:
         name = stream.config.name
         self._subjects.remove(stream, stream.config.subjects)
         if self.streams.pop(name, None) is not None:
-            self.ledger.remove(stream)
+            self.usage.remove(stream)
         self._targets.pop(name, None)
-        stream.dropped = True
+        stream.drop()
         self.consumers.drop_all(stream)
         self.copies.dropped(stream)
         self.interest.forget(stream)
@@ -287,7 +300,7 @@ class Engine:
 
     def discard_now(self, stream: Stream) -> None:
         """Remove a stream that nobody has seen, here and now."""
-        stream.dropped = True
+        stream.drop()
         self._store.discard(stream.log)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
@@ -318,11 +331,11 @@ class Engine:
 
     def change_limits(self, limits: AccountLimits) -> None:
         """Let the account have other limits from now on."""
-        self.ledger.change(limits)
+        self.usage.change(limits)
         self._set_ceilings()
 
     def _set_ceilings(self) -> None:
-        self.ceilings = ceilings_of(self.settings, self.ledger.limits)
+        self.ceilings = ceilings_of(self.settings, self.usage.limits)
 
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
@@ -332,7 +345,7 @@ class Engine:
     def start_removal(self, stream: Stream, now: int, outbox: Outbox, finish: Finish) -> None:
         """Remove a stream, durably, beside the loop; ``finish`` follows.
 
-        Until then it is there for everybody who reads, and nothing is written to it. OSError: it
+        Until then it exists for everybody who reads, and nothing is written to it. OSError: it
         is what it was, or read-only until it was opened again.
         """
 
@@ -364,12 +377,9 @@ class Engine:
         """A stream was removed: forget it; what waits for it hears that."""
         self._subjects.remove(stream, stream.config.subjects)
         del self.streams[stream.config.name]
-        self.ledger.remove(stream)
-        target = self._targets.pop(stream.config.name)
-        # Routes of this generation are kept until others take their place: not the stream.
-        target.stream = None
-        target.route = None
-        stream.dropped = True
+        self.usage.remove(stream)
+        self._targets.pop(stream.config.name).clear()
+        stream.drop()
         self._deadlines.forget()
         stream.batches.drop_with_stream()
         self.consumers.drop_all(stream)
@@ -402,9 +412,9 @@ class Engine:
     def _add(self, stream: Stream) -> None:
         self._store.choose_level(stream.log, level_of(stream.config))
         self.streams[stream.config.name] = stream
-        self.ledger.add(stream)
+        self.usage.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
-        stream.log.index.turn = self.turn
+        stream.log.index.count_work(self.turn)
         stream.log.upkeep.pack(stream.config.compression == "s2")
         stream.log.segments.fit(stream.config.max_bytes)
         self._subjects.add(stream, stream.config.subjects)
@@ -428,6 +438,10 @@ class Engine:
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         wanting = self._subjects.find(subject)
         return None if wanting is None else self._targets[wanting.config.name]
+
+    def routes_changed(self) -> None:
+        """Subjects lead elsewhere from now on: what was resolved before is not good any more."""
+        self.generation += 1
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
@@ -490,24 +504,23 @@ class Engine:
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
-        stream.committed(outbox, now)
+        held = stream.committed(outbox, now)
         now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
         if self.transfers.committed(stream, outbox):
             return
-        self.ledger.note(stream)
+        self.usage.note(stream)
         stream.tending.committed()
         self._deadlines.note(stream)
-        if stream.published:
-            self.publish_own(stream.take_published(), now, outbox)
+        if held.messages:
+            self.publish_own(held.messages, now, outbox)
         self.direct.answer_held(stream, outbox)
         self.purges.go_on(stream)
-        if stream.log.index.order_wanted:
-            stream.log.index.order_wanted = False
+        if stream.log.index.take_order_wanted():
             self.operations.aside(stream.log.index.order_step)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:
-            self.consumers.committed(stream, now)
+            self.consumers.committed(stream, held.purges, now)
         if self._removals:
             self.may_remove(stream, now, outbox)
 
@@ -532,7 +545,7 @@ class Engine:
         stream.failed(no_space, outbox)
         if self.transfers.failed(stream, outbox):
             return
-        self.ledger.note(stream)
+        self.usage.note(stream)
         self.purges.end(stream)
         stream.tending.failed(self._store.reserve, no_space=no_space)
         self._deadlines.note(stream)
@@ -583,15 +596,15 @@ class Engine:
         return due
 
     def _expire(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        if 0 < stream.tending.due <= now:
-            stream.tending.tend(self._store.reserve, now)
+        if 0 < stream.tending.due <= now and stream.tending.tend(self._store.reserve, now):
+            self.interest.changed(stream)
         if stream.expire(now, outbox):
             # What is on its way is still there to be seen: asked again when it is durable.
             self.mark_dirty(stream)
         else:
             self._deadlines.note(stream)
-            self.ledger.note(stream)
-        self.consumers.note_removals(stream, now)
+            self.usage.note(stream)
+        self.consumers.note_removals(stream, [], now)
 
     def follow_wall(self, now: int, lead: int) -> None:
         """The wall clock is this far ahead of engine time: somebody may have set it."""
@@ -607,7 +620,7 @@ class Engine:
 
         Without time and outbox no consumer delivers.
         """
-        self.hub.reached(now)
+        self.consumer_services.reached(now)
         more = False
         if self.direct.work or self.interest.is_changing() or self.deliveries.has_turn():
             budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)

@@ -14,7 +14,8 @@ log = logging.getLogger("jetspark.engine")
 
 TEXT: Final = "internal error"
 BODY: Final = error_body(ErrCode.STREAM_GENERAL, err=TEXT)
-_STATUS: Final = status_block(SERVER_ERROR, b"Internal Error")
+INTERNAL_TEXT: Final = b"Internal Error"
+_STATUS: Final = status_block(SERVER_ERROR, INTERNAL_TEXT)
 # How much of the way to an error a line of the log shows.
 _FRAMES: Final = 4
 _ERROR_MAX: Final = 200
@@ -31,7 +32,7 @@ class RequestFailed(Exception):
 class Failures:
     """Counts and logs errors that nobody expected: the one place for them in a server.
 
-    Whoever calls this has contained the error: a request, a stream or a consumer is the worse for
+    The caller has contained the error: a request, a stream or a consumer is the worse for
     it, and nothing else is.
     """
 

@@ -6,7 +6,7 @@ search through very many subjects goes in steps on the loop, some of it in each 
 operation for a name at a time: requests about a stream that is being made or removed wait for the
 end and are then handled in the order in which they came, and so does the creation of a stream that
 wants the same subjects. What names no stream, and what reads or publishes, is handled meanwhile:
-to them the stream is there until it is removed, and not before it is made.
+to them the stream exists until it is removed, and not before it is made.
 """
 
 import errno

@@ -110,10 +110,22 @@ class Restore:
                 log.staged.add_message(subject, len(headers), headers + body + b"\r\n", stored)
         except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
             self.fail(str(problem))
-        if log.staged.filling_bytes + log.staged.flying_bytes > AHEAD_MAX:
+        if log.staged.open_bytes + log.staged.in_flight_bytes > AHEAD_MAX:
             self.fail("chunks arrive faster than the disk takes them; wait for each answer")
         if self._reader.buffered > AHEAD_MAX + ENTRY_MAX:
             self.fail("chunks arrive faster than they can be looked at; wait for each answer")
+
+    def has_ended(self) -> bool:
+        """Say whether the end came: nothing more is taken."""
+        return self.finishing is not None or self.ending is not None
+
+    def end(self, reply: bytes) -> None:
+        """The end came; it is answered when everything was looked at."""
+        self.ending = reply
+
+    def refuse(self, error: bytes) -> None:
+        """It does not fit any more."""
+        self.problem = error
 
     def fail(self, reason: str) -> None:
         """It cannot succeed any more."""
@@ -152,8 +164,8 @@ class Restore:
         """The answer of a restore that failed."""
         return STREAM_CREATE.error(self.problem)
 
-    def told(self, now: int) -> RestoreComplete:
-        """What is told when it is over, one way or the other."""
+    def completed(self, now: int) -> RestoreComplete:
+        """The advisory when it is over, one way or the other."""
         return RestoreComplete(
             stream=self.config.name,
             start=Timestamp(self._wall.at(self._started)),

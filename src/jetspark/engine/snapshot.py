@@ -114,7 +114,7 @@ class Snapshot:
     # Chunks ------------------------------------------------------------------------------------
 
     def step(self, budget: Budget, now: int, outbox: Outbox) -> SnapshotComplete | None:
-        """Send as much as window and budget allow; what is to be told at the end."""
+        """Send as much as window and budget allow; the advisory at the end."""
         while self.may_send:
             if self.stream.dropped:
                 return self.end(status_block(500, b"stream was deleted"), now, outbox)
@@ -204,7 +204,7 @@ def consumer_lines(stream: Stream) -> list[ConsumerLine]:
     """The consumers of a stream as they are durable now."""
     return [
         ConsumerLine(number, records.document, records.state, list(records.changes))
-        for number, records in sorted(stream.log.ledger.consumers.items())
+        for number, records in sorted(stream.log.engine_state.consumers.items())
     ]
 
 

@@ -24,3 +24,8 @@ class Target:
         self.subject: bytes = subject
         # PUBLISH: free for the server to keep the route of subjects that only the stream wants.
         self.route: object = None
+
+    def clear(self) -> None:
+        """The stream is gone: routes are kept until others take their place, it is not."""
+        self.stream = None
+        self.route = None

@@ -52,7 +52,7 @@ class Transfers:
         """Begin a restore."""
         self._restores[restore.subject] = restore
         self._by_stream[restore.stream] = restore
-        self._engine.generation += 1
+        self._engine.routes_changed()
 
     # Messages ----------------------------------------------------------------------------------
 
@@ -78,10 +78,10 @@ class Transfers:
         return self._snapshots.get(tokens[1]) if len(tokens) == 4 else None
 
     def _take(self, restore: Restore, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
-        if restore.finishing is not None or restore.ending is not None:
+        if restore.has_ended():
             return
         if not body:
-            restore.ending = reply
+            restore.end(reply)
         elif restore.chunk(body, reply, now, outbox):
             self._engine.mark_dirty(restore.stream)
         if restore.ending is not None and not restore.is_busy():
@@ -100,12 +100,12 @@ class Transfers:
         try:
             if config.name in engine.streams:
                 raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
-            engine.ledger.admit(config)
-            engine.ledger.check_room(config.storage, int(restore.stream.log.staged.size))
+            engine.usage.admit(config)
+            engine.usage.check_room(config.storage, int(restore.stream.log.staged.size))
             if engine.overlaps(config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
         except Refusal as refusal:
-            restore.problem = refusal.body
+            restore.refuse(refusal.body)
             return False
         return True
 
@@ -134,7 +134,7 @@ class Transfers:
         return True
 
     def _reveal(self, restore: Restore, outbox: Outbox) -> None:
-        """Everything is durable: the stream is there."""
+        """Everything is durable: the stream is shown."""
         if not self._fits(restore):
             self._give_up(restore, restore.now, outbox)
             return
@@ -144,7 +144,7 @@ class Transfers:
         created = StreamActed(stream=restore.config.name, action=Action.CREATE)
         engine.advisories.send(created, now, outbox)
         outbox.reply(restore.finishing or b"", answer)
-        engine.advisories.send(restore.told(now), now, outbox)
+        engine.advisories.send(restore.completed(now), now, outbox)
 
     def _give_up(self, restore: Restore, now: int, outbox: Outbox) -> None:
         """Leave nothing behind, and say why."""
@@ -153,15 +153,15 @@ class Transfers:
         def finish(_error: OSError | None, now: int, outbox: Outbox) -> None:
             if restore.finishing is not None:
                 outbox.reply(restore.finishing, restore.refused())
-            self._engine.advisories.send(restore.told(now), now, outbox)
+            self._engine.advisories.send(restore.completed(now), now, outbox)
 
-        restore.stream.dropped = True
+        restore.stream.drop()
         self._engine.discard(restore.stream.log, finish, now, outbox)
 
     def _forget(self, restore: Restore) -> None:
         del self._restores[restore.subject]
         del self._by_stream[restore.stream]
-        self._engine.generation += 1
+        self._engine.routes_changed()
 
     # Time --------------------------------------------------------------------------------------
 
@@ -177,10 +177,10 @@ class Transfers:
             return self.may_send()
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
         for snapshot in list(self._snapshots.values()):
-            told = snapshot.step(budget, now, outbox)
-            if told is not None:
+            ended = snapshot.step(budget, now, outbox)
+            if ended is not None:
                 del self._snapshots[snapshot.id]
-                self._engine.advisories.send(told, now, outbox)
+                self._engine.advisories.send(ended, now, outbox)
             else:
                 # The next one begins next time, so that one large one does not stop the others.
                 self._snapshots[snapshot.id] = self._snapshots.pop(snapshot.id)
@@ -209,10 +209,10 @@ class Transfers:
                 continue
             subscribed = self._ports.is_subscribed(snapshot.deliver)
             listens = subscribed or self._ports.listens(snapshot.deliver)
-            told = snapshot.expire(now, subscribed, listens, outbox)
-            if told is not None:
+            ended = snapshot.expire(now, subscribed, listens, outbox)
+            if ended is not None:
                 del self._snapshots[snapshot.id]
-                self._engine.advisories.send(told, now, outbox)
+                self._engine.advisories.send(ended, now, outbox)
         for restore in list(self._restores.values()):
             if 0 < restore.deadline <= now:
                 restore.fail("no chunk came for too long")

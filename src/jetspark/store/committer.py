@@ -80,7 +80,7 @@ class Work(Protocol):
 
     @property
     def filler(self) -> bytes:
-        """What to write behind it; nothing depends on that."""
+        """What to write after it; nothing depends on that."""
         ...
 
     @property
@@ -175,7 +175,7 @@ class ThreadCommitter:
         # the number of owners, as each of them waits for a report before it submits again.
         self._waiting: deque[tuple[object, Work]] = deque()
         # The owners that have a group in a thread or waiting for one, and what they submitted
-        # behind it.
+        # after it.
         self._busy: dict[int, deque[Work]] = {}
         self._closed = False
 
@@ -183,9 +183,9 @@ class ThreadCommitter:
         """Write a group; ``report(owner, error)`` follows."""
         if self._closed:
             raise StoreClosed("the committer was closed; nothing can be written any more")
-        behind = self._busy.get(id(owner))
-        if behind is not None:
-            behind.append(work)
+        queued = self._busy.get(id(owner))
+        if queued is not None:
+            queued.append(work)
         elif (
             len(work.blob) <= self._inline_bytes_max
             and self._average_ns < INLINE_AVERAGE_MAX_NS
@@ -230,9 +230,9 @@ class ThreadCommitter:
             self._report(owner, error)
             self._write_rest(owner)
             return
-        behind = self._busy[id(owner)]
-        if behind:
-            self._waiting.append((owner, behind.popleft()))
+        queued = self._busy[id(owner)]
+        if queued:
+            self._waiting.append((owner, queued.popleft()))
         else:
             del self._busy[id(owner)]
         # The next group is on its way before the last one is applied: they overlap.

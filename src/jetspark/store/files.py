@@ -255,7 +255,7 @@ class OsFiles:
             missing.append(path)
             path = path.parent
         if missing:
-            # The one that is there may come from an attempt that ended before its sync. Where we
+            # The one that exists may come from an attempt that ended before its sync. Where we
             # may not read its parent, we did not make it.
             with suppress(PermissionError):
                 self.sync_folder(path.parent)

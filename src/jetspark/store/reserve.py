@@ -43,7 +43,7 @@ class Reserve:
         self.refused = False
 
     def make(self) -> None:
-        """Make it unless it is there; on a disk that has no space for it there is none."""
+        """Make it unless it exists; on a disk that has no space for it there is none."""
         path = self._folder / NAME
         names = self._files.list_folder(self._folder)
         self.refused = False

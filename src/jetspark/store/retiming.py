@@ -4,7 +4,7 @@ A server never writes a message with an earlier time than the one before it. Whe
 wrong by years, or somebody restored such a backup, the stream stays ahead for as long. Here the
 times in its files are changed: those ahead of the clock are moved back by one and the same amount,
 so that the newest message is as old as ``now`` and the others keep their distance from it, as far
-as there is room behind the messages before. Nothing else of a record changes, its length neither.
+as there is room after the messages before. Nothing else of a record changes, its length neither.
 
 Files are replaced whole, oldest first: an end in between leaves times that never decrease, and
 doing it again does the rest.
@@ -18,7 +18,7 @@ from librt.strings import BytesWriter, write_i64_le
 from xxhash import xxh3_64_digest
 
 from jetspark.store.files import Files
-from jetspark.store.format.index_file import SUFFIX as CONDENSED
+from jetspark.store.format.index_file import SUFFIX as INDEX_SUFFIX
 from jetspark.store.format.manifest import frame
 from jetspark.store.format.record import Codec, record_sequence, record_time
 from jetspark.store.format.segment import (
@@ -93,7 +93,7 @@ class Retiming:
         if changed or head_changed:
             # What was made from the file says the old times: it goes first, and is made again.
             try:
-                self._files.remove(self._folder / (name + CONDENSED))
+                self._files.remove(self._folder / (name + INDEX_SUFFIX))
             except FileNotFoundError:
                 self._files.sync_folder(self._folder)
             self._files.replace(path, bytes(content))

@@ -1,4 +1,4 @@
-"""The folder of a store: which streams are there, made, opened and dropped.
+"""The folder of a store: which streams it has, made, opened and dropped.
 
 ::
 

@@ -89,7 +89,7 @@ class Changes:
     def _stage_entry(self, log: StreamLog, stream: StreamModel) -> None:
         """Stage a consumer, the state of one, or a fast batch."""
         chance = self._random.random()
-        known = list(log.staged.ledger.consumers)
+        known = list(log.staged.engine_state.consumers)
         body = b"%d" % self._random.randrange(10**6) * self._random.choice((1, 7, 50))
         if chance < 0.2:
             batch_id = b"b%d" % self._random.randrange(3)

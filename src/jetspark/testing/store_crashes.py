@@ -251,9 +251,9 @@ class _Life:
         seen = stream.visible()
         if sequences(log) != list(seen.messages):
             raise Violation(f"{sequences(log)} instead of {sorted(seen.messages)}")
-        if consumers(log) != seen.consumers or log.ledger.fast_batches != seen.fast_batches:
+        if consumers(log) != seen.consumers or log.engine_state.fast_batches != seen.fast_batches:
             raise Violation(
-                f"{consumers(log)}, {log.ledger.fast_batches} instead of {seen.consumers}"
+                f"{consumers(log)}, {log.engine_state.fast_batches} instead of {seen.consumers}"
             )
 
     def _failed(self, log: StreamLog, stream: StreamModel, error: OSError) -> None:

@@ -305,7 +305,7 @@ class StoreModel:
             limits,
             document,
             consumers(log),
-            dict(log.ledger.fast_batches),
+            dict(log.engine_state.fast_batches),
             log.access.read_only,
         )
         if log.access.read_only:

@@ -24,7 +24,7 @@ def consumers(log: StreamLog) -> dict[int, Consumer]:
     """What a log says of every consumer."""
     return {
         number: (records.document, records.state, tuple(records.changes))
-        for number, records in log.ledger.consumers.items()
+        for number, records in log.engine_state.consumers.items()
     }
 
 

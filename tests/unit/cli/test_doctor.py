@@ -407,7 +407,7 @@ def test_what_lies_between_the_streams_is_named_and_left_alone(store: Store) -> 
 def consumer_numbers(folder: Path) -> list[int]:
     store = FileStore(OsFiles(), folder)
     logs = store.open(lambda *_: None)
-    numbers = [number for log in logs for number in log.ledger.consumers]
+    numbers = [number for log in logs for number in log.engine_state.consumers]
     for log in logs:
         log.close()
     store.close()

@@ -96,7 +96,7 @@ def content(folder: Path) -> tuple[list[Message], list[int], object]:
         seq = log.index.next_seq(seq + 1, b"")
     rest = (
         int(log.index.messages), int(log.index.bytes), int(log.index.last_seq),
-        {number: found.document for number, found in log.ledger.consumers.items()},
+        {number: found.document for number, found in log.engine_state.consumers.items()},
         int(log.staged.time), log.quarantine.lost_messages,
     )  # fmt: skip
     log.close()

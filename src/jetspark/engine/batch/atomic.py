@@ -16,20 +16,19 @@ from jetspark.engine.batch.idle_timer import IdleTimer
 from jetspark.engine.batch.judge import BatchVerdict, judge_batch
 from jetspark.engine.batch.limits import ID_MAX, BatchLimits
 from jetspark.engine.batch.members import AtomicBatch, member_size
+from jetspark.engine.batch.open_batches import OpenBatches
 from jetspark.engine.batch.words import pub_ack
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.checks import Checks, Judgement
+from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.expectations import NO_SEQUENCE, expected_sequence
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.ingest import Ingest
-from jetspark.engine.stream.replies import Replies
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import append_lines, remove_header
 from jetspark.headers.names import BATCH_COMMIT, REQUIRED_API_LEVEL
-from jetspark.store.log.stream_log import StreamLog
 
 COMMIT: Final = b"1"
 END_OF_BATCH: Final = b"eob"
@@ -37,28 +36,17 @@ END_OF_BATCH: Final = b"eob"
 GRANT: Final = 16 * 1024
 
 
-class AtomicBatches:
+class AtomicBatches(OpenBatches):
     """The open atomic batches of one stream."""
 
     def __init__(
         self,
-        rules: Rules,
-        log: StreamLog,
-        checks: Checks,
         ingest: Ingest,
-        replies: Replies,
         limits: BatchLimits,
         timer: IdleTimer,
         advise: Callable[[bytes, str, int, Outbox], None],
     ) -> None:
-        self.rules: Rules = rules
-        self.log: StreamLog = log
-        self.checks: Checks = checks
-        self.ingest: Ingest = ingest
-        self.replies: Replies = replies
-        self.limits: BatchLimits = limits
-        self.timer: IdleTimer = timer
-        self.advise: Callable[[bytes, str, int, Outbox], None] = advise
+        super().__init__(ingest, limits, timer, advise)
         self.open: dict[bytes, AtomicBatch] = {}
 
     def configure(self, rules: Rules) -> None:
@@ -231,9 +219,24 @@ class AtomicBatches:
 
     def stage(self, batch: AtomicBatch, now: i64) -> None:
         """Stage a batch that was judged: one run of records, all or nothing."""
+        staged = self.log.staged
+        last_id = self.checks.last_id
+        held = self.replies.mark()
+        staged.begin_batch()
+        try:
+            self.stage_members(batch, now)
+        except BaseException:
+            # A batch that stays begun would keep the stream from ever writing again.
+            staged.abort_batch()
+            self.checks.rewind(last_id)
+            self.replies.rewind(held)
+            raise
+        staged.end_batch()
+
+    def stage_members(self, batch: AtomicBatch, now: i64) -> None:
+        """Stage the messages of a batch that was begun."""
         log = self.log
         subjects = batch.subjects
-        log.staged.begin_batch()
         i: i64 = 0
         count: i64 = len(subjects)
         if batch.plain and self.rules.open:
@@ -250,7 +253,6 @@ class AtomicBatches:
                 member = self.checks.judge_member(subjects[i], batch.blocks[i], batch.bodies[i])
                 self.ingest.store(member, subjects[i], b"", now)
                 i += 1
-        log.staged.end_batch()
 
     # Time --------------------------------------------------------------------------------------
 
@@ -263,6 +265,6 @@ class AtomicBatches:
                 idle.append(batch.batch_id)
         return idle
 
-    def used(self) -> list[int]:
+    def last_used(self) -> list[int]:
         """When each open batch was used last."""
         return [int(batch.touched) for batch in self.open.values()]

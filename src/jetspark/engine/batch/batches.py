@@ -10,12 +10,11 @@ from jetspark.engine.batch.fast import FastBatches
 from jetspark.engine.batch.idle_timer import IdleTimer
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.checks import Checks, Judgement
+from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.ingest import Ingest
-from jetspark.engine.stream.replies import Replies, Standing
+from jetspark.engine.stream.replies import Standing
 from jetspark.engine.stream.rules import Rules
 from jetspark.frame import Frame
-from jetspark.store.log.stream_log import StreamLog
 
 
 class Batches:
@@ -26,28 +25,17 @@ class Batches:
 
     def __init__(
         self,
-        rules: Rules,
-        log: StreamLog,
-        checks: Checks,
         ingest: Ingest,
-        replies: Replies,
         limits: BatchLimits,
         advise: Callable[[bytes, str, int, Outbox], None],
     ) -> None:
-        self.rules: Rules = rules
-        self.limits: BatchLimits = limits
         self.advise: Callable[[bytes, str, int, Outbox], None] = advise
         self.timer: IdleTimer = IdleTimer(limits.idle_ns)
-        self.atomic: AtomicBatches = AtomicBatches(
-            rules, log, checks, ingest, replies, limits, self.timer, advise
-        )
-        self.fast: FastBatches = FastBatches(
-            rules, log, checks, ingest, replies, limits, self.timer, advise
-        )
+        self.atomic: AtomicBatches = AtomicBatches(ingest, limits, self.timer, advise)
+        self.fast: FastBatches = FastBatches(ingest, limits, self.timer, advise)
 
     def configure(self, rules: Rules) -> None:
         """Go by another configuration; switching a kind of batch off drops what is open."""
-        self.rules = rules
         self.atomic.configure(rules)
         self.fast.configure(rules)
 
@@ -81,9 +69,8 @@ class Batches:
         self.fast.committed(standings, latency_ns, outbox)
 
     def failed(self, error: bytes, outbox: Outbox) -> None:
-        """Nothing that was staged is there."""
-        if self.rules.allow_batched:
-            self.fast.failed(error, outbox)
+        """Nothing that was staged is left."""
+        self.fast.failed(error, outbox)
 
     def drop_with_stream(self) -> None:
         """The stream is gone, and its batches with it: what they took of the limits is free."""
@@ -106,7 +93,7 @@ class Batches:
         for batch in idle:
             staged = self.fast.close(batch) or staged
             abandoned.append(batch.batch_id)
-        self.timer.expired(self.atomic.used() + self.fast.used())
+        self.timer.expired(self.atomic.last_used() + self.fast.last_used())
         for batch_id in abandoned:
             self.advise(batch_id, AbandonReason.TIMEOUT, int(now), outbox)
         return staged

@@ -18,12 +18,13 @@ from jetspark.engine.batch.flow import FlowControl
 from jetspark.engine.batch.idle_timer import IdleTimer
 from jetspark.engine.batch.limits import ID_MAX, BatchLimits
 from jetspark.engine.batch.members import BY_HEADERS, BY_REPLY, FastBatch
+from jetspark.engine.batch.open_batches import OpenBatches
 from jetspark.engine.batch.written import wrote_last
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.checks import Checks, Judgement
+from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.ingest import Ingest
-from jetspark.engine.stream.replies import Replies, Standing
+from jetspark.engine.stream.replies import Standing
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.bodies import error_body, fast_header_body
 from jetspark.errors.codes import FAST_HEADER_TEXTS, ErrCode
@@ -38,7 +39,6 @@ from jetspark.headers.names import (
     REQUIRED_API_LEVEL,
 )
 from jetspark.store.format.record import SUBJECT_MAX
-from jetspark.store.log.stream_log import StreamLog
 
 # How the reply subject of a message in the middle of a fast batch ends, and where its number is.
 APPEND_END: Final = b".1.$FI"
@@ -48,28 +48,17 @@ _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
 
 
-class FastBatches:
+class FastBatches(OpenBatches):
     """The open fast batches of one stream."""
 
     def __init__(
         self,
-        rules: Rules,
-        log: StreamLog,
-        checks: Checks,
         ingest: Ingest,
-        replies: Replies,
         limits: BatchLimits,
         timer: IdleTimer,
         advise: Callable[[bytes, str, int, Outbox], None],
     ) -> None:
-        self.rules: Rules = rules
-        self.log: StreamLog = log
-        self.checks: Checks = checks
-        self.ingest: Ingest = ingest
-        self.replies: Replies = replies
-        self.limits: BatchLimits = limits
-        self.timer: IdleTimer = timer
-        self.advise: Callable[[bytes, str, int, Outbox], None] = advise
+        super().__init__(ingest, limits, timer, advise)
         self.flow_control: FlowControl = FlowControl()
         self.open: dict[bytes, FastBatch] = {}
         # By what their reply subjects begin with; `appending` while there are such.
@@ -79,7 +68,7 @@ class FastBatches:
         self.advanced: list[FastBatch] = []
         # Those that ended when the disk could not take it: recorded with the next group.
         self.ended: list[bytes] = []
-        if rules.allow_batched:
+        if self.rules.allow_batched:
             self.resume()
 
     def configure(self, rules: Rules) -> None:
@@ -242,19 +231,19 @@ class FastBatches:
         """The publisher of a batch listens somewhere else from now on."""
         if self.heads.pop(batch.head, None) is not None:
             self.heads[head] = batch
-        batch.head = head
+        batch.move(head)
 
     def advance(self, batch: FastBatch) -> None:
         """Some of a batch is in the group that fills."""
         if not batch.listed:
-            batch.listed = True
+            batch.enlist()
             self.advanced.append(batch)
 
     def release(self, batch: FastBatch) -> None:
         """A fast batch is no longer open."""
         if self.open.pop(batch.batch_id, None) is None:
             return
-        batch.closed = True
+        batch.close()
         self.limits.fast_closed(int(batch.dialect))
         self.heads.pop(batch.head, None)
         self.appending = len(self.heads) > 0
@@ -265,17 +254,19 @@ class FastBatches:
             self.release(batch)
 
     def close(self, batch: FastBatch) -> bool:
-        """End a batch, in the log too if it is there; say whether that was staged."""
+        """End a batch, in the log too if it is recorded; say whether that was staged."""
         self.release(batch)
-        if not batch.recorded or self.log.access.read_only:
+        if not batch.take_recorded():
+            return False
+        if self.log.access.read_only:
+            self.ended.append(batch.batch_id)
             return False
         self.log.staged.set_fast_batch(batch.batch_id, b"")
-        batch.recorded = False
         return True
 
     def resume(self) -> None:
         """Take up the batches that were open when the log was last written."""
-        for batch_id, document in self.log.ledger.fast_batches.items():
+        for batch_id, document in self.log.engine_state.fast_batches.items():
             batch = resumed(batch_id, document, self.log)
             self.watch(batch)
             self.timer.resumed(batch.touched)
@@ -285,7 +276,7 @@ class FastBatches:
         for batch in self.open.values():
             # Some time before now, whatever the clock says.
             touched = self.log.timeline.engine_time(batch.touched)
-            batch.touched = max(min(touched, now), i64(0))
+            batch.touch(max(min(touched, now), i64(0)))
             self.timer.resumed(batch.touched)
 
     # Groups ------------------------------------------------------------------------------------
@@ -296,14 +287,12 @@ class FastBatches:
             self.log.staged.set_fast_batch(batch_id, b"")
         self.ended.clear()
         for batch in self.advanced:
-            batch.listed = False
-            batch.flying = True
+            batch.group_taken()
             self.replies.hold_standing(
                 (batch, int(batch.last), int(batch.last_bytes), int(batch.stored_seq))
             )
             if not batch.closed:
                 self.log.staged.set_fast_batch(batch.batch_id, recorded(batch, self.log))
-                batch.recorded = True
         self.advanced.clear()
 
     def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
@@ -329,10 +318,10 @@ class FastBatches:
         return False
 
     def failed(self, error: bytes, outbox: Outbox) -> None:
-        """Nothing that was staged is there: batches fall back to what is durable, and hear it."""
+        """Nothing that was staged is left: batches fall back to what is durable, and hear it."""
         self.advanced.clear()
         for batch in list(self.open.values()):
-            if not batch.listed and not batch.flying:
+            if not batch.listed and not batch.in_flight:
                 continue
             reply = b"" if self.rules.no_ack else batch.reply_subject()
             lost = int(batch.last)
@@ -348,7 +337,7 @@ class FastBatches:
             else:
                 outbox.reply(reply, words.ended(self.replies.json_name, batch, error))
         # Ends that the log does not know: the disk cannot take them now, the next group has them.
-        self.ended = [name for name in self.log.ledger.fast_batches if name not in self.open]
+        self.ended = [name for name in self.log.engine_state.fast_batches if name not in self.open]
 
     def final_ack(self, batch: FastBatch) -> bytes:
         """The acknowledgement of a whole batch, as far as it is stored."""
@@ -362,7 +351,7 @@ class FastBatches:
         """The batches that were idle for too long."""
         return [b for b in self.open.values() if self.timer.is_over(b.touched, now)]
 
-    def used(self) -> list[int]:
+    def last_used(self) -> list[int]:
         """When each open batch was used last."""
         return [int(batch.touched) for batch in self.open.values()]
 
@@ -408,12 +397,11 @@ class FastMessage:
                     batch, error_body(ErrCode.REQUIRED_API_LEVEL), AbandonReason.UNSUPPORTED
                 )
             self.block = remove_header(self.block, REQUIRED_API_LEVEL)
-        batch.touched = self.now
+        batch.touch(self.now)
         if part.head != batch.head:
             # Answers go where the newest message wants them.
             batches.move(batch, part.head)
-        if batch.resumed:
-            batch.resumed = False
+        if batch.take_resumed():
             if not batch.gap_ok:
                 # ADR-50, leader change: what is stored stays, the rest is the client's affair.
                 return self.finish(batch)

@@ -1,6 +1,6 @@
 """Flow control of fast ingest: how many messages each publisher sends before it needs an ack.
 
-What a client may have under way is a multiple of the flow it was told, so the flow is its rate.
+What a client may have under way is a multiple of the flow it was given, so the flow is its rate.
 Publishers of one stream share a total; each gets no more than it asked for. When the disk is slow
 to confirm, or much waits for it, all of them get less, step by step, and more again when it is
 quick. A publisher learns its flow with every ack, so a lost one costs nothing (ADR-50).
@@ -33,7 +33,7 @@ class FlowControl:
         self._was_slow = False
 
     def measured(self, latency_ns: int, backlog: int) -> None:
-        """A group took so long to be durable, and so many bytes wait behind it.
+        """A group took so long to be durable, and so many bytes wait after it.
 
         One slow group is an accident, the second one in a row is a slow disk.
         """
@@ -47,20 +47,21 @@ class FlowControl:
     def begin(self, batch: FastBatch, publishers: int) -> None:
         """Set the first flow of a batch; one that is not alone begins low and works its way up."""
         if batch.asked_bytes:
-            batch.flow_bytes = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
+            flow = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
         elif publishers > 1:
-            batch.flow = 1
+            flow = 1
         else:
-            batch.flow = self._share(int(batch.asked), SHARED, 1)
+            flow = self._share(int(batch.asked), SHARED, 1)
+        batch.set_flow(flow)
 
     def adapt(self, batch: FastBatch, publishers: int) -> None:
         """Bring the flow of a batch a step closer to what it may be."""
         if batch.asked_bytes:
             allowed = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
-            batch.flow_bytes = _step(int(batch.flow_bytes), allowed)
+            batch.set_flow(_step(int(batch.flow_bytes), allowed))
         else:
             allowed = self._share(int(batch.asked), SHARED, publishers)
-            batch.flow = _step(int(batch.flow), allowed)
+            batch.set_flow(_step(int(batch.flow), allowed))
 
     def _share(self, asked: int, shared: int, publishers: int) -> int:
         allowed = min(asked, max(shared // max(publishers, 1), 1))

@@ -91,13 +91,54 @@ class FastBatch:
         self.touched: i64 = now
         # Some of it is in the group that fills; in the one on its way; in a record of the log.
         self.listed: bool = False
-        self.flying: bool = False
+        self.in_flight: bool = False
         self.recorded: bool = False
         # It was open when the server stopped; nothing was heard of it since.
         self.resumed: bool = False
         # Its first acknowledgement, which the header dialect owes to the first message.
         self.greeted: bool = False
         self.closed: bool = False
+
+    def move(self, head: bytes) -> None:
+        """Its publisher listens somewhere else from now on."""
+        self.head = head
+
+    def set_flow(self, flow: i64) -> None:
+        """Acknowledge so often from now on: in bytes if the client counts them."""
+        if self.asked_bytes > 0:
+            self.flow_bytes = flow
+        else:
+            self.flow = flow
+
+    def touch(self, now: i64) -> None:
+        """It was used at a time."""
+        self.touched = now
+
+    def take_resumed(self) -> bool:
+        """Say whether this is the first that is heard of it since the server started."""
+        resumed = self.resumed
+        self.resumed = False
+        return resumed
+
+    def enlist(self) -> None:
+        """Some of it is in the group that fills."""
+        self.listed = True
+
+    def group_taken(self) -> None:
+        """What was in the group that fills is on its way; the log has a record if it is open."""
+        self.listed = False
+        self.in_flight = True
+        self.recorded = self.recorded or not self.closed
+
+    def close(self) -> None:
+        """It takes no more messages."""
+        self.closed = True
+
+    def take_recorded(self) -> bool:
+        """Say whether the log has a record of it that is to be taken back."""
+        recorded = self.recorded
+        self.recorded = False
+        return recorded
 
     def appended(self, number: i64, stored_seq: i64, now: i64) -> None:
         """The message of a batch sequence was staged."""
@@ -120,12 +161,12 @@ class FastBatch:
     def passed(self, number: i64) -> None:
         """A batch sequence has no message; when nothing is on its way, it is settled."""
         self.last = number
-        if not self.listed and not self.flying:
+        if not self.listed and not self.in_flight:
             self.durable = number
 
     def landed(self, last: i64, size: i64, seq: i64) -> None:
         """The group that carried it up to here is durable."""
-        self.flying = False
+        self.in_flight = False
         # Sequences without a message need no disk: they are settled with those before them.
         self.durable = last if self.listed else self.last
         self.durable_bytes = size
@@ -134,7 +175,7 @@ class FastBatch:
     def fall_back(self) -> None:
         """What is not durable is gone."""
         self.listed = False
-        self.flying = False
+        self.in_flight = False
         self.last = self.durable
         self.last_bytes = self.durable_bytes
         self.stored_seq = self.durable_seq

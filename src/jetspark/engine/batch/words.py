@@ -1,4 +1,4 @@
-"""What publishers of batches are told: acknowledgements, gaps and errors of both dialects."""
+"""Answers to publishers of batches: acknowledgements, gaps and errors of both dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What acknowledgements say besides yes, and what is told of them: advisories and metrics."""
+"""What acknowledgements say besides yes, and the advisories and metrics about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AckWords:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._state = consumer.state
-        self._hub = consumer.hub
+        self._services = consumer.services
         self._sample_percent = 0
 
     def configure(self, sample_frequency: str) -> bool:
@@ -33,8 +33,8 @@ class AckWords:
 
     def flush_soon(self) -> None:
         """Somebody waits for the journal."""
-        self._hub.mark_dirty(self._state.stream)
-        self._hub.agenda.wake()
+        self._services.mark_dirty(self._state.stream)
+        self._services.run_queue.wake()
 
     def on_text(self, seq: int, number: int, text: bytes, reply: bytes, now: int) -> None:
         """An acknowledgement that says more than yes."""
@@ -43,7 +43,7 @@ class AckWords:
         row = int(state.pending.find(seq))
         if text.startswith(b"+NXT"):
             self._consumer.acks.acknowledge(seq, number, now, True)
-            self._hub.pull_later(self._consumer, text[4:], reply, now)
+            self._services.pull_later(self._consumer, text[4:], reply, now)
             return
         if text.startswith(b"-NAK"):
             if row >= 0 and number > state.floor_number:
@@ -59,13 +59,13 @@ class AckWords:
             self.terminated(seq, number, deliveries, reason)
         if reply:
             state.stream.replies.hold_ack(reply)
-            self._hub.agenda.save(state, now)
+            self._services.run_queue.save(state, now)
             self.flush_soon()
-        self._hub.agenda.note(delivery)
+        self._services.run_queue.note(delivery)
 
     def _nak(self, row: int, seq: int, number: int, argument: bytes, now: int) -> None:
         pending = self._state.pending
-        self._hub.tell(
+        self._services.advise(
             MessageNaked(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
@@ -79,11 +79,11 @@ class AckWords:
             pending.requeue(row)
         else:
             pending.put_off(row, now + bounded(max(delay, 0)))
-        self._hub.agenda.add(self._state)
+        self._services.run_queue.add(self._state)
 
     def terminated(self, seq: int, number: int, deliveries: int, reason: str) -> None:
         """Report that a message is not delivered again."""
-        self._hub.tell(
+        self._services.advise(
             MessageTerminated(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
@@ -103,14 +103,13 @@ class AckWords:
         number = int(state.pending.numbers[row])
         deliveries = int(state.pending.deliveries(row))
         state.let_go(row)
-        state.acked_ns = now
-        self._hub.agenda.save(state, now)
-        self._hub.agenda.add(state)
+        state.acknowledged(now)
+        self._services.run_queue.add(state)
         self.terminated(seq, number, deliveries, DELETED_REASON)
 
     def on_spent(self, seq: int, deliveries: int) -> None:
         """A message was delivered as often as it may be."""
-        self._hub.tell(
+        self._services.advise(
             MaxDeliveries(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
@@ -121,7 +120,7 @@ class AckWords:
 
     def sample(self, row: int, now: int) -> None:
         """Report some of the acknowledgements."""
-        if self._hub.draw(100) >= self._sample_percent:
+        if self._services.draw(100) >= self._sample_percent:
             return
         pending = self._state.pending
         seq = int(pending.seqs[row])
@@ -131,7 +130,7 @@ class AckWords:
             sent = pending.moved.get(seq, now) - int(
                 self._consumer.delivery.wait_after(deliveries)
             )
-        self._hub.tell(
+        self._services.advise(
             AckMetric(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,

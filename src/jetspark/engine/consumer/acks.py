@@ -16,6 +16,10 @@ class Acks:
         # Some acknowledgements are reported.
         self.samples: bool = False
 
+    def configure(self, samples: bool) -> None:
+        """Report some acknowledgements from now on, or none."""
+        self.samples = samples
+
     def on_ack(self, seq: i64, number: i64, body: bytes, reply: bytes, now: i64) -> None:
         """An acknowledgement, by what its subject says and its payload."""
         state = self.state
@@ -28,7 +32,7 @@ class Acks:
         self.acknowledge(seq, number, now, True)
         if reply:
             state.stream.replies.hold_ack(reply)
-            state.agenda.save(state, now)
+            state.run_queue.save(state, now)
             state.owner.ack_words.flush_soon()
 
     def acknowledge(self, seq: i64, number: i64, now: i64, sample: bool) -> None:
@@ -42,16 +46,14 @@ class Acks:
             if row < 0:
                 if state.spent and int(seq) in state.spent:
                     del state.spent[int(seq)]
-                    state.agenda.save(state, now)
+                    state.run_queue.save(state, now)
                     state.release(seq)
                 return
             if sample and self.samples:
                 state.owner.ack_words.sample(int(row), int(now))
             state.let_go(row)
             state.release(seq)
-        state.acked_ns = now
-        if not state.unsaved:
-            state.agenda.save(state, now)
+        state.acknowledged(now)
         if was_limited:
             state.limited = False
-            state.agenda.add(state)
+            state.run_queue.add(state)

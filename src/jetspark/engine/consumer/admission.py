@@ -23,7 +23,7 @@ _SEPARATORS: Final = "/\\"
 
 
 class Existing(Protocol):
-    """A consumer that is there already."""
+    """A consumer that exists already."""
 
     @property
     def config(self) -> ConsumerConfig:

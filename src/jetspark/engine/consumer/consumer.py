@@ -24,7 +24,7 @@ from jetspark.errors.storage import ReadFailed
 from jetspark.units import Nanoseconds, bounded
 
 if TYPE_CHECKING:
-    from jetspark.engine.consumer.hub import Hub
+    from jetspark.engine.consumer.services import ConsumerServices
     from jetspark.engine.outbox import Outbox
     from jetspark.engine.stream.stream import Stream
 
@@ -50,29 +50,30 @@ class Consumer:
         config: ConsumerConfig,
         created_ns: int,
         number: int,
-        hub: Hub,
+        services: ConsumerServices,
     ) -> None:
         self.stream = stream
         self.config = config
         self.name = name
         self.created_ns = created_ns
         self.number = number
-        self.hub = hub
+        self.services = services
         # Whether the log knows it; until then nothing is delivered.
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))
-        self.state = ConsumerState(stream, hub.agenda, self, cursor)
-        self.state.journalled = not config.mem_storage
+        self.state = ConsumerState(
+            stream, services.run_queue, self, cursor, not config.mem_storage
+        )
         ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
         self.delivery = Delivery(self.state, ack_prefix)
         self.acks = Acks(self.state)
-        self.journal = Journal(self.state, hub.wall)
+        self.journal = Journal(self.state, services.wall)
         self.ack_words = AckWords(self)
         self.read_errors = ReadErrors(self)
         self.requests = Requests(self)
         self.push = Push(self)
         self.groups = Groups(self)
-        self.pace_keeper = Pace()
+        self.pacing = Pace()
         # Since when inactivity counts, unless it was used after that.
         self.idle_since = 0
 
@@ -80,7 +81,7 @@ class Consumer:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the log is told nothing: the consumer ends with the process."""
+        """Whether the log records nothing: the consumer ends with the process."""
         return self.config.mem_storage
 
     def label(self) -> str:
@@ -89,8 +90,15 @@ class Consumer:
 
     def begin(self, listing: Listing | None = None) -> None:
         """Start where the deliver policy says; what it lists may have been looked for before."""
-        self.state.gated = self.config.min_last_seq > self.stream.log.index.last_seq
+        self.state.gate(self.config.min_last_seq > self.stream.log.index.last_seq)
         begin(self.state, self.config, listing)
+
+    def attached(self, now: int) -> None:
+        """It is one of the stream's consumers from now on."""
+        self.durable = self.in_memory or self.number in self.stream.log.engine_state.consumers
+        # Clients had no way to show that they exist while the server was not there.
+        self.idle_since = now
+        self.configure(self.config, now)
 
     def configure(self, config: ConsumerConfig, now: int) -> None:
         """Go by this configuration from now on."""
@@ -109,11 +117,11 @@ class Consumer:
             config.priority_policy != PriorityPolicy.NONE,
             FLOW_WINDOW_FIRST if config.flow_control else 0,
         )
-        self.acks.samples = self.ack_words.configure(config.sample_freq)
+        self.acks.configure(self.ack_words.configure(config.sample_freq))
         self._set_pace(now)
         self.push.configure(config.deliver_subject, now)
         self.open_or_close(now)
-        self.hub.agenda.add(self.state)
+        self.services.run_queue.add(self.state)
 
     def stream_changed(self) -> None:
         """The stream may keep messages in another way than before."""
@@ -122,12 +130,12 @@ class Consumer:
 
     def _set_pace(self, now: int) -> None:
         config = self.config
-        pace = self.pace_keeper
+        pace = self.pacing
         burst = self.stream.config.max_msg_size
-        pace.limit(config.rate_limit_bps, burst if burst > 0 else self.hub.max_payload, now)
-        if config.replay_policy == ReplayPolicy.ORIGINAL and pace.replay_to == 0:
-            pace.replay_to = int(self.stream.log.index.last_seq)
-        self.delivery.paced = pace.rate > 0 or pace.replay_to > 0
+        pace.limit(config.rate_limit_bps, burst if burst > 0 else self.services.max_payload, now)
+        if config.replay_policy == ReplayPolicy.ORIGINAL:
+            pace.replay(int(self.stream.log.index.last_seq))
+        self.delivery.set_pace(pace.rate > 0 or pace.replay_to > 0)
 
     def became_durable(self, now: int) -> None:
         """The log has it: messages may go out."""
@@ -135,7 +143,7 @@ class Consumer:
             self.durable = True
             self.open_or_close(now)
             self.push.look(now)
-            self.hub.agenda.add(self.state)
+            self.services.run_queue.add(self.state)
 
     def bound(self) -> bool:
         """Say whether somebody listens on the deliver subject."""
@@ -146,7 +154,7 @@ class Consumer:
         return int(self.stream.log.reader.first_at(self.config.opt_start_time or 0))
 
     def pause_event(self, now: int) -> ConsumerPaused:
-        """What is told of a pause that begins or ends."""
+        """The advisory about a pause that begins or ends."""
         return ConsumerPaused(
             stream=self.stream.config.name,
             consumer=self.name,
@@ -157,13 +165,13 @@ class Consumer:
     def is_paused(self, now: int) -> bool:
         """Say whether nothing is delivered until a time that is still to come."""
         until = self.config.pause_until
-        return until is not None and until > self.hub.wall.at(now)
+        return until is not None and until > self.services.wall.at(now)
 
     def recount(self, now: int) -> None:
         """So much left the stream at once that everything is looked at again."""
         if self.state.recount():
-            self.hub.agenda.save(self.state, now)
-        self.hub.agenda.add(self.state)
+            self.services.run_queue.save(self.state, now)
+        self.services.run_queue.add(self.state)
 
     def on_deleted(self, seq: int, now: int) -> None:
         """A message that was pending here left the stream."""
@@ -179,7 +187,7 @@ class Consumer:
         delivery = self.delivery
         if delivery.state.gated and self.stream.log.index.last_seq >= self.config.min_last_seq:
             self._open_gate(now)
-        delivery.closed = not self.durable or delivery.state.gated or self.is_paused(now)
+        delivery.open_or_close(not self.durable or self.state.gated or self.is_paused(now))
         self.rearm()
 
     def _open_gate(self, now: int) -> None:
@@ -194,31 +202,37 @@ class Consumer:
                 return
             if self.config.deliver_policy == "new":
                 self.state.start_at(start)
-        delivery.state.gated = False
+        self.state.gate(False)
 
     def rearm(self) -> None:
         """Find the next time that something is due which no message brings about."""
         config = self.config
         due = [self.push.heartbeat_at, self.groups.pinned_until]
         if config.pause_until is not None and self.delivery.closed:
-            due.append(max(self.hub.wall.engine_time(config.pause_until), 1))
+            due.append(max(self.services.wall.engine_time(config.pause_until), 1))
         if config.inactive_threshold > 0:
             due.append(self._inactive_at())
-        self.delivery.alarm = min((at for at in due if at > 0), default=0)
+        self.delivery.set_alarm(min((at for at in due if at > 0), default=0))
 
     def _inactive_at(self) -> int:
         threshold = bounded(self.config.inactive_threshold)
         if self.config.deliver_subject:
-            return self.push.unbound_ns + threshold if self.push.unbound_ns else 0
+            unbound = self.push.unbound_ns
+            return max(unbound, self.idle_since) + threshold if unbound else 0
         last = max(self.requests.last_ns, int(self.state.delivered_ns), self.idle_since)
         return last + threshold
+
+    def stay(self, now: int) -> None:
+        """It cannot be removed now: inactivity counts from now on."""
+        self.idle_since = now
+        self.rearm()
 
     def on_time(self, now: int, _outbox: Outbox) -> None:
         """Do what is due."""
         delivery = self.delivery
         if 0 < delivery.resume_at <= now:
-            delivery.resume_at = 0
-            self.hub.agenda.add(delivery.state)
+            delivery.resume(0)
+            self.services.run_queue.add(delivery.state)
         if delivery.waiting_due:
             self.requests.on_time(now)
         self.push.on_time(now)
@@ -228,13 +242,13 @@ class Consumer:
             if delivery.waiting:
                 self.idle_since = now
             elif not self.is_paused(now) or self.config.deliver_subject:
-                self.hub.inactive.append(self)
+                self.services.inactive.append(self)
             else:
                 self.idle_since = now
         was_closed = delivery.closed
         self.open_or_close(now)
         if was_closed and not delivery.closed:
-            self.hub.agenda.add(delivery.state)
+            self.services.run_queue.add(delivery.state)
 
     def reset(self, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from the ack floor; where that is."""
@@ -242,20 +256,19 @@ class Consumer:
         start = max(seq or int(state.floor_seq) + 1, 1)
         state.reset(start)
         self.journal.start_again()
-        self.hub.agenda.save(state, now)
-        self.hub.agenda.add(state)
+        self.services.run_queue.save(state, now)
+        self.services.run_queue.add(state)
         return start
 
     def close(self) -> None:
-        """The consumer is deleted: whoever waits is told."""
-        self.delivery.dropped = True
-        self.delivery.closed = True
+        """The consumer is deleted: requests that wait are ended."""
+        self.delivery.drop()
         self.requests.end_all()
         self.push.stop()
 
     def release(self) -> None:
         """Let go of the parts that refer back to it; nobody uses it any more."""
-        self.state.owner = None
+        self.state.disown()
         del self.requests, self.push, self.groups, self.ack_words, self.read_errors
 
     # Messages ----------------------------------------------------------------------------------
@@ -267,8 +280,8 @@ class Consumer:
     def pace(self, size: int, time: int, now: int) -> bool:
         """Say whether the next message has to wait."""
         stored = int(self.stream.log.timeline.engine_time(time))
-        at = self.pace_keeper.delay(size, stored, int(self.delivery.looking_at), now)
-        self.delivery.resume_at = at
+        at = self.pacing.delay(size, stored, int(self.delivery.looking_at), now)
+        self.delivery.resume(at)
         return at > 0
 
     def heartbeat(self, more: bytes = b"") -> bytes:
@@ -293,7 +306,7 @@ class Consumer:
             self.requests.drop_gone(now)
         redelivered = int(delivery.state.pending.redelivered) + len(delivery.state.spent)
         paused = self.is_paused(now)
-        wall = self.hub.wall
+        wall = self.services.wall
         remaining = (self.config.pause_until or 0) - wall.at(now) if paused else 0
         return ConsumerInfo(
             stream_name=self.stream.config.name,
@@ -303,12 +316,12 @@ class Consumer:
             delivered=SequenceInfo(
                 consumer_seq=int(delivery.state.number),
                 stream_seq=int(delivery.state.seq),
-                last_active=self._moment(int(delivery.state.delivered_ns)),
+                last_active=self._date(int(delivery.state.delivered_ns)),
             ),
             ack_floor=SequenceInfo(
                 consumer_seq=int(delivery.state.floor_number),
                 stream_seq=int(delivery.state.floor_seq),
-                last_active=self._moment(int(delivery.state.acked_ns)),
+                last_active=self._date(int(delivery.state.acked_ns)),
             ),
             num_ack_pending=int(delivery.state.pending.count),
             # Without redeliveries the number would only confuse (released servers).
@@ -323,9 +336,9 @@ class Consumer:
             stopped=delivery.read_error,
         )
 
-    def _moment(self, time_ns: int) -> Timestamp | None:
-        """The date of something, or none when it never was."""
-        return Timestamp(self.hub.wall.at(time_ns)) if time_ns else None
+    def _date(self, time_ns: int) -> Timestamp | None:
+        """The date of an engine time; None for what never happened."""
+        return Timestamp(self.services.wall.at(time_ns)) if time_ns else None
 
 
 def filters_of(config: ConsumerConfig) -> list[bytes]:

@@ -15,15 +15,15 @@ from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.cursor import Listing
 from jetspark.engine.consumer.delivery import Delivery
-from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.consumer.purging import on_purge
+from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
-from jetspark.store.log.ledger import ConsumerRecords
+from jetspark.store.log.engine_state import ConsumerRecords
 
 log = logging.getLogger("jetspark.engine")
 
@@ -55,9 +55,13 @@ class Consumers:
     """The consumers of one account, by name and by deadline."""
 
     def __init__(
-        self, hub: Hub, interest: Interest, advisories: Advisories, failures: Failures
+        self,
+        services: ConsumerServices,
+        interest: Interest,
+        advisories: Advisories,
+        failures: Failures,
     ) -> None:
-        self._hub = hub
+        self._services = services
         self._interest = interest
         self._advisories = advisories
         self._failures = failures
@@ -83,14 +87,14 @@ class Consumers:
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
 
-        It delivers nothing before it is durable; whoever asked for it is answered then, too.
+        It delivers nothing before it is durable; its client is answered then, too.
         """
         number = stream.log.staged.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
-        consumer = Consumer(stream, name, config, created, number, self._hub)
+        consumer = Consumer(stream, name, config, created, number, self._services)
         consumer.begin(listing)
-        self._stage_document(consumer)
+        self._stage_document(consumer, config)
         self._attach(consumer, now)
         event = ConsumerActed(
             stream=stream.config.name, consumer=consumer.name, action=Action.CREATE
@@ -101,26 +105,21 @@ class Consumers:
     def _attach(self, consumer: Consumer, now: int) -> None:
         stream = consumer.stream
         stream.consumers[consumer.name] = consumer
-        stream.readers.add(consumer.state)
-        stream.log.index.tracking = True
+        stream.attached.add(consumer.state)
+        stream.log.index.track(True)
         key = self._key(consumer)
         self.by_key[key] = consumer
         self.acks[key] = consumer.acks
-        consumer.durable = consumer.in_memory or consumer.number in stream.log.ledger.consumers
-        # Clients had no way to show that they exist while the server was not there.
-        consumer.idle_since = now
-        consumer.configure(consumer.config, now)
+        consumer.attached(now)
         self.timed.note(consumer.delivery)
 
-    def _stage_document(self, consumer: Consumer) -> None:
-        if consumer.in_memory:
+    def _stage_document(self, consumer: Consumer, config: ConsumerConfig) -> None:
+        if config.mem_storage:
             return
-        document = Document(
-            consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
-        )
+        document = Document(consumer.name, msgspec.Raw(encode(config)), consumer.created_ns)
         consumer.stream.log.staged.set_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
-        self._hub.mark_dirty(consumer.stream)
+        self._services.mark_dirty(consumer.stream)
 
     @staticmethod
     def _key(consumer: Consumer) -> bytes:
@@ -136,12 +135,7 @@ class Consumers:
     ) -> None:
         """Decide that a consumer has another configuration; raises StoreReadOnly."""
         before = consumer.config
-        consumer.config = config
-        try:
-            self._stage_document(consumer)
-        except StoreReadOnly:
-            consumer.config = before
-            raise
+        self._stage_document(consumer, config)
         consumer.configure(config, now)
         self.timed.note(consumer.delivery)
         if before.pause_until != config.pause_until:
@@ -151,12 +145,12 @@ class Consumers:
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
         if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
-            consumer.state.unsaved = False
+            self._services.run_queue.settled(consumer.state)
             self._save(consumer)
-            self._hub.mark_dirty(stream)
+            self._services.mark_dirty(stream)
 
     def reset(self, stream: Stream, consumer: Consumer, seq: int, now: int) -> int:
-        """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
+        """Deliver again from a sequence, 0: from after the ack floor; where that is."""
         if stream.log.access.read_only and not consumer.in_memory:
             raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
         start = consumer.reset(seq, now)
@@ -173,7 +167,7 @@ class Consumers:
         """Decide that a consumer is no more; raises StoreReadOnly."""
         if not consumer.in_memory:
             stream.log.staged.set_consumer(consumer.number, b"")
-            self._hub.mark_dirty(stream)
+            self._services.mark_dirty(stream)
         self._detach(consumer)
         event = ConsumerActed(
             stream=stream.config.name, consumer=consumer.name, action=Action.DELETE
@@ -183,7 +177,7 @@ class Consumers:
 
     def send_events(self, now: int, outbox: Outbox) -> None:
         """Send the advisories that came up."""
-        for event in self._hub.take_events():
+        for event in self._services.take_events():
             self._advisories.send(event, now, outbox)
 
     def release_removed(self) -> None:
@@ -204,24 +198,24 @@ class Consumers:
         stream = consumer.stream
         consumer.close()
         self.removed.append(consumer)
-        self._hub.agenda.wake()
-        self._hub.agenda.forget_unsaved(consumer.state)
+        self._services.run_queue.wake()
+        self._services.run_queue.forget_unsaved(consumer.state)
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
         key = self._key(consumer)
         self.by_key.pop(key, None)
         self.acks.pop(key, None)
-        stream.readers.remove(consumer.state)
-        stream.log.index.tracking = bool(stream.readers.all)
+        stream.attached.remove(consumer.state)
+        stream.log.index.track(bool(stream.attached.all))
 
     def drop_all(self, stream: Stream) -> None:
-        """A stream is removed, and with it whoever reads it."""
+        """A stream is removed, and with it its consumers."""
         for consumer in list(stream.consumers.values()):
             self._detach(consumer)
 
     def adopt_all(self, stream: Stream, now: int) -> None:
         """Take over the consumers that the log of a stream knows."""
-        for number, records in stream.log.ledger.consumers.items():
+        for number, records in stream.log.engine_state.consumers.items():
             self._adopt(stream, number, records, now)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
@@ -250,7 +244,7 @@ class Consumers:
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
             # Its records stay in the log, and everybody else is served. What it had not got yet
             # is not known, so a stream that keeps by interest keeps everything.
-            stream.readers.lose_one()
+            stream.attached.lose_one()
             label = name_in(document) or f"number {number}"
             text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
@@ -280,62 +274,67 @@ class Consumers:
             _config(found.config),
             found.created_ns,
             number,
-            self._hub,
+            self._services,
         )
         consumer.journal.restore(state, changes, now)
         return consumer
 
     # What happens to streams -------------------------------------------------------------------
 
-    def committed(self, stream: Stream, now: int) -> None:
-        """The group of a stream is durable: consumers made in it begin, all are told once."""
+    def committed(self, stream: Stream, purges: list[bytes], now: int) -> None:
+        """The group of a stream is durable: consumers made in it begin, all are woken once.
+
+        ``purges`` are the patterns of those that became durable.
+        """
         for consumer in stream.consumers.values():
-            if not consumer.durable and consumer.number in stream.log.ledger.consumers:
+            if not consumer.durable and consumer.number in stream.log.engine_state.consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
-        self.note_removals(stream, now)
-        stream.readers.wake()
+        self.note_removals(stream, purges, now)
+        stream.attached.wake()
 
-    def note_removals(self, stream: Stream, now: int) -> None:
-        """Tell the consumers of a stream which messages are gone."""
+    def note_removals(self, stream: Stream, purges: list[bytes], now: int) -> None:
+        """Notify the consumers of a stream of the messages that are gone."""
         index = stream.log.index
         if not index.tracking:
             return
-        readers = stream.readers
-        if stream.purged:
-            patterns = stream.take_purged()
+        attached = stream.attached
+        if purges:
             for consumer in stream.consumers.values():
-                for pattern in patterns:
+                for pattern in purges:
                     on_purge(consumer, pattern, now)
-            index.recount = True
+            index.want_recount()
         if index.recount:
             index.forget_removed()
-            for state in readers.all:
+            for state in attached.all:
                 state.owner.recount(now)
         elif len(index.removed_seqs):
-            for state, seq in readers.note_removals(index):
+            for state, seq in attached.note_removals(index):
                 state.owner.on_deleted(seq, now)
             index.forget_removed()
 
     def failed(self, stream: Stream) -> None:
-        """Nothing that was staged in a stream is there: what the log does not know never was."""
+        """Nothing that was staged in a stream is left: what the log does not know never was."""
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
                 continue
-            records = stream.log.ledger.consumers.get(consumer.number)
+            records = stream.log.engine_state.consumers.get(consumer.number)
             if records is None:
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
-            self._hub.agenda.save(consumer.state, self._hub.now + SAVE_AGAIN_NS)
+            self._services.run_queue.save(consumer.state, self._services.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
-                consumer.configure(durable, self._hub.now)
-        known = {consumer.number for consumer in stream.consumers.values()}
-        for number, records in stream.log.ledger.consumers.items():
+                consumer.configure(durable, self._services.now)
+        # Those in memory use up no numbers: another one may have the same.
+        known = {
+            consumer.number for consumer in stream.consumers.values() if not consumer.in_memory
+        }
+        for number, records in stream.log.engine_state.consumers.items():
             if number not in known:
                 # It was to be deleted, and is not.
-                self._adopt(stream, number, records, self._hub.now)
+                self._adopt(stream, number, records, self._services.now)
 
     def stream_changed(self, stream: Stream) -> None:
         """A stream got another configuration."""
@@ -352,13 +351,13 @@ class Consumers:
         the record is durable is then as good as the removal it brings about.
         """
         if stream.config.retention != "limits":
-            for state in stream.readers.all:
+            for state in stream.attached.all:
                 if state.released:
                     self._interest.acknowledged(state)
-        agenda = self._hub.agenda
-        if not agenda.unsaved or stream.log.access.read_only:
+        run_queue = self._services.run_queue
+        if not run_queue.unsaved or stream.log.access.read_only:
             return
-        for state in agenda.take_unsaved(stream):
+        for state in run_queue.take_unsaved(stream):
             consumer: Consumer = state.owner
             if not consumer.delivery.dropped and not consumer.in_memory:
                 self._save(consumer)
@@ -368,37 +367,36 @@ class Consumers:
         consumer.stream.log.staged.set_consumer_state(consumer.number, whole, body)
 
     def end_requests(self) -> None:
-        """The server ends: pull requests that wait are told."""
+        """The server ends: pull requests that wait are ended."""
         for consumer in list(self.by_key.values()):
             consumer.requests.end_for_shutdown()
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
-        self._hub.agenda.save_at = 0
-        for state in self._hub.agenda.unsaved:
+        for state in self._services.run_queue.begin_saving():
             if state.journalled:
-                self._hub.mark_dirty(state.stream)
+                self._services.mark_dirty(state.stream)
 
     def follow_wall(self, now: int) -> None:
         """The wall clock was set: pauses end sooner or later than they seemed to."""
         for consumer in self.by_key.values():
             if consumer.config.pause_until is not None:
                 consumer.open_or_close(now)
-                self._hub.agenda.add(consumer.state)
+                self._services.run_queue.add(consumer.state)
                 self.timed.note(consumer.delivery)
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
         timed = self.timed.next()
-        saved = int(self._hub.agenda.save_at)
+        saved = int(self._services.run_queue.save_at)
         if not saved:
             return timed
         return saved if timed is None else min(saved, timed)
 
     def expire(self, now: int, outbox: Outbox) -> None:
         """Do what is due."""
-        self._hub.reached(now)
-        if 0 < self._hub.agenda.save_at <= now:
+        self._services.reached(now)
+        if 0 < self._services.run_queue.save_at <= now:
             self.save_all()
         for delivery in self.timed.due(now):
             try:
@@ -407,7 +405,9 @@ class Consumers:
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 consumer: Consumer = delivery.state.owner
                 self._failures.note(f"deadlines of consumer {consumer.label()}", error)
-        for consumer in self._hub.take_inactive():
+        for consumer in self._services.take_inactive():
             if consumer.stream.log.access.read_only and not consumer.in_memory:
+                consumer.stay(now)
+                self.timed.note(consumer.delivery)
                 continue
             self.drop(consumer.stream, consumer, now, outbox)

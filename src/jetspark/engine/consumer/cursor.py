@@ -56,6 +56,17 @@ class Cursor:
         self.listed_to: i64 = 0
         self.set_filters(filters)
 
+    def place(self, following: i64) -> None:
+        """Look at a sequence next; ``recount`` must follow."""
+        self.next = following
+        self.hint = 0
+
+    def list_first(self, sequences: vec[i64]) -> None:
+        """Have these messages come first, in their order; ``recount`` must follow."""
+        self.listed = sequences
+        self.listed_at = 0
+        self.listed_to = 0
+
     def set_filters(self, filters: list[bytes]) -> None:
         """Go by other filters; ``recount`` must follow."""
         self.filters = filters
@@ -297,12 +308,14 @@ class Cursor:
         if self.listed_at < i64(len(self.listed)):
             self.listed_at += 1
             if self.listed_at == i64(len(self.listed)):
-                self.listed = vec[i64]()
-                self.listed_at = 0
-                self.listed_to = 0
+                self.list_first(vec[i64]())
             return
         self.next = seq + 1
         self.hint = seq
+
+    def pass_counted(self) -> None:
+        """Nothing of what was counted is left: go on after it."""
+        self.next = max(self.next, self.counted_to + 1)
 
     def removed(self, seq: i64, number: i64) -> None:
         """A message was removed from the stream; ``number`` is its subject's."""

@@ -28,16 +28,27 @@ PACED: Final[i64] = 4  # not before a time
 class Waiting:
     """A pull request that waits for messages."""
 
-    def __init__(self, reply: bytes, outlet: Outlet, batch: i64, max_bytes: i64) -> None:
+    def __init__(
+        self,
+        reply: bytes,
+        outlet: Outlet,
+        batch: i64,
+        max_bytes: i64,
+        no_wait: bool,
+        expires: i64,
+        heartbeat: i64,
+        now: i64,
+    ) -> None:
         self.reply: bytes = reply
         self.outlet: Outlet = outlet
         self.left: i64 = batch
         self.bytes_left: i64 = max_bytes
         self.delivered: i64 = 0
-        self.expires: i64 = 0
-        self.heartbeat: i64 = 0
-        self.heartbeat_at: i64 = 0
-        self.no_wait: bool = False
+        self.expires: i64 = expires
+        # How often it hears that it is alive, and when it does next; 0: never.
+        self.heartbeat: i64 = heartbeat
+        self.heartbeat_at: i64 = now + heartbeat if heartbeat > 0 else 0
+        self.no_wait: bool = no_wait
         self.over: bool = False
         # Priority groups.
         self.pin_id: bytes = b""
@@ -45,13 +56,46 @@ class Waiting:
         self.min_pending: i64 = 0
         self.min_ack_pending: i64 = 0
 
+    def prefer(self, pin_id: bytes, priority: i64, min_pending: i64, min_ack_pending: i64) -> None:
+        """What the request says for a priority group."""
+        self.pin_id = pin_id
+        self.priority = priority
+        self.min_pending = min_pending
+        self.min_ack_pending = min_ack_pending
+
+    def pin(self, pin_id: bytes) -> None:
+        """Its client is pinned from now on."""
+        self.pin_id = pin_id
+
+    def served(self, size: i64, now: i64) -> bool:
+        """It got a message; True when it has all it asked for."""
+        self.delivered += 1
+        self.left -= 1
+        if self.bytes_left > 0:
+            self.bytes_left -= size
+            if self.bytes_left == 0:
+                self.left = 0
+        if self.left <= 0:
+            return True
+        self.beat(now)
+        return False
+
+    def beat(self, now: i64) -> None:
+        """It heard something: the next heartbeat comes an interval later."""
+        if self.heartbeat > 0:
+            self.heartbeat_at = now + self.heartbeat
+
+    def end(self) -> None:
+        """It is over."""
+        self.over = True
+
 
 class Delivery:
-    """Sends the messages of one consumer to whoever asked for them."""
+    """Sends the messages of one consumer to the clients that asked for them."""
 
     def __init__(self, state: ConsumerState, ack_prefix: bytes) -> None:
         self.state: ConsumerState = state
-        self.scratch: BytesWriter = state.agenda.scratch
+        self.scratch: BytesWriter = state.run_queue.scratch
         self.ack_prefix: bytes = ack_prefix
         # Configuration.
         self.ack_wait: i64 = 0
@@ -108,7 +152,50 @@ class Delivery:
         if window == 0 or self.window == 0:
             self.window = window
 
+    def open_or_close(self, closed: bool) -> None:
+        """Let messages go out, or not."""
+        self.closed = closed
+
+    def drop(self) -> None:
+        """The consumer is deleted: nothing goes out any more."""
+        self.dropped = True
+        self.closed = True
+
+    def pin(self, line: bytes) -> None:
+        """Send this header line with every message: who is pinned. Empty: nobody is."""
+        self.pin_line = line
+
     # Time --------------------------------------------------------------------------------------
+
+    def set_alarm(self, at: i64) -> None:
+        """The owner has something to do then; 0: nothing."""
+        self.alarm = at
+
+    def set_pace(self, paced: bool) -> None:
+        """Ask the owner for each message whether it may go, or for none."""
+        self.paced = paced
+
+    def resume(self, at: i64) -> None:
+        """Go on at a time; 0: whenever there is something to send."""
+        self.resume_at = at
+
+    def waits_until(self, due: i64) -> None:
+        """A request that waits has something due at a time; 0: there is no such."""
+        if due > 0 and (self.waiting_due == 0 or due < self.waiting_due):
+            self.waiting_due = due
+
+    def requests_due(self, due: i64) -> None:
+        """The first thing that is due for all requests that wait; 0: nothing."""
+        self.waiting_due = due
+
+    def stop_at_error(self, reason: str, until: i64) -> None:
+        """The next message cannot be read: nothing goes past it, and it is tried again then."""
+        self.read_error = reason
+        self.resume_at = until
+
+    def clear_error(self) -> None:
+        """The message that could not be read was read, or is gone."""
+        self.read_error = ""
 
     def next_deadline(self) -> i64:
         """When ``expire`` has something to do; 0 when there is nothing."""
@@ -132,7 +219,7 @@ class Delivery:
             pending.expire(now, self.ack_wait)
         state.owner.on_time(int(now), outbox)
         if pending.queued > 0:
-            state.agenda.add(state)
+            state.run_queue.add(state)
 
     # Sending -----------------------------------------------------------------------------------
 
@@ -206,7 +293,7 @@ class Delivery:
                     budget.exhaust()
                     return MORE
                 if seq == 0:
-                    cursor.next = max(cursor.next, cursor.counted_to + 1)
+                    cursor.pass_counted()
                     return IDLE
             self.looking_at = seq
             data, at = log.reader.locate(seq)
@@ -315,18 +402,9 @@ class Delivery:
 
     def served(self, request: Waiting, size: i64, now: i64) -> None:
         """A request got a message; the next one's turn comes."""
-        state = self.state
-        request.delivered += 1
-        request.left -= 1
-        if request.bytes_left > 0:
-            request.bytes_left -= size
-            if request.bytes_left == 0:
-                request.left = 0
-        if request.left <= 0:
-            state.owner.requests.end_served(request)
+        if request.served(size, now):
+            self.state.owner.requests.end_served(request)
             return
-        if request.heartbeat > 0:
-            request.heartbeat_at = now + request.heartbeat
         if not self.chosen and len(self.waiting) > 1:
             self.waiting.append(self.waiting.pop(0))
 

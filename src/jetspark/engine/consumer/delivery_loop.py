@@ -15,8 +15,8 @@ from jetspark.headers.status import CONFLICT, CONSUMER_DELETED_TEXT, status_bloc
 if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
     from jetspark.engine.consumer.consumers import Consumers
-    from jetspark.engine.consumer.hub import Hub
     from jetspark.engine.consumer.interest import Interest
+    from jetspark.engine.consumer.services import ConsumerServices
     from jetspark.engine.failures import Failures
 
 
@@ -28,9 +28,13 @@ class DeliveryLoop:
     """Takes requests and acknowledgements, and gives every consumer its turn to deliver."""
 
     def __init__(
-        self, hub: Hub, consumers: Consumers, interest: Interest, failures: Failures
+        self,
+        services: ConsumerServices,
+        consumers: Consumers,
+        interest: Interest,
+        failures: Failures,
     ) -> None:
-        self._hub = hub
+        self._services = services
         self._consumers = consumers
         self._interest = interest
         self._failures = failures
@@ -72,11 +76,11 @@ class DeliveryLoop:
 
     def interest_changed(self, subject: bytes, now: int) -> None:
         """Subscriptions to a deliver subject came or went."""
-        watching = self._hub.watched.get(subject, [])
+        watching = self._services.watched.get(subject, [])
         if len(watching) > LOOKS_PER_TURN:
             # Those of an earlier change are looked at again, in the same place.
             self._looks[subject] = list(watching)
-            self._hub.agenda.wake()
+            self._services.run_queue.wake()
             return
         for consumer in watching:
             self._look(consumer, now)
@@ -93,13 +97,13 @@ class DeliveryLoop:
                     self._look(consumer, now)
             del watching[:LOOKS_PER_TURN], self._looks[subject]
             if watching:
-                self._looks[subject] = watching  # behind the others
+                self._looks[subject] = watching  # after the others
 
     # Turns -------------------------------------------------------------------------------------
 
     def advance(self, budget: Budget, now: int, outbox: Outbox) -> None:
         """Go on with deliveries, within one turn's budget."""
-        for consumer, body, reply, asked in self._hub.take_pulled():
+        for consumer, body, reply, asked in self._services.take_pulled():
             if consumer.delivery.dropped:
                 outbox.reply_status(reply, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
                 continue
@@ -115,23 +119,23 @@ class DeliveryLoop:
 
     def has_turn(self) -> bool:
         """Say whether there is anything to do: for a lone publisher there is not."""
-        agenda, hub = self._hub.agenda, self._hub
-        if agenda.ready or agenda.noted or hub.pulled:
+        run_queue, services = self._services.run_queue, self._services
+        if run_queue.ready or run_queue.noted or services.pulled:
             return True
-        return bool(hub.events or self._looks or self._consumers.removed)
+        return bool(services.events or self._looks or self._consumers.removed)
 
     def can_deliver(self) -> bool:
         """Say whether consumers have more to send at once."""
-        return bool(self._hub.agenda.ready or self._looks)
+        return bool(self._services.run_queue.ready or self._looks)
 
     def _deliver(self, budget: Budget, now: int) -> None:
-        agenda = self._hub.agenda
-        turn, agenda.ready = agenda.ready, []
+        run_queue = self._services.run_queue
+        turn = run_queue.take_ready()
         for done, state in enumerate(turn):
             if not budget.left():
-                agenda.ready = turn[done:] + agenda.ready
+                run_queue.put_back(turn[done:])
                 break
-            state.listed = False
+            run_queue.begin_turn(state)
             consumer: Consumer = state.owner
             if consumer.delivery.dropped:
                 continue
@@ -140,9 +144,8 @@ class DeliveryLoop:
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 # Tried again when there is something new for it; the others go on.
                 self._failures.note(f"deliveries of consumer {consumer.label()}", error)
-        for delivery in agenda.noted:
+        for delivery in run_queue.take_noted():
             self._consumers.timed.note(delivery)
-        agenda.noted = []
 
     def _step(self, state: ConsumerState, consumer: Consumer, budget: Budget, now: int) -> None:
         delivery = consumer.delivery
@@ -162,8 +165,7 @@ class DeliveryLoop:
             consumer.read_errors.skip_unreadable()
             reason = MORE
         if reason == MORE:
-            state.listed = True
-            self._hub.agenda.ready.append(state)
+            self._services.run_queue.go_on(state)
         elif reason == FULL and not delivery.stalled:
             delivery.stalled = True
             self.stalled.append(delivery)
@@ -184,7 +186,7 @@ class DeliveryLoop:
                 left.append(delivery)
             else:
                 delivery.stalled = False
-                self._hub.agenda.add(delivery.state)
+                self._services.run_queue.add(delivery.state)
                 found = True
         self.stalled = left
         return found

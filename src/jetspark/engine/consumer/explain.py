@@ -18,7 +18,7 @@ from jetspark.store.log.columns import NOWHERE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known about one sequence and one consumer at one moment."""
+    """What is known about one sequence and one consumer at one time."""
 
     seq: int
     first_seq: int
@@ -208,7 +208,7 @@ def _subject(consumer: Consumer, seq: int) -> bytes:
 
 def _date(consumer: Consumer, time_ns: int) -> int:
     """The date of an engine time; 0 stays 0."""
-    return consumer.hub.wall.at(time_ns) if time_ns else 0
+    return consumer.services.wall.at(time_ns) if time_ns else 0
 
 
 def _due(consumer: Consumer, row: int, seq: int) -> int:

@@ -70,10 +70,9 @@ class Groups:
     def admit(self, waiting: Waiting, request: PullRequest) -> None:
         """Put a request in its place."""
         queue = self._consumer.delivery.waiting
-        waiting.pin_id = request.id.encode()
-        waiting.priority = request.priority
-        waiting.min_pending = request.min_pending
-        waiting.min_ack_pending = request.min_ack_pending
+        waiting.prefer(
+            request.id.encode(), request.priority, request.min_pending, request.min_ack_pending
+        )
         if self._consumer.config.priority_policy == PriorityPolicy.PRIORITIZED:
             place = sum(other.priority <= waiting.priority for other in queue)
             queue.insert(place, waiting)
@@ -135,7 +134,7 @@ class Groups:
     # The pinned client -------------------------------------------------------------------------
 
     def _may_have(self, request: Waiting, now: int) -> bool | None:
-        """True: it is the pinned one; None: it has to wait; False: it was told to ask again."""
+        """True: it is the pinned one; None: it has to wait; False: it has to ask again."""
         if not self.pin:
             if request.pin_id:
                 self._wrong(request)
@@ -155,14 +154,14 @@ class Groups:
 
     def _assign(self, request: Waiting, now: int) -> None:
         consumer = self._consumer
-        self.pin = consumer.hub.next_id()
+        self.pin = consumer.services.next_id()
         self.pinned_ns = now
-        request.pin_id = self.pin.encode()
-        consumer.delivery.pin_line = b"%b: %b\r\n" % (PIN_ID, request.pin_id)
+        request.pin(self.pin.encode())
+        consumer.delivery.pin(b"%b: %b\r\n" % (PIN_ID, request.pin_id))
         self.prolong(now)
-        consumer.hub.tell(
+        consumer.services.advise(
             GroupPinned(
-                account=consumer.hub.account,
+                account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
                 group=consumer.config.priority_groups[0],
@@ -171,7 +170,7 @@ class Groups:
         )
 
     def prolong(self, now: int) -> None:
-        """The pinned client is there."""
+        """The pinned client has shown that it is alive."""
         self.pinned_until = now + bounded(self._consumer.config.priority_timeout)
         self._consumer.rearm()
 
@@ -182,17 +181,17 @@ class Groups:
         consumer = self._consumer
         self.pin = ""
         self.pinned_ns = self.pinned_until = 0
-        consumer.delivery.pin_line = b""
-        consumer.hub.tell(
+        consumer.delivery.pin(b"")
+        consumer.services.advise(
             GroupUnpinned(
-                account=consumer.hub.account,
+                account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
                 group=consumer.config.priority_groups[0],
                 reason=reason,
             )
         )
-        consumer.hub.agenda.add(consumer.state)
+        consumer.services.run_queue.add(consumer.state)
 
     def on_time(self, now: int) -> None:
         """The pinned client has its time, too."""
@@ -204,6 +203,6 @@ class Groups:
         groups = self._consumer.config.priority_groups
         if not groups:
             return ()
-        wall = self._consumer.hub.wall
+        wall = self._consumer.services.wall
         pinned = Timestamp(wall.at(self.pinned_ns)) if self.pin else ZERO_TIME
         return (PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jetspark.api.enums import Retention
-from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.stream.stream import Stream
 
@@ -23,8 +23,8 @@ ROWS_PER_TURN: Final = 20_000
 class Interest:
     """Removes messages that no consumer of their stream needs any more."""
 
-    def __init__(self, agenda: Agenda, mark_dirty: Callable[[Stream], None]) -> None:
-        self._agenda = agenda
+    def __init__(self, run_queue: RunQueue, mark_dirty: Callable[[Stream], None]) -> None:
+        self._run_queue = run_queue
         self._mark_dirty = mark_dirty
         # Streams whose interest changed, and from where on they are looked through.
         self._sweeps: dict[Stream, int] = {}
@@ -33,30 +33,30 @@ class Interest:
         """Messages were acknowledged in a stream that keeps only what somebody needs."""
         released = state.take_released()
         stream = state.stream
-        readers = stream.readers
-        if stream.config.retention == Retention.INTEREST and readers.missing:
+        attached = stream.attached
+        if stream.config.retention == Retention.INTEREST and attached.missing:
             return
         if stream.config.retention != Retention.LIMITS and not stream.dropped:
-            self._delete(stream, readers.unneeded(stream.log.index, sorted(released)))
+            self._delete(stream, attached.unneeded(stream.log.index, sorted(released)))
 
     def changed(self, stream: Stream) -> None:
         """Interest in messages changed: the stream may keep too many."""
         if stream.config.retention == Retention.LIMITS or stream.dropped:
             return
         by_interest = stream.config.retention == Retention.INTEREST
-        if by_interest and stream.readers.missing:
+        if by_interest and stream.attached.missing:
             return
-        if by_interest and not stream.readers.all:
+        if by_interest and not stream.attached.all:
             self._sweeps.pop(stream, None)
             if stream.log.staged.messages > 0 and not stream.log.access.read_only:
                 stream.log.staged.purge(0, b"", 0)
                 self._mark_dirty(stream)
             return
         self._sweeps[stream] = int(stream.log.index.first_seq)
-        # The first part at once: the answer to whoever changed it waits for the same group, so a
-        # consumer made after that answer does not see what nobody wanted.
+        # The first part at once: the answer to the client that changed it waits for the same
+        # group, so a consumer made after that answer does not see what nobody wanted.
         self._sweep_some(stream)
-        self._agenda.wake()
+        self._run_queue.wake()
 
     def is_changing(self) -> bool:
         """Say whether ``sweep`` has something to do."""
@@ -75,14 +75,14 @@ class Interest:
 
     def _sweep_some(self, stream: Stream) -> bool:
         """Look through the next part of a stream; False when there is none."""
-        readers = stream.readers
+        attached = stream.attached
         first = self._sweeps[stream]
         if stream.dropped or first > stream.log.index.last_seq:
             del self._sweeps[stream]
             return False
         last = first + ROWS_PER_TURN - 1
         queue = stream.config.retention == Retention.WORKQUEUE
-        found = readers.unneeded_between(stream.log.index, first, last, queue)
+        found = attached.unneeded_between(stream.log.index, first, last, queue)
         self._delete(stream, found)
         self._sweeps[stream] = last + 1
         return True

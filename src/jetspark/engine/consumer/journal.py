@@ -2,7 +2,7 @@
 
 A change says where the consumer is, which messages became pending since the record before, which
 of those in earlier records are not pending any more, and how often some were delivered. After a
-crash whatever came behind the last record is delivered again; the ack floor of a record never
+crash whatever came after the last record is delivered again; the ack floor of a record never
 passes a message that nobody acknowledged.
 """
 
@@ -170,8 +170,8 @@ class Journal:
             (record.floor_number, record.floor_seq),
             self._engine_time(record.delivered_ns, now),
             self._engine_time(record.acked_ns, now),
+            record.gated,
         )
-        state.gated = record.gated
         state.restore_messages(
             [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
             record.spent,

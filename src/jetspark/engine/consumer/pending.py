@@ -21,7 +21,7 @@ QUEUED: Final[i64] = 3
 STATE: Final[i64] = 3
 ONCE: Final[i64] = 4  # deliveries are counted in the bits above the state
 
-# Rows in front of the head are given back when there are so many, and as many as behind it.
+# Rows in front of the head are given back when there are so many, and as many as after it.
 TRIM_MIN: Final[i64] = 1024
 
 
@@ -38,7 +38,7 @@ class Pending:
         self.redelivered: i64 = 0
         self.queued: i64 = 0
         self.queue: deque[int] = deque()
-        # (place behind the last row, when): rows delivered together.
+        # (place after the last row, when): rows delivered together.
         self.runs: deque[tuple[int, int]] = deque()
         self.run_end: i64 = 0
         self.expired_to: i64 = 0  # rows before this place have no run any more
@@ -156,7 +156,7 @@ class Pending:
         heappush(self.heap, (int(deadline), seq))
 
     def requeue(self, row: i64) -> None:
-        """A message is to be delivered again, behind those that already are."""
+        """A message is to be delivered again, after those that already are."""
         word = self.words[row]
         state = word & STATE
         if state == QUEUED:

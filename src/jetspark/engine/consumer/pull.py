@@ -68,8 +68,8 @@ class Requests:
             return
         if request.no_wait and consumer.state.cursor.uncounted() > ROWS_PER_TURN:
             # Whether there is something for it is known in some turns.
-            consumer.hub.agenda.add(consumer.state)
-            consumer.hub.pull_later(consumer, body, reply, now)
+            consumer.services.run_queue.add(consumer.state)
+            consumer.services.pull_later(consumer, body, reply, now)
             return
         problem = self._problem(request, now)
         if problem:
@@ -108,7 +108,7 @@ class Requests:
             if refusal:
                 outbox.reply_status(reply, refusal)
                 return
-        outlet = self._consumer.hub.ports.reply_outlet(reply)
+        outlet = self._consumer.services.ports.reply_outlet(reply)
         if outlet is None:
             return  # nobody listens for the answer
         if len(delivery.waiting) >= config.max_waiting:
@@ -116,21 +116,22 @@ class Requests:
             if request.idle_heartbeat <= 0:
                 outbox.reply_status(reply, status_block(CONFLICT, MAX_WAITING_TEXT))
             return
-        waiting = Waiting(reply, outlet, max(request.batch, 1), max(request.max_bytes, 0))
-        waiting.no_wait = request.no_wait
-        if request.expires:
-            waiting.expires = now + bounded(request.expires)
-        if request.idle_heartbeat > 0:
-            waiting.heartbeat = bounded(request.idle_heartbeat)
-            waiting.heartbeat_at = now + waiting.heartbeat
+        waiting = Waiting(
+            reply,
+            outlet,
+            max(request.batch, 1),
+            max(request.max_bytes, 0),
+            request.no_wait,
+            now + bounded(request.expires) if request.expires else 0,
+            bounded(request.idle_heartbeat) if request.idle_heartbeat > 0 else 0,
+            now,
+        )
         self._consumer.groups.admit(waiting, request)
-        due = waiting.heartbeat_at or waiting.expires
-        if due and (delivery.waiting_due == 0 or due < delivery.waiting_due):
-            delivery.waiting_due = due
-        self._consumer.stream.readers.receive(delivery)
+        delivery.waits_until(waiting.heartbeat_at or waiting.expires)
+        self._consumer.stream.attached.receive(delivery)
 
     def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
-        """What a request that does not wait is told when it would have to."""
+        """The answer to a request that does not wait when it would have to."""
         delivery = self._delivery
         ready = 0
         if self._consumer.is_open(now):
@@ -145,8 +146,8 @@ class Requests:
     # How requests end --------------------------------------------------------------------------
 
     def end(self, request: Waiting, block: bytes) -> None:
-        """A request is over; ``block`` is what its sender is told, if anything."""
-        request.over = True
+        """A request is over; ``block`` is its last status, if it gets one."""
+        request.end()
         self._delivery.waiting.remove(request)
         if block and not request.outlet.gone():
             request.outlet.write(request.reply, b"", block, b"")
@@ -176,7 +177,7 @@ class Requests:
                 self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
 
     def end_unread(self) -> None:
-        """The next message cannot be read now: requests that do not wait are told so.
+        """The next message cannot be read now: requests that do not wait are answered with that.
 
         One that got messages ends as if its time were over: clients throw away what they have
         when they meet an error. The next request hears the reason.
@@ -193,7 +194,7 @@ class Requests:
             self.end(request, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
 
     def end_for_shutdown(self) -> None:
-        """The server ends: whoever waits may ask another one, or this one when it is back."""
+        """The server ends: clients may ask another one, or this one when it is back."""
         for request in list(self._delivery.waiting):
             self.end(request, status_block(CONFLICT, SERVER_SHUTDOWN_TEXT, rest(request)))
 
@@ -217,8 +218,8 @@ class Requests:
                 continue
             if 0 < request.heartbeat_at <= now:
                 request.outlet.write(request.reply, b"", self._consumer.heartbeat(), b"")
-                request.heartbeat_at = now + request.heartbeat
+                request.beat(now)
             for at in (request.heartbeat_at, request.expires):
                 if at > 0 and (due == 0 or at < due):
                     due = int(at)
-        delivery.waiting_due = due
+        delivery.requests_due(due)

@@ -1,4 +1,4 @@
-"""What a purge does to consumers: they go on behind it, as on released servers."""
+"""What a purge does to consumers: they go on after it, as on released servers."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ def on_purge(consumer: Consumer, pattern: bytes, now: int) -> None:
     if start == 0:
         start = int(index.last_seq) + 1
     state.pass_by(start, now)
-    consumer.hub.agenda.save(state, now)
+    consumer.services.run_queue.save(state, now)

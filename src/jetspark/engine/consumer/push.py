@@ -34,16 +34,16 @@ class Push:
         wanted = subject.encode()
         if wanted == self.subject:
             return
-        hub = self._consumer.hub
+        services = self._consumer.services
         moved = bool(self.subject)
         if moved:
-            hub.unwatch(self.subject, self._consumer)
+            services.unwatch(self.subject, self._consumer)
         self.subject = wanted
         self._consumer.delivery.bind(None)
         self.unbound_ns = now
         if wanted:
-            hub.watch(wanted, self._consumer)
-        # Whoever listens there now gets what is still to be acknowledged.
+            services.watch(wanted, self._consumer)
+        # The new subscriber gets what is still to be acknowledged.
         pending = self._consumer.state.pending
         for row in range(int(pending.head), len(pending.seqs)):
             if moved and pending.words[row]:
@@ -57,7 +57,7 @@ class Push:
         if not self.subject:
             delivery.bind(None)
             return
-        outlet = consumer.hub.ports.push_outlet(
+        outlet = consumer.services.ports.push_outlet(
             self.subject, consumer.config.deliver_group.encode()
         )
         was_bound = delivery.outlet is not None
@@ -71,7 +71,7 @@ class Push:
         self.unbound_ns = 0
         if not was_bound:
             self._begin(now)
-        consumer.stream.readers.receive(delivery)
+        consumer.stream.attached.receive(delivery)
 
     def _begin(self, now: int) -> None:
         consumer = self._consumer
@@ -82,7 +82,7 @@ class Push:
     def stop(self) -> None:
         """The consumer is deleted."""
         if self.subject:
-            self._consumer.hub.unwatch(self.subject, self._consumer)
+            self._consumer.services.unwatch(self.subject, self._consumer)
         self._consumer.delivery.bind(None)
 
     def on_time(self, now: int) -> None:
@@ -102,7 +102,7 @@ class Push:
     # Flow control ------------------------------------------------------------------------------
 
     def ask_to_confirm(self) -> None:
-        """Half of the window is out: ask whether the receiver is there."""
+        """Half of the window is out: ask whether the receiver keeps up."""
         consumer = self._consumer
         delivery = consumer.delivery
         if delivery.outlet is None:
@@ -110,7 +110,7 @@ class Push:
         question = b"$JS.FC.%b.%b.%b" % (
             consumer.stream.name,
             consumer.name.encode(),
-            consumer.hub.next_id()[-4:].encode(),
+            consumer.services.next_id()[-4:].encode(),
         )
         delivery.ask(question)
         block = status_block(CONTROL, FLOW_CONTROL_TEXT)
@@ -122,7 +122,7 @@ class Push:
         if not delivery.asked or subject != delivery.asked:
             return
         delivery.confirm(FLOW_WINDOW_MAX)
-        self._consumer.hub.agenda.add(delivery.state)
+        self._consumer.services.run_queue.add(delivery.state)
 
 
 class Pace:
@@ -147,6 +147,11 @@ class Pace:
         self.burst = burst
         self.tokens = float(burst)
         self.tokens_ns = now
+
+    def replay(self, last: int) -> None:
+        """Keep the distance in time that messages had, up to the last one of now."""
+        if self.replay_to == 0:
+            self.replay_to = last
 
     def delay(self, size: int, time: int, seq: int, now: int) -> int:
         """Until when a message has to wait; 0 when it may go, and is then counted as gone."""

@@ -32,8 +32,7 @@ class ReadErrors:
             name = consumer.stream.config.name
             log.error("Stream %r: consumer %r stops at %s", name, consumer.name, problem)
         self._stopped_at = problem.seq
-        delivery.read_error = problem.public
-        delivery.resume_at = now + READ_RETRY_NS
+        delivery.stop_at_error(problem.public, now + READ_RETRY_NS)
         consumer.requests.end_unread()
 
     def look_whether_read(self) -> None:
@@ -45,7 +44,7 @@ class ReadErrors:
         refused = self._stopped_at in consumer.stream.log.reader.refused_reads
         if refused and consumer.state.cursor.is_there(self._stopped_at):
             return
-        delivery.read_error = ""
+        delivery.clear_error()
         log.info("Stream %r: consumer %r goes on", consumer.stream.config.name, consumer.name)
 
     def skip_unreadable(self) -> None:

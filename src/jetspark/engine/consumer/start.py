@@ -26,9 +26,7 @@ def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None 
     """
     cursor = state.cursor
     index = cursor.index
-    cursor.listed = vec[i64]()
-    cursor.listed_at = 0
-    cursor.listed_to = 0
+    cursor.list_first(vec[i64]())
     first = int(index.first_seq)
     last = int(index.last_seq)
     policy = config.deliver_policy
@@ -58,8 +56,8 @@ def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None 
         start = max(start, first, 1)
     state.place(start)
     if lists:
-        cursor.listed = listed
-        cursor.next = listed_last + 1
+        cursor.list_first(listed)
+        cursor.place(listed_last + 1)
     cursor.recount()
 
 

@@ -14,8 +14,8 @@ from mypy_extensions import i64
 from jetspark.engine.consumer.pending import Pending
 
 if TYPE_CHECKING:
-    from jetspark.engine.consumer.agenda import Agenda
     from jetspark.engine.consumer.cursor import Cursor
+    from jetspark.engine.consumer.run_queue import RunQueue
     from jetspark.engine.stream.stream import Stream
 
 ACK_NONE: Final[i64] = 0
@@ -24,11 +24,16 @@ ACK_EXPLICIT: Final[i64] = 2
 
 
 class ConsumerState:
-    """The state of one consumer. ``owner`` is the consumer, or what reads the stream as one."""
+    """The state of one consumer. ``owner`` is the consumer, or what reads the stream as one.
 
-    def __init__(self, stream: Stream, agenda: Agenda, owner: Any, cursor: Cursor) -> None:
+    ``journalled``: the log records it, or else it ends with the process.
+    """
+
+    def __init__(
+        self, stream: Stream, run_queue: RunQueue, owner: Any, cursor: Cursor, journalled: bool
+    ) -> None:
         self.stream: Stream = stream
-        self.agenda: Agenda = agenda
+        self.run_queue: RunQueue = run_queue
         self.owner: Any = owner
         self.cursor: Cursor = cursor
         self.pending: Pending = Pending()
@@ -50,17 +55,16 @@ class ConsumerState:
         self.gated: bool = False
         # Nothing goes out because of `max_ack_pending`.
         self.limited: bool = False
-        # It is in the lists of the agenda: to deliver, to be journalled.
+        # It is in the lists of the run_queue: to deliver, to be journalled.
         self.listed: bool = False
         self.unsaved: bool = False
-        self.journalled: bool = True  # or else it ends with the process
+        self.journalled: bool = journalled
 
     # Starting ----------------------------------------------------------------------------------
 
     def place(self, start: i64) -> None:
         """Begin, or begin again, at a sequence."""
-        self.cursor.next = start
-        self.cursor.hint = 0
+        self.cursor.place(start)
         self.number = 0
         self.seq = start - 1
         self.floor_number = 0
@@ -77,9 +81,7 @@ class ConsumerState:
         """Forget what was delivered, and begin again at a sequence."""
         self.pending = Pending()
         self.spent = {}
-        self.cursor.listed = vec[i64]()
-        self.cursor.listed_at = 0
-        self.cursor.listed_to = 0
+        self.cursor.list_first(vec[i64]())
         self.start_at(start)
 
     def restore(
@@ -89,13 +91,15 @@ class ConsumerState:
         floor: tuple[int, int],
         delivered_ns: i64,
         acked_ns: i64,
+        gated: bool,
     ) -> None:
         """Be where the journal says; ``following`` is the next message to look at."""
-        self.cursor.next = following
+        self.cursor.place(following)
         self.number, self.seq = delivered
         self.floor_number, self.floor_seq = floor
         self.delivered_ns = delivered_ns
         self.acked_ns = acked_ns
+        self.gated = gated
 
     def restore_messages(
         self, rows: list[tuple[int, int, int]], spent: dict[int, int], listed: list[int]
@@ -109,7 +113,7 @@ class ConsumerState:
         pending = self.pending
         self.spent = {seq: n for seq, n in spent.items() if cursor.is_there(seq)}
         if listed:
-            cursor.listed = vec[i64](listed)
+            cursor.list_first(vec[i64](listed))
         kept = False
         for seq, number, deliveries in rows:
             if seq > self.floor_seq and cursor.is_there(seq):
@@ -122,6 +126,14 @@ class ConsumerState:
         # As long as the server was away counts as time to acknowledge.
         pending.end_run(self.delivered_ns)
         cursor.recount()
+
+    def gate(self, gated: bool) -> None:
+        """Say whether the stream is not new enough yet."""
+        self.gated = gated
+
+    def disown(self) -> None:
+        """Its consumer is gone, and nothing leads there any more."""
+        self.owner = None
 
     def configure(self, policy: i64, keeps_interest: bool) -> None:
         """Go by another configuration from now on."""
@@ -152,7 +164,7 @@ class ConsumerState:
         """Messages were delivered at a time."""
         self.delivered_ns = now
         self.pending.end_run(now)
-        self.agenda.save(self, now)
+        self.run_queue.save(self, now)
 
     def give_up(self, row: i64) -> None:
         """A message was delivered as often as it may be: nobody acknowledged it, it stays."""
@@ -166,7 +178,13 @@ class ConsumerState:
         """A message is acknowledged: the stream may remove it."""
         if self.keeps_interest:
             self.released.append(int(seq))
-            self.agenda.add(self)
+            self.run_queue.add(self)
+
+    def acknowledged(self, now: i64) -> None:
+        """Something was acknowledged, or needs that no longer: the journal hears of it."""
+        self.acked_ns = now
+        if not self.unsaved:
+            self.run_queue.save(self, now)
 
     def take_released(self) -> list[int]:
         """The messages that were acknowledged since this was asked last."""
@@ -199,6 +217,12 @@ class ConsumerState:
             self.spent = {late: n for late, n in self.spent.items() if late > seq}
         self.floor_seq = seq
         self.floor_number = max(self.floor_number, min(number, self.number))
+
+    def settle_up_to(self, seq: i64, released: list[int]) -> None:
+        """Everything up to a sequence is done with, and the stream may remove these messages."""
+        self.released += released
+        self.floor_seq = max(self.floor_seq, seq)
+        self.cursor.place(self.floor_seq + 1)
 
     def skip(self, seq: i64, row: i64) -> None:
         """A message that was to be sent cannot be: it is gone, or cannot be read."""
@@ -255,7 +279,7 @@ class ConsumerState:
             self.acked_ns = now
         self._drop_before(start)
         cursor = self.cursor
-        cursor.next = max(cursor.next, start)
+        cursor.place(max(cursor.next, start))
         if self.pending.count == 0:
             self.floor_number = self.number
             self.floor_seq = max(self.floor_seq, cursor.next - 1)
@@ -266,14 +290,14 @@ class ConsumerState:
         """Forget what was pending and is gone, or lies before the place to go on at."""
         pending = self.pending
         cursor = self.cursor
-        behind = self.floor_seq < start
-        if behind:
+        moved = self.floor_seq < start
+        if moved:
             self.floor_seq = start - 1
         gone = [
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
             if pending.words[row]
-            and ((behind and pending.seqs[row] < start) or not cursor.is_there(pending.seqs[row]))
+            and ((moved and pending.seqs[row] < start) or not cursor.is_there(pending.seqs[row]))
         ]
         for seq in gone:
             row = pending.find(seq)

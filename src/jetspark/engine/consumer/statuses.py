@@ -6,7 +6,7 @@ from jetspark.engine.consumer.delivery import Waiting
 from jetspark.headers.names import LAST_CONSUMER, LAST_STREAM, PENDING_BYTES, PENDING_MESSAGES
 from jetspark.headers.status import CONTROL, IDLE_HEARTBEAT_TEXT, status_block
 
-# The next message is there, and the disk refuses to read it.
+# The next message exists, and the disk refuses to read it.
 UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
 
 

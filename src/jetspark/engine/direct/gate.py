@@ -1,6 +1,6 @@
 """Read-after-write (ADR-53): reads that ask for a sequence the stream does not have yet.
 
-Such a read is held and answered the moment the sequence arrives; only when the wait is over is it
+Such a read is held and answered as soon as the sequence arrives; only when the wait is over is it
 refused with 412 (decisions.md). The number of held reads is bounded.
 """
 
@@ -84,6 +84,10 @@ class Gate:
         self._number = 0
         self._by_deadline: deque[HeldRead] = deque()
         self._by_stream: dict[Stream, _Waiting] = {}
+
+    def change_wait(self, wait_ns: int) -> None:
+        """Hold reads this long from now on."""
+        self.wait_ns = wait_ns
 
     def hold(
         self,

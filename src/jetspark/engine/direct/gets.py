@@ -1,11 +1,14 @@
 """Direct gets and STREAM.MSG.GET of an engine: answered, held, or under way (ADR-31, ADR-53)."""
 
+from contextlib import suppress
+
 from jetspark.api.message import MsgGetRequest
 from jetspark.engine.direct import message_get
 from jetspark.engine.direct.gate import Gate, HeldReads
 from jetspark.engine.direct.multi import MultiRead
 from jetspark.engine.direct.read import UNREADABLE_TEXT, BatchRead, DirectReader, Run
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
+from jetspark.engine.failures import INTERNAL_TEXT, Failures
 from jetspark.engine.limits import DIRECT_GET_BYTES_MAX
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.engine.ports import EnginePorts
@@ -29,8 +32,15 @@ from jetspark.units import LATEST
 class DirectGets:
     """The reads of one engine."""
 
-    def __init__(self, ports: EnginePorts, min_last_seq_wait_ns: int, held: HeldReads) -> None:
+    def __init__(
+        self,
+        ports: EnginePorts,
+        min_last_seq_wait_ns: int,
+        held: HeldReads,
+        failures: Failures,
+    ) -> None:
         self._ports = ports
+        self._failures = failures
         self.work: list[Run] = []
         # Reads whose receivers have enough waiting.
         self.stalled: list[Run] = []
@@ -39,7 +49,7 @@ class DirectGets:
 
     def change_wait(self, min_last_seq_wait_ns: int) -> None:
         """Hold reads that ask for a newer stream this long from now on."""
-        self._gate.wait_ns = min_last_seq_wait_ns
+        self._gate.change_wait(min_last_seq_wait_ns)
 
     def next_deadline(self) -> int | None:
         """When ``refuse_expired`` has something to do."""
@@ -162,6 +172,10 @@ class DirectGets:
                     (self.stalled if batch.outlet.full() else self.work).append(batch)
             except (CorruptRecord, ReadFailed):
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
+            except Exception as error:  # noqa: BLE001 - one read, not those after it
+                self._failures.note(f"a read of stream {batch.stream.config.name!r}", error)
+                with suppress(Exception):  # it may be the receiver that raises
+                    batch.status(SERVER_ERROR, INTERNAL_TEXT, batch.proof)
 
     def unstall(self) -> bool:
         """Go on with reads whose receivers have room again; False when there are none."""
@@ -206,7 +220,7 @@ def stale_refusal(
 
 
 def page_bytes(max_bytes: int) -> int:
-    """How much a run may send; it ends behind the message that reaches this."""
+    """How much a run may send; it ends after the message that reaches this."""
     return max(max_bytes, 1) if max_bytes else DIRECT_GET_BYTES_MAX
 
 

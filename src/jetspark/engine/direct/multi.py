@@ -60,7 +60,7 @@ class MultiRead(Run):
         index = self.stream.log.index
         search = self.searching
         if search is None:
-            # Never beyond what is there: the next page asks for the same point in time again.
+            # Never beyond what exists: the next page asks for the same point in time again.
             self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
             search = self.searching = SubjectSearch(index, self.patterns, self.up_to)
         if not search.step():
@@ -84,7 +84,7 @@ class MultiRead(Run):
         """
         late = self.at >= 0
         if not late and not self.stream.dropped and not self.begin():
-            budget.records = 0  # as much work as a turn of reads
+            budget.exhaust()  # as much work as a turn of reads
             return self.is_lost()
         while True:
             if self.is_lost():

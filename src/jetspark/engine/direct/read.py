@@ -253,7 +253,7 @@ class Run:
         budget.spend(size)
 
     def is_lost(self) -> bool:
-        """Whether nobody listens any more, or the stream was deleted, which is then told."""
+        """Whether nobody listens any more, or the stream was deleted, which is then answered."""
         if self.outlet.gone():
             return True
         if self.stream.dropped:
@@ -261,7 +261,7 @@ class Run:
         return self.stream.dropped
 
     def write_counts(self, out: BytesWriter) -> None:
-        """Say what is left behind this message, and what was sent before it."""
+        """Say what is left after this message, and what was sent before it."""
         out.write(b"Nats-Num-Pending: ")
         write_number(out, self.pending)
         out.write(b"\r\nNats-Last-Sequence: ")

@@ -33,7 +33,7 @@ def adoption_problems(store: FileStore, log: StreamLog, now: int) -> list[str]:
 
 
 def copies_first(logs: Iterable[StreamLog]) -> list[StreamLog]:
-    """Each stream behind those that copy it.
+    """Each stream after those that copy it.
 
     A stream that keeps what somebody needs must know of its copies before it looks at what its
     consumers need: it would let go of what was not copied yet.
@@ -47,7 +47,7 @@ def copies_first(logs: Iterable[StreamLog]) -> list[StreamLog]:
         try:
             config = decode_config(document)
         except msgspec.MsgspecError:
-            continue  # whoever takes it over says so
+            continue  # taking it over reports that
         for source in (config.mirror, *config.sources):
             if source is not None and source.external is None:
                 copied_by.setdefault((log.identity.account, source.name), []).append(log)

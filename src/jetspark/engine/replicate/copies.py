@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.interest import Interest
+from jetspark.engine.consumer.run_queue import RunQueue
+from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import MORE, RETRY_NS, STALLED, Copy
@@ -27,23 +28,25 @@ class Copies:
         self,
         streams: dict[str, Stream],
         mark_dirty: Callable[[Stream], None],
-        agenda: Agenda,
+        run_queue: RunQueue,
         upstreams: Upstreams,
         interest: Interest,
+        failures: Failures,
     ) -> None:
         self._streams = streams
         self._mark_dirty = mark_dirty
-        self._agenda = agenda
+        self._run_queue = run_queue
         self._remotes = RemoteCopies(upstreams)
         self._interest = interest
+        self._failures = failures
         self._followers: dict[str, list[Copy]] = {}
         self._ready: list[Copy] = []
         self._stalled: list[Copy] = []
         # Somebody is ready and the driver may not know it yet.
-        self._untold = False
+        self._unannounced = False
 
     def added(self, stream: Stream) -> None:
-        """A stream is there now: it may copy others, and others may copy it."""
+        """A stream exists now: it may copy others, and others may copy it."""
         stream.followers = self._followers.setdefault(stream.config.name, [])
         for copy in stream.followers:
             copy.meet(self._origin(stream, copy))
@@ -54,8 +57,8 @@ class Copies:
         """A stream may copy others than before, or keep what it gets in another way."""
         config = stream.config
         for follower in stream.followers:
-            follower.origin.keep(self._agenda)
-            follower.tell_stored()
+            follower.origin.keep(self._run_queue)
+            follower.report_stored()
         wanted = [config.mirror] if config.mirror is not None else list(config.sources)
         if not wanted and not stream.copies:
             return
@@ -94,7 +97,7 @@ class Copies:
 
     def _origin(self, stream: Stream, copy: Copy) -> LocalOrigin:
         origin = LocalOrigin(stream, copy.filters, self._mark_dirty)
-        origin.keep(self._agenda)
+        origin.keep(self._run_queue)
         return origin
 
     def _end(self, copy: Copy) -> None:
@@ -109,7 +112,7 @@ class Copies:
         if not self._followers[name] and name not in self._streams:
             del self._followers[name]
         origin = copy.origin
-        if isinstance(origin, LocalOrigin) and origin.keeper is not None:
+        if isinstance(origin, LocalOrigin) and origin.interest is not None:
             origin.close(for_good=True)
             self._interest.changed(origin.stream)
 
@@ -132,15 +135,15 @@ class Copies:
             if not copy.listed:
                 copy.listed = True
                 self._ready.append(copy)
-                self._untold = True
-        if self._untold:
-            self._agenda.wake()
+                self._unannounced = True
+        if self._unannounced:
+            self._run_queue.wake()
 
     # Turns -------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> bool:
         """Go on with copies, within one turn's budget; True while some can go on at once."""
-        self._untold = False
+        self._unannounced = False
         if not self._ready:
             return False
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
@@ -158,7 +161,12 @@ class Copies:
             return
         log = copy.stream.log
         position = log.staged.position
-        result = copy.advance(budget, now)
+        try:
+            result = copy.advance(budget, now)
+        except Exception as error:  # noqa: BLE001 - one copy, not those after it
+            what = f"copying {copy.source.name!r} to {copy.stream.config.name!r}"
+            self._failures.note(what, error)
+            result = STALLED
         copy.note_staged()
         if log.staged.position != position:
             self._mark_dirty(copy.stream)
@@ -172,18 +180,18 @@ class Copies:
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
-        if self._untold:
+        if self._unannounced:
             return 1
         if not self._stalled:
             return None
         return min((copy.retry_at for copy in self._stalled), default=None)
 
     def expire(self, now: int) -> None:
-        """Try again what could not go on; wake whoever gives turns."""
+        """Try again what could not go on; ask for a turn."""
         self._go_on([copy for copy in self._stalled if copy.retry_at <= now])
-        if self._untold:
-            self._untold = False
-            self._agenda.wake()
+        if self._unannounced:
+            self._unannounced = False
+            self._run_queue.wake()
 
     def _go_on(self, copies: list[Copy]) -> None:
         for copy in copies:

@@ -98,7 +98,7 @@ class Copy:
         return f"{self.stream.config.name}_{short_id(xxh3_64_intdigest(known))}"
 
     def meet(self, origin: Origin | None) -> None:
-        """The stream that is copied is there, or there no more."""
+        """The stream that is copied exists, or does not any more."""
         self.origin = origin
 
     def advance(self, budget: Budget, now: int) -> int:
@@ -128,7 +128,7 @@ class Copy:
         if not found:
             return MORE
         # One step of a copy per group, and all of it or nothing: a power cut may keep the end of
-        # a group and lose its middle, and the copy would go on behind messages it does not have.
+        # a group and lose its middle, and the copy would go on after messages it does not have.
         staged = log.staged.position
         log.staged.begin_batch()
         try:
@@ -136,7 +136,8 @@ class Copy:
             self.conclude()
         except BaseException:
             log.staged.abort_batch()
-            self.failed()
+            # Steps before it are on their way as they were: only the position is not known.
+            self.lose_position()
             raise
         log.staged.end_batch()
         if log.staged.position > staged:
@@ -174,7 +175,7 @@ class Copy:
                 return DONE
             if not budget.left():
                 return MORE
-            if log.staged.filling_bytes + log.staged.flying_bytes > AHEAD_MAX:
+            if log.staged.open_bytes + log.staged.in_flight_bytes > AHEAD_MAX:
                 return STALLED
             seq, _, subject, headers, body = row
             budget.spend(FIXED + len(subject) + len(headers) + len(body))
@@ -271,8 +272,8 @@ class Copy:
             self._copied = 0
             self.landed()
 
-    def tell_stored(self) -> None:
-        """Let the origin know how far this is; never one that was made anew meanwhile."""
+    def report_stored(self) -> None:
+        """Let the origin know how far this is; never one that was made again meanwhile."""
         if self.origin is not None and self.origin.ident == self._shown_of:
             self.origin.stored(self._shown[0])
 
@@ -284,7 +285,7 @@ class Copy:
             _, position, stored, _, self._shown_of = self._on_the_way.pop(0)
             self._shown = position, stored
         if (self._shown, self._shown_of) != shown:
-            self.tell_stored()
+            self.report_stored()
 
     def info(self, now: int) -> StreamSourceInfo:
         """How far it has come."""
@@ -317,11 +318,15 @@ class Copy:
     def begun(self) -> None:
         """It is known where reading begins."""
 
+    def lose_position(self) -> None:
+        """Find out again how far the copy has come, from what is staged."""
+        self.position = -1
+        self._copied = 0
+
     def failed(self) -> None:
         """What was staged is forgotten."""
-        self.position = -1
+        self.lose_position()
         self._staged = 0
-        self._copied = 0
         self._on_the_way = []
 
     def labelled(self, block: bytes, _seq: int, _subject: bytes) -> bytes:

@@ -35,7 +35,7 @@ class Mirror(Copy):
 
     def failed(self) -> None:
         """What was staged is forgotten."""
-        # Nobody was told of these sequences, and they are the origin's: they are used again, for
+        # Nobody has seen these sequences, and they are the origin's: they are used again, for
         # the same messages. A skip over them would be messages that the mirror never gets.
         log = self.stream.log
         log.staged.reuse_sequences()
@@ -48,7 +48,7 @@ class Mirror(Copy):
 
     def at_end(self) -> None:
         """Everything that the origin has was looked at."""
-        # Messages at the end that were deleted before they were copied: whoever asks for their
+        # Messages at the end that were deleted before they were copied: a read of their
         # sequences (ADR-53) hears that the mirror is past them.
         if not self.filters and self.position > self.stream.log.staged.seq:
             self.stream.log.staged.skip_to(self.position)

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 from xxhash import xxh3_64_intdigest
 
 from jetspark.api.enums import Retention
-from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.cursor import Cursor
-from jetspark.engine.replicate.keeper import Keeper
+from jetspark.engine.consumer.run_queue import RunQueue
+from jetspark.engine.replicate.copy_interest import CopyInterest
 from jetspark.engine.replicate.upstream import Chunk, Feed, Newest
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
@@ -38,13 +38,13 @@ class Origin(Protocol):
         """Whether it has other messages under sequences that were copied."""
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
-        """Read what comes behind a sequence, or from a time on when that is not 0.
+        """Read what comes after a sequence, or from a time on when that is not 0.
 
-        The answer is the sequence that it really reads behind, as far as that is known.
+        The answer is the sequence that it really reads after, as far as that is known.
         """
 
     def after(self, position: int) -> Row | None:
-        """The next message behind a sequence that was looked at; None when there is none now."""
+        """The next message after a sequence that was looked at; None when there is none now."""
 
     def looked_at(self) -> int:
         """Up to which sequence there is nothing more to come, when ``after`` found nothing."""
@@ -53,7 +53,7 @@ class Origin(Protocol):
         """How many messages are to be copied.
 
         ``shown`` is the last sequence whose copy is durable, ``unshown`` how many were copied
-        behind it.
+        after it.
         """
 
     def heard_ns(self, now: int) -> int:
@@ -76,20 +76,20 @@ class LocalOrigin:
         self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
     ) -> None:
         self.stream = stream
-        self.keeper: Keeper | None = None
+        self.interest: CopyInterest | None = None
         self._filters = filters
         self._released = released
         self._cursor = Cursor(stream.log.index, filters)
         self.ident: Final = short_id(stream.log.identity.stream_id).encode()
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:  # noqa: ARG002
-        """Read what comes behind a sequence, or from a time on."""
+        """Read what comes after a sequence, or from a time on."""
         if start_time_ns:
             return int(self.stream.log.reader.first_at(start_time_ns)) - 1
         return position
 
     def after(self, position: int) -> Row | None:
-        """The next message behind a sequence."""
+        """The next message after a sequence."""
         while True:
             seq = int(self._cursor.find(position + 1))
             if seq == 0:
@@ -117,25 +117,25 @@ class LocalOrigin:
         """A stream of the same server is always heard of."""
         return now
 
-    def keep(self, agenda: Agenda) -> None:
+    def keep(self, run_queue: RunQueue) -> None:
         """Have the stream keep what is not copied yet, if it would let go of it."""
         lasting = self.stream.config.retention == Retention.LIMITS
-        if lasting and self.keeper is not None:
-            self.keeper.end()
-            self.keeper = None
-        elif not lasting and self.keeper is None:
-            self.keeper = Keeper(self.stream, self._filters, agenda)
+        if lasting and self.interest is not None:
+            self.interest.end()
+            self.interest = None
+        elif not lasting and self.interest is None:
+            self.interest = CopyInterest(self.stream, self._filters, run_queue)
 
     def stored(self, position: int) -> None:
         """Everything up to a sequence is durable in the copy."""
-        if self.keeper is not None and self.keeper.stored(position):
+        if self.interest is not None and self.interest.stored(position):
             self._released(self.stream)
 
     def close(self, *, for_good: bool) -> None:  # noqa: ARG002 - nothing stays either way
         """Read no more."""
-        if self.keeper is not None:
-            self.keeper.end()
-            self.keeper = None
+        if self.interest is not None:
+            self.interest.end()
+            self.interest = None
 
 
 class RemoteOrigin:
@@ -171,14 +171,14 @@ class RemoteOrigin:
         return self._feed.parted
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
-        """Read what comes behind a sequence, or from a time on."""
+        """Read what comes after a sequence, or from a time on."""
         self._chunk = None
         self._through = position
         self._feed.start(position + 1, start_time_ns, newest)
         return position
 
     def after(self, position: int) -> Row | None:
-        """The next message behind a sequence that has come."""
+        """The next message after a sequence that has come."""
         while True:
             chunk = self._chunk
             if chunk is None:
@@ -188,7 +188,7 @@ class RemoteOrigin:
                     return None
             sequences = chunk.sequences
             at = self._at
-            # What was copied before is never copied again, whoever sends it twice.
+            # What was copied before is never copied again, even if it is sent twice.
             while at < len(sequences) and sequences[at] <= position:
                 at += 1
             self._at = at

@@ -48,7 +48,7 @@ class Source(Copy):
     def find_position(self, origin: Origin, budget: Budget) -> bool:
         """Find out how far the copy had come; False when that takes another turn."""
         log = self.stream.log
-        known = log.staged.ledger.sources.get(self._key)
+        known = log.staged.engine_state.sources.get(self._key)
         ident = b""
         if known is not None:
             stored, ident = known.split(b" ")
@@ -86,9 +86,9 @@ class Source(Copy):
             find_value(data[subject_end(data, at) : headers_end(data, at)], STREAM_SOURCE) or b""
         )
 
-    def failed(self) -> None:
-        """What was staged is forgotten."""
-        super().failed()
+    def lose_position(self) -> None:
+        """Find out again how far the copy has come."""
+        super().lose_position()
         self._search = -1
 
     def labelled(self, block: bytes, seq: int, subject: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""Streams of other servers, as the engine sees them: what it asks for, and what it is told.
+"""Streams of other servers, as the engine sees them: what it asks for, and what it gets.
 
 The engine never waits. It opens a ``Feed`` for each copy, says from where, takes chunks when the
 feed has some, and is woken by the callable it gave when something changed: a chunk came, the
-connection broke or is back, the stream was found, is gone, or was made anew. Whoever implements
+connection broke or is back, the stream was found, is gone, or was made again. Whatever implements
 this (``jetspark.replica`` over the client) runs on the loop of the server and keeps what waits to
 be taken bounded.
 """
@@ -46,7 +46,7 @@ class Chunk:
     """Messages of one remote stream in the order of their sequences, as columns.
 
     ``through``: nothing up to this sequence will come any more; at least the last sequence, more
-    when messages behind it are deleted. ``size`` is that of headers and payloads.
+    when messages after it are deleted. ``size`` is that of headers and payloads.
     """
 
     __slots__ = ("headers", "payloads", "sequences", "size", "subjects", "through", "times")
@@ -87,7 +87,7 @@ class Feed(Protocol):
 
     @property
     def origin(self) -> OriginState | None:
-        """What it is; None until the remote told of it, and while there is none of that name."""
+        """What it is; None until the remote answered, and while there is none of that name."""
 
     @property
     def error(self) -> bytes:
@@ -113,7 +113,7 @@ class Feed(Protocol):
 
         ``newest`` is what the copy has, to be compared with what the stream has.
 
-        For the stream that ``origin`` describes now: when it is made anew, nothing comes until
+        For the stream that ``origin`` describes now: when it is made again, nothing comes until
         this is called again.
         """
 

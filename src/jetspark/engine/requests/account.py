@@ -9,16 +9,16 @@ from jetspark.engine.stream.config import API_LEVEL
 
 def info(engine: Engine, _request: Request) -> bytes:
     """Answer ``$JS.API.INFO``; its body is ignored (wire.md, API requests)."""
-    ledger = engine.ledger
+    usage = engine.usage
     return ACCOUNT_INFO.ok(
         AccountInfo(
             memory=_stored(engine, Storage.MEMORY),
             storage=_stored(engine, Storage.FILE),
-            reserved_memory=ledger.reserved(Storage.MEMORY),
-            reserved_storage=ledger.reserved(Storage.FILE),
+            reserved_memory=usage.reserved(Storage.MEMORY),
+            reserved_storage=usage.reserved(Storage.FILE),
             streams=len(engine.streams),
             consumers=sum(len(stream.consumers) for stream in engine.streams.values()),
-            limits=ledger.limits,
+            limits=usage.limits,
             api=ApiStats(level=API_LEVEL, total=engine.api.total, errors=engine.api.errors),
         )
     )

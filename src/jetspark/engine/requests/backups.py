@@ -38,8 +38,8 @@ def snapshot(engine: Engine, request: Request) -> bytes:
         stream, wanted, stream.config, state, engine.next_id(), client, request.now, engine.wall
     )
     engine.transfers.add_snapshot(begun)
-    told = SnapshotCreate(stream=stream.config.name, state=state, client=client)
-    engine.advisories.send(told, request.now, request.outbox)
+    created = SnapshotCreate(stream=stream.config.name, state=state, client=client)
+    engine.advisories.send(created, request.now, request.outbox)
     return STREAM_SNAPSHOT.ok(SnapshotResponse(config=stream.config, state=state))
 
 
@@ -63,8 +63,8 @@ def restore(engine: Engine, request: Request) -> None:
     )
     check_remotes(config, engine.upstreams)
     engine.transfers.check_room()
-    engine.ledger.admit(config)
-    engine.ledger.check_room(config.storage, wanted.state.bytes)
+    engine.usage.admit(config)
+    engine.usage.check_room(config.storage, wanted.state.bytes)
 
     def begin(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> bytes:
         if error is not None:
@@ -80,8 +80,8 @@ def restore(engine: Engine, request: Request) -> None:
         client = request.asker.client_info()
         stream = engine.hidden(new, now)
         engine.transfers.add_restore(Restore(subject, config, stream, client, now, engine.wall))
-        told = RestoreCreate(stream=config.name, client=client)
-        engine.advisories.send(told, now, outbox)
+        created = RestoreCreate(stream=config.name, client=client)
+        engine.advisories.send(created, now, outbox)
         return STREAM_RESTORE.ok(RestoreResponse(deliver_subject=subject.decode()))
 
     def finish(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> None:

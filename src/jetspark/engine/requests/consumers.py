@@ -268,7 +268,7 @@ def reset(engine: Engine, request: Request) -> bytes | None:
 
 
 def _check_reset(consumer: Consumer, seq: int) -> None:
-    """Refuse to go back behind where the consumer was told to start."""
+    """Refuse to go back before where the consumer was configured to start."""
     policy = consumer.config.deliver_policy
     if policy == DeliverPolicy.ALL:
         return
@@ -329,7 +329,7 @@ def _info(consumer: Consumer, now: int) -> ConsumerInfo:
     return msgspec.structs.replace(state, config=config)
 
 
-# Subjects behind `$JS.API.CONSUMER.`: who answers, in which shape, and how many names follow.
+# Subjects after `$JS.API.CONSUMER.`: who answers, in which shape, and how many names follow.
 _VERBS: Final[dict[str, tuple[Handler, Response[Any], int]]] = {
     "INFO": (info, CONSUMER_INFO, 2),
     "DELETE": (delete, CONSUMER_DELETE, 2),

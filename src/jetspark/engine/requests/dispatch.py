@@ -58,7 +58,7 @@ _WHOLE: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
 UNSERVED: Final = "the stream is on disk but could not be opened when the server was started"
 _CONSUMER: Final = b"CONSUMER."
 
-# Where an error stands in an answer: right behind its type.
+# Where an error stands in an answer: right after its type.
 _ERROR: Final = b'_response","error":{'
 _ERROR_BEFORE: Final = 100
 
@@ -130,7 +130,7 @@ def _handle_late(
     headers: bytes,
     asker: Asker,
 ) -> None:
-    """Answer a request that had to wait; nobody else is there to contain what goes wrong."""
+    """Answer a request that had to wait; nothing else contains what goes wrong."""
     try:
         handle(engine, verb, body, reply, now, outbox, headers, asker)
     except RequestFailed as error:

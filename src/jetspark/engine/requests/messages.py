@@ -13,7 +13,7 @@ from jetspark.engine.stream.values import SEQUENCE_MAX
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.log.removal import is_everything, keep_from
+from jetspark.store.log.deletion import is_everything, keep_from
 from jetspark.store.log.subject_purge import rare_entries
 from jetspark.subjects.match import matches
 
@@ -115,7 +115,7 @@ def _long_end(stream: Stream, wanted: PurgeRequest, step: int) -> int:
         staged = sum(everything or matches(row[2].subject, pattern) for row in log.staged.rows())
         if staged >= wanted.keep:
             return 0
-        end = int(keep_from(index, pattern, wanted.keep - staged, log.staged.removals))
+        end = int(keep_from(index, pattern, wanted.keep - staged, log.staged.deletions))
     return end if end - int(index.first_seq) > 2 * step else 0
 
 

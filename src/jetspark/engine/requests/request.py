@@ -134,4 +134,4 @@ class Request:
 
 
 def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
-    """Whoever waited goes on."""
+    """Requests that waited go on."""

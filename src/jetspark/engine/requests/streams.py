@@ -64,7 +64,7 @@ def create(engine: Engine, request: Request) -> bytes | None:
 
 def _admit(engine: Engine, config: StreamConfig) -> None:
     """Refuse a new stream that has no room, or whose subjects are taken."""
-    engine.ledger.admit(config)
+    engine.usage.admit(config)
     if engine.overlaps(config):
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     engine.operations.check_subjects(config)
@@ -127,7 +127,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     config = updated(stream.config, config)
     check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
-    engine.ledger.admit(config, stream.config)
+    engine.usage.admit(config, stream.config)
     if engine.overlaps(config):
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     engine.operations.check_subjects(config)

@@ -105,7 +105,7 @@ class Checks:
         self.id_unread: i64 = 0
         # Id of the last message: as decisions see it, of the group on its way, as on disk.
         self.durable_id: bytes = self.first_id()
-        self.flying_id: bytes = self.durable_id
+        self.in_flight_id: bytes = self.durable_id
         self.last_id: bytes = self.durable_id
         self.counters: Counters = Counters(log)
 
@@ -230,7 +230,7 @@ class Checks:
     def know_last_id(self) -> None:
         """Read the id of the last message when that failed before; raises ReadFailed again."""
         if self.id_unread == self.log.staged.seq:
-            self.last_id = self.flying_id = self.durable_id = self.read_id(self.id_unread)[0]
+            self.last_id = self.in_flight_id = self.durable_id = self.read_id(self.id_unread)[0]
         self.id_unread = 0
 
     def take_headers(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
@@ -418,13 +418,13 @@ class Checks:
 
     def group_taken(self) -> None:
         """What was staged goes to the disk."""
-        self.flying_id = self.last_id
+        self.in_flight_id = self.last_id
         if self.rules.discard_new:
             self.room.group_taken()
 
     def committed(self) -> None:
         """The group on its way is durable."""
-        self.durable_id = self.flying_id
+        self.durable_id = self.in_flight_id
         if self.rules.discard_new:
             self.room.committed()
         if self.rules.allow_counter:
@@ -434,9 +434,16 @@ class Checks:
         """Forget all decisions that were not durable."""
         self.window.forget_after(self.log.index.last_seq)
         self.last_id = self.durable_id
-        self.flying_id = self.durable_id
+        self.in_flight_id = self.durable_id
         self.room.failed()
         self.counters.failed()
+
+    def rewind(self, last_id: bytes) -> None:
+        """A batch was taken back: forget what was staged after the last message that is left."""
+        last = self.log.staged.seq
+        self.last_id = last_id
+        self.window.forget_after(last)
+        self.counters.rewind(last)
 
     def load_window(self, now: i64) -> None:
         """Read the ids of the messages that are inside the window, once after a start.

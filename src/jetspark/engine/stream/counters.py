@@ -84,8 +84,12 @@ class Counters:
             last = int(self.log.index.last_seq)
             self.staged = {k: v for k, v in self.staged.items() if v.seq > last}
 
+    def rewind(self, last: int) -> None:
+        """No message after this one is staged any more."""
+        self.staged = {k: v for k, v in self.staged.items() if v.seq <= last}
+
     def failed(self) -> None:
-        """Nothing that was staged is there."""
+        """Nothing that was staged is left."""
         self.staged = {}
 
 

@@ -52,7 +52,7 @@ class Cron:
         self._either = not (stars[3] or stars[5])
 
     def following(self, after_ns: int, zone: tzinfo = UTC) -> int:
-        """The first time behind ``after_ns`` that matches; ValueError when it is too far."""
+        """The first time after ``after_ns`` that matches; ValueError when it is too far."""
         start = datetime.fromtimestamp(after_ns // SECOND, zone) + timedelta(seconds=1)
         day = start.date()
         end = day.replace(year=day.year + YEARS_AHEAD, month=12, day=31)
@@ -78,8 +78,8 @@ class Cron:
                 continue
             for minute in self._minutes:
                 for second in self._seconds:
-                    moment = datetime.combine(day, time(hour, minute, second), zone)
-                    found = int(moment.timestamp())
+                    found_at = datetime.combine(day, time(hour, minute, second), zone)
+                    found = int(found_at.timestamp())
                     # A time that the clocks skip in spring does not exist.
                     there = datetime.fromtimestamp(found, zone)
                     if found * SECOND > after_ns and there.hour == hour:

@@ -52,7 +52,7 @@ class DuplicateWindow:
         self.enqueue(msg_id, seq, time_ns)
 
     def enter(self, msg_id: bytes, seq: int, time_ns: i64) -> bool:
-        """Add an id, unless it is there or there is no room for it; one look for both."""
+        """Add an id, unless it is known or there is no room for it; one look for both."""
         if 0 < self.due <= time_ns:
             self.expire(time_ns)
         if len(self.sequences) >= self.max_ids or self.sequences.setdefault(msg_id, seq) != seq:
@@ -102,7 +102,7 @@ class DuplicateWindow:
             self.head = 0
 
     def forget_after(self, seq: i64) -> None:
-        """Forget the ids of messages behind ``seq``: their group did not reach the disk."""
+        """Forget the ids of messages after ``seq``: their group did not reach the disk."""
         while len(self.queue) > self.head and self.sequences.get(self.queue[-1], 0) > seq:
             self.sequences.pop(self.queue.pop(), 0)
         while len(self.run_times) > 0 and self.run_starts[-1] >= len(self.queue):

@@ -50,7 +50,7 @@ def staged_last_of(log: StreamLog, subject: bytes) -> i64:
     if is_literal(subject):
         found = log.index.known(subject)
         return 0 if found is None else found.staged_last
-    if not log.staged.removals.any and log.staged.batch is None:
+    if not log.staged.deletions.any and log.staged.batch is None:
         found_staged = log.staged.newest_match(subject)
         if found_staged > 0:
             return found_staged

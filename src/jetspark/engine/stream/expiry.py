@@ -15,14 +15,12 @@ from jetspark.store.log.stream_log import StreamLog
 class Expiry:
     """What one stream does as time passes."""
 
-    def __init__(
-        self, rules: Rules, log: StreamLog, checks: Checks, ingest: Ingest, lifetimes: Lifetimes
-    ) -> None:
-        self.rules: Rules = rules
-        self.log: StreamLog = log
-        self.checks: Checks = checks
+    def __init__(self, ingest: Ingest) -> None:
         self.ingest: Ingest = ingest
-        self.lifetimes: Lifetimes = lifetimes
+        self.rules: Rules = ingest.rules
+        self.log: StreamLog = ingest.log
+        self.checks: Checks = ingest.checks
+        self.lifetimes: Lifetimes = ingest.lifetimes
 
     def configure(self, rules: Rules) -> None:
         """Go by another configuration from now on."""
@@ -56,7 +54,7 @@ class Expiry:
         try:
             return self.end_due(now)
         except ReadFailed:
-            # Nothing ends unread; what was staged before that is there.
+            # Nothing ends unread; what was staged before that stays.
             self.lifetimes.hold(now)
             return self.log.staged.position > before
 

@@ -35,7 +35,7 @@ from jetspark.headers.names import (
 class PublishHeaders:
     """The headers of one message that a stream gives a meaning to; empty means absent.
 
-    One object serves all messages of a stream: ``read`` forgets what was there before.
+    One object serves all messages of a stream: ``read`` forgets what it read before.
     """
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class PublishHeaders:
             self.has_time_zone = True
 
     def expects_anything(self) -> bool:
-        """Say whether one of the ``Nats-Expected-`` headers is there."""
+        """Say whether one of the ``Nats-Expected-`` headers was sent."""
         return (
             len(self.expected_stream) > 0
             or len(self.expected_last_seq) > 0

@@ -4,7 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.readers import Readers
+from jetspark.engine.consumer.attached import AttachedConsumers
 from jetspark.engine.stream.checks import Checks, Judgement
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
@@ -31,14 +31,14 @@ class Ingest:
         checks: Checks,
         replies: Replies,
         lifetimes: Lifetimes,
-        readers: Readers,
+        attached: AttachedConsumers,
     ) -> None:
         self.rules: Rules = rules
         self.log: StreamLog = log
         self.checks: Checks = checks
         self.replies: Replies = replies
         self.lifetimes: Lifetimes = lifetimes
-        self.readers: Readers = readers
+        self.attached: AttachedConsumers = attached
 
     def configure(self, rules: Rules) -> None:
         """Go by another configuration from now on."""
@@ -47,7 +47,7 @@ class Ingest:
     def store(self, judged: Judgement, subject: bytes, reply: bytes, now: i64) -> None:
         """Stage a message as it was judged, and what goes out with it."""
         rules = self.rules
-        if rules.by_interest and not (self.readers.wants(subject) or self.readers.missing):
+        if rules.by_interest and not (self.attached.wants(subject) or self.attached.missing):
             self.store_nothing(judged, reply, now)
             return
         rollup = judged.headers.rollup

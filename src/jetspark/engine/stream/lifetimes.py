@@ -43,11 +43,10 @@ class Lifetimes:
         self.wall_lead = 0
         # Messages that max_age does not touch.
         self.immortal: set[int] = set()
-        # The sequences that were there at the start and were not looked at yet.
+        # The sequences that existed at the start and were not looked at yet.
         self.scan_next: i64 = 1
         self.scan_last: i64 = log.index.last_seq
         self.headers: PublishHeaders = PublishHeaders()
-        self.time_ns: i64 = 0
         # The disk refused to read: nothing is looked at before this time.
         self.held_until: i64 = 0
 
@@ -157,33 +156,33 @@ class Lifetimes:
         return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
 
     def next_mortal(self, after: i64) -> i64:
-        """The first message behind ``after`` that is not to live for ever; 0: none."""
+        """The first message after ``after`` that is not to live for ever; 0: none."""
         seq = self.log.index.next_seq(after + 1, b"")
         while seq > 0 and int(seq) in self.immortal:
             seq = self.log.index.next_seq(seq + 1, b"")
         return seq
 
-    def read(self, seq: i64) -> bool:
-        """Read the headers and time of a durable message; False when there are none.
+    def read(self, seq: i64) -> i64:
+        """Read the headers of a durable message; when it was stored, -1: it has no headers.
 
         Raises ReadFailed when the disk refuses.
         """
-        self.time_ns = 0
         try:
             data, at = self.log.reader.locate(seq)
         except CorruptRecord:
-            return False
+            return -1
         if len(data) == 0:
-            return False
-        self.time_ns = record_time(data, at)
+            return -1
         start = subject_end(data, at)
         end = headers_end(data, at)
-        return end > start and self.headers.read(data[start:end])
+        if end == start or not self.headers.read(data[start:end]):
+            return -1
+        return record_time(data, at)
 
     def subject_to_mark(self, seq: i64) -> bytes:
         """The subject that a marker is due for when this message goes; empty for none.
 
-        None is due when newer messages are there, nor for a marker or a purge of a key. Raises
+        None is due when newer messages exist, nor for a marker or a purge of a key. Raises
         ReadFailed when the disk refuses.
         """
         try:
@@ -202,16 +201,17 @@ class Lifetimes:
         return subject if entry is not None and entry.staged_last == seq else b""
 
     def scan(self, now: i64) -> None:
-        """Look at some of the messages that were there at the start."""
+        """Look at some of the messages that existed at the start."""
         count: i64 = 0
         seq = self.log.index.next_seq(self.scan_next, b"")
         while count < PER_TURN and 0 < seq <= self.scan_last:
-            if self.read(seq):
+            stored = self.read(seq)
+            if stored >= 0:
                 headers = self.headers
                 if len(headers.ttl) > 0:
-                    self.learn(int(seq), parse_ttl(headers.ttl), self.time_ns)
+                    self.learn(int(seq), parse_ttl(headers.ttl), stored)
                 if len(headers.schedule) > 0:
-                    self.plan(int(seq), headers, self.time_ns, now)
+                    self.plan(int(seq), headers, stored, now)
             self.scan_next = seq + 1
             seq = self.log.index.next_seq(seq + 1, b"")
             count += 1

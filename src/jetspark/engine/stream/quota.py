@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Quota(Protocol):
-    """What may refuse a message because of what others have stored (engine/ledger.py)."""
+    """What may refuse a message because of what others have stored (engine/usage.py)."""
 
     def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
         """The error for a message; empty when it may be stored."""

@@ -1,7 +1,7 @@
 """Replies that wait for a group to be durable, and go out or are taken back with it.
 
 A reply that stands on a decision waits for that decision (docs/internals/contracts.md). It is
-held with the group that carries it: ``filling`` while the group fills, ``flying`` while it is on
+held with the group that carries it: ``open`` while the group fills, ``in_flight`` while it is on
 its way to the disk.
 """
 
@@ -23,7 +23,7 @@ Standing = tuple[FastBatch, int, int, int]
 ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 
 
-class Held:
+class GroupReplies:
     """What goes out when one group is durable: acknowledgements as two columns, other replies."""
 
     def __init__(self) -> None:
@@ -42,10 +42,6 @@ class Held:
         # The patterns of purges; consumers are notified when they are durable.
         self.purges: list[bytes] = []
 
-    def is_empty(self) -> bool:
-        """Say whether nothing waits."""
-        return not (self.replies or self.entries or self.answers or self.messages or self.acks)
-
 
 class Replies:
     """The replies of one stream."""
@@ -54,36 +50,36 @@ class Replies:
         self.log: StreamLog = log
         self.json_name: bytes = json_name
         self.ack_head: bytes = b'{"stream":' + json_name + b',"seq":'
-        self.filling: Held = Held()
-        self.flying: Held = Held()
+        self.open: GroupReplies = GroupReplies()
+        self.in_flight: GroupReplies = GroupReplies()
         # The last sequence that the group on its way carries.
-        self.flying_seq: i64 = 0
+        self.in_flight_seq: i64 = 0
 
     # Holding -----------------------------------------------------------------------------------
 
     def acknowledge(self, reply: bytes, seq: i64) -> None:
         """Acknowledge a message that was staged last, once it is durable."""
-        held = self.filling
+        held = self.open
         held.replies.append(reply)
         held.sequences.append(int(seq))
 
     def acknowledge_with(self, reply: bytes, body: bytes) -> None:
         """Acknowledge what was staged last with a body of its own."""
-        self.filling.entries.append((reply, reply, b"", b"", body))
+        self.open.entries.append((reply, reply, b"", b"", body))
 
     def acknowledge_duplicate(self, reply: bytes, seq: i64, outbox: Outbox) -> None:
         """Answer with the sequence of the first copy, once that copy is durable."""
         if len(reply) == 0:
             return
-        # The blank is there in released servers too.
+        # Released servers have the blank, too.
         body = self.ack_head + b'%d,"duplicate": true}' % int(seq)
         entry = (reply, reply, b"", b"", body)
         if seq <= self.log.index.last_seq:
             outbox.now.append(entry)
-        elif seq <= self.flying_seq:
-            self.flying.entries.append(entry)
+        elif seq <= self.in_flight_seq:
+            self.in_flight.entries.append(entry)
         else:
-            self.filling.entries.append(entry)
+            self.open.entries.append(entry)
 
     def refuse(self, reply: bytes, error: bytes, on_state: bool, outbox: Outbox) -> None:
         """Answer a publish with an error: at once, or when the state it stands on is durable."""
@@ -96,17 +92,17 @@ class Replies:
             outbox.now.append(entry)
 
     def failure(self, error: bytes) -> bytes:
-        """The body of a failed publish: the zero sequence is there in released servers too."""
+        """The body of a failed publish: released servers have the zero sequence, too."""
         return b'{"error":%s,"stream":%s,"seq":0}' % (error, self.json_name)
 
-    def newest(self) -> Held | None:
+    def newest(self) -> GroupReplies | None:
         """What goes out when all that is staged is durable; None when it is durable already."""
         staged = self.log.staged
         if staged.position == self.log.index.position:
             return None
         if staged.in_flight is not None and staged.in_flight.last_position == staged.position:
-            return self.flying
-        return self.filling
+            return self.in_flight
+        return self.open
 
     def hold_newest(self, entry: Entry, outbox: Outbox) -> None:
         """Send a reply when all that is staged is durable; at once when nothing is."""
@@ -129,7 +125,7 @@ class Replies:
 
         The consumer is in the journal's list, so there is such a record.
         """
-        self.filling.acks.append(reply)
+        self.open.acks.append(reply)
 
     def hold_message(self, entry: Entry) -> bool:
         """Publish a message when all that is staged is durable; False when nothing is.
@@ -144,28 +140,37 @@ class Replies:
 
     def hold_republished(self, entry: Entry) -> None:
         """Publish a message with the one that was staged last."""
-        self.filling.messages.append(entry)
+        self.open.messages.append(entry)
 
     def hold_purge(self, pattern: bytes) -> None:
         """Notify consumers of a purge that was staged, once it is durable."""
-        self.filling.purges.append(pattern)
+        self.open.purges.append(pattern)
 
     def hold_standing(self, standing: Standing) -> None:
         """Acknowledge messages of a fast batch when the group that fills is durable."""
-        self.filling.batches.append(standing)
+        self.open.batches.append(standing)
+
+    def mark(self) -> tuple[int, int]:
+        """How much of what a message brings along waits now, for ``rewind``."""
+        return len(self.open.messages), len(self.open.purges)
+
+    def rewind(self, mark: tuple[int, int]) -> None:
+        """A batch was taken back: what its messages brought along since a mark never was."""
+        del self.open.messages[mark[0] :]
+        del self.open.purges[mark[1] :]
 
     # Groups ------------------------------------------------------------------------------------
 
     def group_taken(self) -> None:
         """What fills goes to the disk."""
-        self.flying = self.filling
-        self.filling = Held()
-        self.flying_seq = self.log.staged.seq
+        self.in_flight = self.open
+        self.open = GroupReplies()
+        self.in_flight_seq = self.log.staged.seq
 
-    def committed(self, outbox: Outbox) -> Held:
+    def committed(self, outbox: Outbox) -> GroupReplies:
         """The group on its way is durable: its replies go out. What else it brought."""
-        held = self.flying
-        self.flying = Held()
+        held = self.in_flight
+        self.in_flight = GroupReplies()
         if held.replies:
             outbox.acknowledge(self.ack_head, held.replies, held.sequences)
         outbox.now.extend(held.entries)
@@ -179,36 +184,36 @@ class Replies:
         """Answer everything that waits with an error: what it stands on will never be durable."""
         body = self.failure(error)
         self.refuse_acks(outbox)
-        for held in (self.flying, self.filling):
+        for held in (self.in_flight, self.open):
             for to in held.replies:
                 outbox.now.append((to, to, b"", b"", body))
             for entry in held.entries:
                 outbox.now.append((entry[0], entry[1], entry[2], b"", body))
             for answer in held.answers:
                 outbox.reply(answer[0], answer[2](error))
-        self.flying = Held()
-        self.filling = Held()
+        self.in_flight = GroupReplies()
+        self.open = GroupReplies()
 
     def answer_acks(self, outbox: Outbox) -> None:
         """There is no group to wait for: confirm acknowledgements, or refuse them.
 
-        Those of consumers in memory leave no record, so all they stand on is there.
+        Those of consumers in memory leave no record, so there is nothing to wait for.
         """
-        if not self.filling.acks:
+        if not self.open.acks:
             return
         if self.log.access.read_only:
             self.refuse_acks(outbox)
         elif self.log.staged.position == self.log.index.position:
-            for to in self.filling.acks:
+            for to in self.open.acks:
                 outbox.now.append((to, to, b"", b"", b""))
-            self.filling.acks = []
+            self.open.acks = []
 
     def refuse_acks(self, outbox: Outbox) -> None:
         """Tell clients that wait for it that no acknowledgement of theirs is stored now.
 
         With 503 and no body: clients take any other answer for a confirmation.
         """
-        for held in (self.flying, self.filling):
+        for held in (self.in_flight, self.open):
             for to in held.acks:
                 outbox.reply_status(to, ACK_NOT_STORED)
             held.acks = []

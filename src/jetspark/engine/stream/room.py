@@ -34,12 +34,15 @@ class Room:
     def __init__(self, rules: Rules, log: StreamLog) -> None:
         self.rules: Rules = rules
         self.log: StreamLog = log
-        self.filling: Load = Load()
-        self.flying: Load = Load()
+        self.open: Load = Load()
+        self.in_flight: Load = Load()
 
     def configure(self, rules: Rules) -> None:
         """Go by another configuration from now on."""
         self.rules = rules
+        if not rules.discard_new:
+            # Nobody keeps these counts any more: they would be wrong when somebody asks again.
+            self.failed()
 
     def problem(self, subject: bytes, headers_length: i64, body_length: i64, rollup: bool) -> str:
         """Why a message is refused; empty when there is room. The order is nats-server's."""
@@ -48,7 +51,7 @@ class Room:
         # A rollup makes room for itself.
         if replaces and rules.discard_new_per_subject and not rollup:
             return PER_SUBJECT
-        messages = self.log.staged.messages - self.filling.replaced - self.flying.replaced
+        messages = self.log.staged.messages - self.open.replaced - self.in_flight.replaced
         if 0 < rules.max_msgs <= messages and not replaces:
             return MESSAGES
         if rules.max_bytes > 0:
@@ -70,8 +73,8 @@ class Room:
         entry = self.log.index.subjects.get(subject)
         if entry is not None:
             count = i64(entry.count)
-        count += self.filling.subjects.get(subject, 0)
-        count += self.flying.subjects.get(subject, 0)
+        count += self.open.subjects.get(subject, 0)
+        count += self.in_flight.subjects.get(subject, 0)
         return count
 
     def oldest_size(self, subject: bytes) -> i64:
@@ -89,7 +92,7 @@ class Room:
 
     def take(self, subject: bytes, rollup: bool) -> None:
         """A message was staged; a rollup leaves it alone on its subject."""
-        load = self.filling
+        load = self.open
         if self.rules.max_per_subject <= 0:
             return
         if rollup:
@@ -103,14 +106,14 @@ class Room:
 
     def group_taken(self) -> None:
         """What was staged goes to the disk."""
-        self.flying = self.filling
-        self.filling = Load()
+        self.in_flight = self.open
+        self.open = Load()
 
     def committed(self) -> None:
         """The group on its way counts as durable now."""
-        self.flying = Load()
+        self.in_flight = Load()
 
     def failed(self) -> None:
-        """Nothing that was staged is there."""
-        self.filling = Load()
-        self.flying = Load()
+        """Nothing that was staged is left."""
+        self.open = Load()
+        self.in_flight = Load()

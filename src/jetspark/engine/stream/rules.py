@@ -12,10 +12,11 @@ from jetspark.units import bounded
 class Rules:
     """One configuration, made ready for the publish path. Replaced as a whole by an update.
 
-    ``seed`` is for transforms that spread messages at random.
+    ``seed`` is for transforms that spread messages at random. ``guarded``: a quota is asked for
+    every message.
     """
 
-    def __init__(self, config: StreamConfig, seed: int) -> None:
+    def __init__(self, config: StreamConfig, seed: int, guarded: bool = False) -> None:
         self.name: bytes = config.name.encode()
         self.sealed: bool = config.sealed
         self.no_ack: bool = config.no_ack
@@ -55,7 +56,8 @@ class Rules:
         self.by_interest: bool = config.retention is Retention.INTEREST
         # Whether a message without headers is stored as it came, with no question asked.
         self.open: bool = not (
-            self.sealed
+            guarded
+            or self.sealed
             or self.no_ack
             or self.by_interest
             or self.max_msg_size >= 0

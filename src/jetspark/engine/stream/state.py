@@ -57,7 +57,7 @@ def stream_state(stream: Stream) -> StreamState:
     return StreamState(
         messages=index.messages,
         bytes=index.bytes,
-        # An empty stream that was told to begin at 1 says so, as in released servers.
+        # An empty stream that was configured to begin at 1 says so, as in released servers.
         first_seq=index.first_seq or min(stream.config.first_seq, 1),
         first_ts=Timestamp(stream.log.reader.first_time),
         last_seq=index.last_seq,

@@ -9,15 +9,15 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.batches import Batches
 from jetspark.engine.batch.limits import BatchLimits
-from jetspark.engine.consumer.readers import Readers
+from jetspark.engine.consumer.attached import AttachedConsumers
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
-from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.checks import Checks
 from jetspark.engine.stream.expiry import Expiry
 from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.lifetimes import Lifetimes
 from jetspark.engine.stream.quota import Quota
-from jetspark.engine.stream.replies import Replies
+from jetspark.engine.stream.replies import GroupReplies, Replies
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.tending import Tending
 from jetspark.errors.bodies import error_body
@@ -62,13 +62,9 @@ class Stream:
         # When the group on its way was taken and became durable, to know how fast the disk is.
         self.taken_ns: i64 = 0
         self.committed_ns: i64 = 0
-        # Republished messages that became durable; the engine takes them.
-        self.published: list[Entry] = []
-        # The patterns of the purges that became durable with the last group.
-        self.purged: list[bytes] = []
         # By name; their type is not known here (``engine/consumer/consumer.py``).
         self.consumers: dict[str, Any] = {}
-        self.readers: Readers = Readers()
+        self.attached: AttachedConsumers = AttachedConsumers()
         # Copies that write to this stream, and that read it (``engine/replicate``).
         self.copies: list[Any] = []
         self.followers: list[Any] = []
@@ -79,16 +75,18 @@ class Stream:
         self.replies: Replies = Replies(log, msgspec.json.encode(config.name))
         lifetimes = Lifetimes(log)
         self.ingest: Ingest = Ingest(
-            rules, log, self.checks, self.replies, lifetimes, self.readers
+            rules, log, self.checks, self.replies, lifetimes, self.attached
         )
-        self.expiry: Expiry = Expiry(rules, log, self.checks, self.ingest, lifetimes)
-        self.batches: Batches = Batches(
-            rules, log, self.checks, self.ingest, self.replies, batch_limits, advise
-        )
+        self.expiry: Expiry = Expiry(self.ingest)
+        self.batches: Batches = Batches(self.ingest, batch_limits, advise)
         self.tending: Tending = Tending(log)
         if config.first_seq > 1 and log.staged.seq == 0:
             # Stands in the configuration, so it needs no record.
             log.staged.begin_after(config.first_seq - 1)
+
+    def drop(self) -> None:
+        """The stream is removed: what still refers to it finds nothing."""
+        self.dropped = True
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
@@ -98,8 +96,7 @@ class Stream:
 
     def guard(self, quota: Quota | None) -> None:
         """Have every message pass a quota from now on, or none."""
-        rules = Rules(self.config, self.log.identity.stream_id)
-        rules.open = rules.open and quota is None
+        rules = Rules(self.config, self.log.identity.stream_id, guarded=quota is not None)
         self.rules = rules
         self.checks.configure(rules, quota)
         self.ingest.configure(rules)
@@ -187,29 +184,19 @@ class Stream:
             self.checks.group_taken()
         return group
 
-    def committed(self, outbox: Outbox, now: i64) -> None:
-        """The group on its way is durable: its replies go out. ``now`` is 0 if nobody knows it."""
+    def committed(self, outbox: Outbox, now: i64) -> GroupReplies:
+        """The group on its way is durable: its replies go out. What else it brought.
+
+        ``now`` is 0 if nobody knows it.
+        """
         self.committed_ns = now
         self.log.commit()
         self.checks.committed()
         held = self.replies.committed(outbox)
-        self.purged = held.purges
-        self.published.extend(held.messages)
         if held.batches:
             measured = self.taken_ns > 0 and now > 0
             self.batches.committed(held.batches, now - self.taken_ns if measured else -1, outbox)
-
-    def take_published(self) -> list[Entry]:
-        """The republished messages that became durable."""
-        taken = self.published
-        self.published = []
-        return taken
-
-    def take_purged(self) -> list[bytes]:
-        """The patterns of the purges that became durable."""
-        taken = self.purged
-        self.purged = []
-        return taken
+        return held
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:
         """The group on its way was not written, and what was staged after it stands on it."""

@@ -44,7 +44,7 @@ def with_subjects(config: StreamConfig) -> StreamConfig:
         if not config.no_ack:
             _check_spaces(pattern)
         if all_of_them.overlaps(pattern, pattern):
-            # Those before it overlap nothing, so it is one behind.
+            # Those before it overlap nothing, so it is a later one.
             other = next(n for n in range(i + 1, len(patterns)) if overlaps(patterns[n], pattern))
             raise invalid(f'subject "{subject}" overlaps with "{config.subjects[other]}"')
     return config

@@ -1,7 +1,7 @@
 """What a stream's log needs as time passes: syncs, space, and to be opened again after an error.
 
 A log has no clock. ``Tending.due`` says when it is looked at next: 0 is never, 1 as soon as
-possible, because whoever sets it knows no time.
+possible, for callers that know no time.
 """
 
 from typing import Final
@@ -24,6 +24,8 @@ class Tending:
     def __init__(self, log: StreamLog) -> None:
         self._log = log
         self.due: i64 = 0
+        # A write failed, and what was decided with it was not decided again yet.
+        self._dropped = False
 
     def soon(self) -> None:
         """Look after the log as soon as possible."""
@@ -36,7 +38,7 @@ class Tending:
 
     def reopened(self) -> None:
         """The log was verified, and takes writes again."""
-        self.due = 0
+        self.due = SOON
 
     def failed(self, reserve: Reserve, *, no_space: bool) -> None:
         """A write failed: what becomes of the stream from now on."""
@@ -45,7 +47,8 @@ class Tending:
             reserve.release()
             # A quota, or a disk that somebody cleaned meanwhile: nothing to wait for.
             access.set_full(not reserve.has_room(0))
-        self.due = SOON if access.full or access.failed else 0
+        self._dropped = True
+        self.due = SOON
 
     def find_room(self, reserve: Reserve, error: OSError) -> bool:
         """Say whether what met a full disk may be written once more, with the reserve's space.
@@ -56,7 +59,7 @@ class Tending:
         group = log.staged.in_flight
         if error.errno not in NO_SPACE or log.durability.sync_error is not None:
             return False
-        if log.staged.flying_messages + log.staged.filling_messages > 0:
+        if log.staged.has_messages:
             return False
         if log.access.full and (group is None or not group.filler):
             return False
@@ -71,8 +74,12 @@ class Tending:
             group.without_filler()
         return True
 
-    def tend(self, reserve: Reserve, now: int) -> None:
-        """Do for the log what is due, or set it going."""
+    def tend(self, reserve: Reserve, now: int) -> bool:
+        """Do for the log what is due, or set it going.
+
+        True when writes may work again after some failed: what nobody asks for a second time has
+        to be decided again. Not at once, for the next write may fail as quickly as the last.
+        """
         log = self._log
         first = self.due == SOON
         if log.access.full:
@@ -89,4 +96,10 @@ class Tending:
             wait = log.durability.sync_period
         else:
             wait = 0
+        again = self._dropped and not (log.access.full or log.access.read_only)
+        if again and first:
+            wait = min(wait or SECOND, SECOND)
+        elif again:
+            self._dropped = False
         self.due = now + wait if wait else 0
+        return again and not first

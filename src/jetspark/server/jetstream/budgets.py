@@ -8,7 +8,7 @@ from typing import Final
 
 from jetspark.api.enums import Storage
 from jetspark.clock import Clock
-from jetspark.engine.ledger import NO_LIMIT, ServerLedger
+from jetspark.engine.usage import NO_LIMIT, ServerUsage
 from jetspark.units import format_bytes, seconds
 
 log = logging.getLogger("jetspark.server")
@@ -51,22 +51,22 @@ class BudgetLog:
 
     QUIET_NS: Final = seconds(60)
 
-    def __init__(self, ledger: ServerLedger, clock: Clock) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: ServerUsage, clock: Clock) -> None:
+        self._usage = usage
         self._clock = clock
         self._logged_at = -self.QUIET_NS
 
     def changed(self, storage: Storage) -> None:
         """Log it once a minute at most: at the limit it may come and go with every message."""
         now = self._clock.monotonic_ns()
-        if not self._ledger.is_over(storage) or now < self._logged_at + self.QUIET_NS:
+        if not self._usage.is_over(storage) or now < self._logged_at + self.QUIET_NS:
             return
         self._logged_at = now
         log.error(
             "JetStream resource limits exceeded for server: streams have %s of %s; messages are "
             "refused (10023) until there are fewer, or until jetstream.%s is more",
-            format_bytes(self._ledger.used[storage]),
-            format_bytes(self._ledger.limits[storage]),
+            format_bytes(self._usage.used[storage]),
+            format_bytes(self._usage.limits[storage]),
             "max_mem" if storage == Storage.MEMORY else "max_file",
         )
 
@@ -80,18 +80,18 @@ class DiskBudget:
 
     PERIOD: Final = 1.0  # seconds
 
-    def __init__(self, ledger: ServerLedger, folder: Path, budget_log: BudgetLog) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: ServerUsage, folder: Path, budget_log: BudgetLog) -> None:
+        self._usage = usage
         self._folder = folder
         self._log = budget_log
-        self._base = ledger.used[Storage.FILE]
+        self._base = usage.used[Storage.FILE]
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
-        ledger.limits[Storage.FILE] = self._now()
+        usage.limits[Storage.FILE] = self._now()
 
     def _now(self) -> int:
         """What a start would find, had it what the streams got since as free space."""
-        grown = self._ledger.used[Storage.FILE] - self._base
+        grown = self._usage.used[Storage.FILE] - self._base
         return budget(NO_LIMIT, storage_budget(self._folder, self._base, grown))
 
     def changed(self, storage: Storage) -> None:
@@ -104,11 +104,11 @@ class DiskBudget:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._ended or not self._ledger.is_over(Storage.FILE):
+        if self._ended or not self._usage.is_over(Storage.FILE):
             return
         found = self._now()
-        if found >= self._ledger.used[Storage.FILE]:
-            self._ledger.set_limit(Storage.FILE, found)
+        if found >= self._usage.used[Storage.FILE]:
+            self._usage.set_limit(Storage.FILE, found)
         else:
             self._timer = asyncio.get_running_loop().call_later(self.PERIOD, self._look)
 

@@ -80,7 +80,7 @@ class EngineDriver:
         self.engine = make_engine(self)
         # Asked for each message of a subject that is new to the router: no call in between.
         self.resolve = self.engine.resolve
-        router.serve(self, self.engine.consumers.acks, self.engine.hub.watched)
+        router.serve(self, self.engine.consumers.acks, self.engine.consumer_services.watched)
         self._follow_clock()
         self.follow_streams()
 

@@ -18,12 +18,12 @@ from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import Failures, where
-from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
 from jetspark.engine.ports import EnginePorts
 from jetspark.engine.replicate.adoption import copies_first
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.usage import NO_LIMIT, AccountUsage, ServerUsage
 from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind, WrongStoreFormat
 from jetspark.server.accounts import Account
 from jetspark.server.config.accounts import AccountJetStream
@@ -74,7 +74,7 @@ class JetStreamRuntime:
         self.folder = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="jetspark-"))
         self._settings = engine_settings(settings)
         self._batch_limits = batch_limits(settings)
-        self.ledger = ServerLedger(
+        self.usage = ServerUsage(
             budget(settings.jetstream.max_mem, memory_budget()),
             budget(settings.jetstream.max_file, NO_LIMIT),
         )
@@ -153,12 +153,12 @@ class JetStreamRuntime:
         for driver in self._drivers.values():
             # A second folder of a stream that is served keeps nobody from that.
             driver.engine.unserved -= driver.engine.streams.keys()
-        budget_log = BudgetLog(self.ledger, self._clock)
-        if self.ledger.limits[Storage.FILE] == NO_LIMIT:
-            self._disk_budget = DiskBudget(self.ledger, self.folder, budget_log)
-            self.ledger.on_change = self._disk_budget.changed
+        budget_log = BudgetLog(self.usage, self._clock)
+        if self.usage.limits[Storage.FILE] == NO_LIMIT:
+            self._disk_budget = DiskBudget(self.usage, self.folder, budget_log)
+            self.usage.watch(self._disk_budget.changed)
         else:
-            self.ledger.on_change = budget_log.changed
+            self.usage.watch(budget_log.changed)
         for driver in self._drivers.values():
             driver.follow_streams()
 
@@ -311,7 +311,7 @@ class JetStreamRuntime:
             settings=self._settings,
             batch_limits=self._batch_limits,
             held_reads=self._held_reads,
-            ledger=AccountLedger(account_limits(granted), self.ledger),
+            usage=AccountUsage(account_limits(granted), self.usage),
             upstreams=self._remotes.of(account.name) if self._remotes is not None else None,
             failures=self._failures,
             turn=account.router.turn,
@@ -328,7 +328,7 @@ class JetStreamRuntime:
             (Storage.FILE, settings.jetstream.max_file),
         ):
             if size >= 0:
-                self.ledger.set_limit(storage, size)
+                self.usage.set_limit(storage, size)
                 if storage == Storage.FILE and self._disk_budget is not None:
                     self._disk_budget.end()
         for name, driver in self._drivers.items():

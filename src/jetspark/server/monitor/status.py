@@ -204,7 +204,7 @@ class StreamStatus:
             compaction_written_bytes=counts.compaction_written,
             compactions_failed=counts.compactions_failed,
             segments_removed=counts.segments_removed,
-            segments_condensed=counts.segments_condensed,
+            segments_condensed=counts.segments_indexed,
             scrubs=counts.scrubs,
             scrub_read_bytes=counts.scrub_read,
             scrub_damage=counts.scrub_damage,
@@ -290,7 +290,7 @@ class JetStreamStatus:
         settings: JetStreamSettings,
         runtime: JetStreamRuntime,
     ) -> None:
-        budgets = runtime.ledger.limits
+        budgets = runtime.usage.limits
         self._accounts = accounts
         self._counts = runtime.counts
         self._unopened = runtime.unopened

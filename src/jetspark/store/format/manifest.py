@@ -2,7 +2,7 @@
 
 A framed document is ``magic (4) | u32 length | JSON | 8 bytes xxh3-64 digest of all before``.
 Manifests are written alternately to ``manifest.a`` and ``manifest.b``; the copy with the highest
-epoch that checks is the truth. Both are there from the beginning, so damage to one costs nothing.
+epoch that checks is the truth. Both exist from the beginning, so damage to one costs nothing.
 When both are damaged the identity comes from a segment head: a stream is never lost because its
 metadata is.
 """
@@ -49,7 +49,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The identity plus what changes: an epoch, sequences that are used up, and the files.
 
     No sequence up to ``sequence_floor`` is given out again; it may be ahead of what was stored.
-    ``last_seq`` was on the disk when the manifest was written, and ``segments`` were there: one
+    ``last_seq`` was on the disk when the manifest was written, and ``segments`` existed: one
     that is not there later is lost. None: nobody wrote that down, as in older versions.
     """
 

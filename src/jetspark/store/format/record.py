@@ -160,7 +160,7 @@ class Codec:
     def framed_length(self, data: bytes, at: i64) -> i64:
         """Return the length that the fixed part at ``at`` claims, or BAD_FRAME.
 
-        The whole fixed part must be there; what follows it need not be.
+        The whole fixed part must exist; what follows it need not be.
         """
         head = read_i64_le(data, at)
         total: i64 = (head >> 32) & _LOW

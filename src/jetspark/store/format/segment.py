@@ -2,7 +2,7 @@
 
 A head is a framed document (see ``manifest.py``, magic ``JSS1``): the stream's identity and where
 in the stream this segment begins. Records follow it directly. Behind the last one there may be
-*filler*: syncing into bytes that are there already costs a third less than growing the file each
+*filler*: syncing into bytes that exist already costs a third less than growing the file each
 time, so a small group that reaches the end of the file takes some filler with it.
 Filler is no record, and it is not zero: zeros are what damage and unwritten sectors look like.
 """
@@ -46,7 +46,7 @@ _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
 
 
 class SegmentHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a segment stands in its stream, and what older segments may not be there to say."""
+    """Where a segment stands in its stream, and what older segments may not exist to say."""
 
     first_seq: int
     first_position: int
@@ -152,5 +152,5 @@ def identity_of(head: SegmentHead) -> Identity:
 
 
 def without_filler(data: bytes, good: int) -> bytes:
-    """The content of a segment up to the filler behind it; ``good`` bytes are records."""
+    """The content of a segment up to the filler after it; ``good`` bytes are records."""
     return data[: max(good, len(data.rstrip(FILLER)))]

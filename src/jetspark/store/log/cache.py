@@ -27,7 +27,7 @@ class BlobCache:
         self.starts.append(int(start))
         self.blobs.append(blob)
         self.size += len(blob)
-        # Down to three quarters at once: dropping from the front of a list moves all behind it.
+        # Down to three quarters at once: dropping from the front of a list moves all after it.
         if self.size > self.budget:
             dropped: i64 = 0
             while self.size * 4 > self.budget * 3 and dropped < len(self.blobs) - 1:

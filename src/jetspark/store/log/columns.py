@@ -19,7 +19,7 @@ HOLES_MAX: Final[i64] = 64
 
 
 class Columns:
-    """The rows of messages that lie one behind the other in one segment."""
+    """The rows of messages that lie one after the other in one segment."""
 
     def __init__(self, handle: i64, base: i64, start: i64, name: str) -> None:
         self.handle: i64 = handle
@@ -28,7 +28,7 @@ class Columns:
         self.start: i64 = start
         self.name: str = name
         self.live: i64 = 0
-        # What its messages count: those that are there, and all that lie in the file.
+        # What its messages count: those that exist, and all that lie in the file.
         self.weight: i64 = 0
         self.held: i64 = 0
         # Length of a file that is full, how often it was rewritten, and whether compressed.

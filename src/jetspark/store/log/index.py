@@ -3,7 +3,8 @@
 Columns, not objects: per message an offset, the number of its subject, what it
 counts, and the next sequence of the same subject, kept per segment so that they go when the
 segment goes. Everything here is durable state except ``SubjectEntry.staged_last``, which
-decisions look at before the disk has answered.
+decisions look at before the disk has answered; ``Staged`` sets it, and here it only leaves a
+message that is removed.
 
 A message that is removed leaves a hole: its offset becomes ``NOWHERE``. The rest of its row
 stays, so that the chain of its subject still leads across it.
@@ -137,6 +138,10 @@ class StreamIndex:
         """A run of segments was rewritten: have other rows in the place of theirs."""
         self.segments = [*self.segments[:first], *rows, *self.segments[first + count :]]
 
+    def count_work(self, turn: Turn) -> None:
+        """Count long searches as work of this loop."""
+        self.turn = turn
+
     def close(self) -> None:
         """The files were closed: nothing is found any more."""
         self.segments = []
@@ -171,7 +176,6 @@ class StreamIndex:
             self.chain(columns, entry.last, seq)
         entry.count += 1
         entry.last = seq
-        entry.staged_last = max(entry.staged_last, seq)
 
     def chain(self, newest: Columns, seq: i64, following: i64) -> None:
         """Say of a message which one of its subject comes next."""
@@ -216,7 +220,7 @@ class StreamIndex:
     def segment_at(self, seq: i64) -> i64:
         """Number of the last segment that begins at or before a sequence; -1 when none does.
 
-        Segments without messages share their base with the one behind them: the last one counts.
+        Segments without messages share their base with the one after them: the last one counts.
         """
         low: i64 = 0
         high: i64 = len(self.segments)
@@ -415,6 +419,12 @@ class StreamIndex:
         """Say whether who asks with a wildcard should have the order made first, in steps."""
         return len(self.entries) > ORDER_AT_ONCE and self.order.state != MADE
 
+    def take_order_wanted(self) -> bool:
+        """Say whether somebody could not wait for the order since this was asked last."""
+        wanted = self.order_wanted
+        self.order_wanted = False
+        return wanted
+
     def order_made(self) -> bool:
         """Say whether all subjects are in their order; that of few subjects is made at once."""
         if self.order.state != MADE and len(self.entries) <= ORDER_AT_ONCE:
@@ -445,10 +455,7 @@ class StreamIndex:
                 if entry.number >= 0:
                     order.deal(entry.subject)
                 i += 1
-            order.at = i
-            if i >= end:
-                order.at = 0
-                order.state = SORTING
+            order.dealt(i, i >= end)
         elif order.state == SORTING:
             return order.sort_some(UNITS_PER_TURN)
         return order.state == MADE
@@ -534,6 +541,16 @@ class StreamIndex:
         """The sequence below which nothing of a pattern is left, as far as that is known."""
         return self.purged_end if pattern == self.purged_pattern else i64(0)
 
+    def track(self, tracking: bool) -> None:
+        """Keep in mind which messages go, for somebody who keeps counts of its own, or do not."""
+        self.tracking = tracking
+        if not tracking:
+            self.forget_removed()
+
+    def want_recount(self) -> None:
+        """Have those who keep counts of their own count again."""
+        self.recount = True
+
     def forget_removed(self) -> None:
         """The caller that keeps its own counts has taken over what was removed."""
         self.removed_seqs = vec[i64]()
@@ -559,10 +576,10 @@ class StreamIndex:
         self.first_seq = self.last_seq + 1
 
     def live_from(self, seq: i64, entry: SubjectEntry) -> i64:
-        """Follow the chain of a subject from ``seq`` to the first message that is there; 0: none.
+        """Follow the chain of a subject from ``seq`` to the first message that exists; 0: none.
 
         Rows of removed messages are part of the chain until their segment goes or is rewritten;
-        then the rows behind are searched. That is rare: limits take the oldest of a subject, so
+        then the rows after are searched. That is rare: limits take the oldest of a subject, so
         only what was removed by its sequence leaves a message that points at a hole.
         """
         while seq > 0:
@@ -590,7 +607,7 @@ class StreamIndex:
         return 0
 
     def next_in_subject(self, seq: i64) -> i64:
-        """The next message of the same subject behind one that is there; 0 when there is none."""
+        """The next message of the same subject after one that exists; 0 when there is none."""
         columns = self.segment_of(seq)
         if columns is None:
             return 0
@@ -650,3 +667,8 @@ class StreamIndex:
     def forget_staged(self) -> None:
         """Drop what exists only because of messages that did not become durable."""
         self.recycle([])
+
+    def begin_staging(self) -> None:
+        """All was replayed: decisions begin with what is durable."""
+        for entry in self.entries:
+            entry.staged_last = entry.last

@@ -1,6 +1,6 @@
 """Limits of a stream: what goes when a message comes.
 
-Evictions are no records. What they take is decided by the messages behind it alone, so replaying
+Evictions are no records. What they take is decided by the messages after it alone, so replaying
 the log under the limits that were in force takes the same; that holds as well when old segments
 without messages are gone.
 """

@@ -71,7 +71,7 @@ class LogReader:
             return self.cache.blob, where - self.cache.blob_start
         at = where - self.page_where
         if not (0 <= at < len(self.page)) or self.codec.examine(self.page, at) <= 0:
-            # The record is not on the page, ends behind it, or is worth a second look.
+            # The record is not on the page, ends after it, or is worth a second look.
             self.read_page(columns, offset, seq)
             at = 0
             if self.codec.examine(self.page, 0) <= 0:

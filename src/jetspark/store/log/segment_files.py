@@ -23,7 +23,7 @@ class SegmentFile:
 
     @property
     def live(self) -> int:
-        """How many messages are there."""
+        """How many messages it has."""
         return sum(int(columns.live) for columns in self.rows)
 
     @property
@@ -33,7 +33,7 @@ class SegmentFile:
 
     @property
     def live_bytes(self) -> int:
-        """How many bytes of it are messages that are there, about."""
+        """How many bytes of it are messages that exist, about."""
         return sum(int(c.weight) for c in self.rows) + RECORD_MORE * self.live
 
     @property

@@ -4,9 +4,9 @@ A decision becomes a record of the group that fills. It has a sequence and a pos
 no reader sees it. Decisions see it: ``seq``, ``messages``, ``size``,
 ``SubjectEntry.staged_last``.
 
-``Staged`` is an overlay over durable state (index, ledger, identity). When a write fails, ``drop``
-takes its marks off the index and returns a fresh one for the log to go on with. An atomic batch
-remembers where it began, and ``abort_batch`` goes back to there.
+``Staged`` is an overlay over durable state (index, engine state, identity). When a write fails,
+``drop`` takes its marks off the index and returns a fresh one for the log to go on with. An atomic
+batch remembers where it began, and ``abort_batch`` goes back to there.
 """
 
 from typing import Final
@@ -39,26 +39,26 @@ from jetspark.store.format.record import (
 )
 from jetspark.store.log.access import Access
 from jetspark.store.log.columns import NOWHERE
-from jetspark.store.log.durability import Durability
-from jetspark.store.log.group import Group
-from jetspark.store.log.index import StreamIndex
-from jetspark.store.log.ledger import (
-    SOURCE,
-    Ledger,
-    consumer_body,
-    consumer_state_body,
-    fast_batch_body,
-)
-from jetspark.store.log.limits import Limits
-from jetspark.store.log.preparation import Preparation
-from jetspark.store.log.removal import (
-    PendingRemovals,
+from jetspark.store.log.deletion import (
+    PendingDeletions,
     delete_body,
     is_everything,
     keep_from,
     matching_row,
     purge_body,
 )
+from jetspark.store.log.durability import Durability
+from jetspark.store.log.engine_state import (
+    SOURCE,
+    EngineState,
+    consumer_body,
+    consumer_state_body,
+    fast_batch_body,
+)
+from jetspark.store.log.group import Group
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.limits import Limits
+from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.subject_purge import purged_of, rare_entries, subject_chains
 from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.log.timeline import Timeline
@@ -79,7 +79,7 @@ class Staged:
         timeline: Timeline,
         access: Access,
         durability: Durability,
-        ledger: Ledger,
+        engine_state: EngineState,
         identity: Identity,
         limits: Limits,
         seq: i64,
@@ -99,14 +99,14 @@ class Staged:
         self.entries: list[SubjectEntry] = []
         self.in_flight: Group | None = None
         # What each of them adds to the counts.
-        self.filling_messages: i64 = 0
-        self.filling_bytes: i64 = 0
-        self.flying_messages: i64 = 0
-        self.flying_bytes: i64 = 0
-        self.removals: PendingRemovals = PendingRemovals()
+        self.open_messages: i64 = 0
+        self.open_bytes: i64 = 0
+        self.in_flight_messages: i64 = 0
+        self.in_flight_bytes: i64 = 0
+        self.deletions: PendingDeletions = PendingDeletions()
         # Consumers and fast batches: durable, and decided.
-        self.durable_ledger: Ledger = ledger
-        self.ledger: Ledger = ledger.copy()
+        self.durable_engine_state: EngineState = engine_state
+        self.engine_state: EngineState = engine_state.copy()
         # Where the last record stands that says again what an old segment holds.
         self.restated_position: i64 = 0
         # The atomic batch that is being staged, and the flags of its next record.
@@ -132,7 +132,7 @@ class Staged:
         groups = [self.entries]
         if self.in_flight is not None:
             groups.append(self.in_flight.entries)
-        if self.removals.any:
+        if self.deletions.any:
             groups.append(self.index.entries)
         for entries in groups:
             for entry in entries:
@@ -144,13 +144,13 @@ class Staged:
             self.timeline,
             self.access,
             self.durability,
-            self.durable_ledger,
+            self.durable_engine_state,
             identity,
             limits,
             self.seq,
             self.time,
         )
-        fresh.ledger.use_up_numbers(self.consumer_number)
+        fresh.engine_state.use_up_numbers(self.consumer_number)
         return fresh
 
     @property
@@ -164,14 +164,21 @@ class Staged:
         return self.in_flight is None and len(self.writer) == 0
 
     @property
+    def has_messages(self) -> bool:
+        """Say whether messages were decided that are not durable."""
+        return len(self.entries) > 0 or (
+            self.in_flight is not None and len(self.in_flight.entries) > 0
+        )
+
+    @property
     def messages(self) -> i64:
         """How many messages there are with the staged ones; evictions do not count yet."""
-        return self.index.messages + self.flying_messages + self.filling_messages
+        return self.index.messages + self.in_flight_messages + self.open_messages
 
     @property
     def size(self) -> i64:
         """What those messages count."""
-        return self.index.bytes + self.flying_bytes + self.filling_bytes
+        return self.index.bytes + self.in_flight_bytes + self.open_bytes
 
     # Groups ------------------------------------------------------------------------------------
 
@@ -191,10 +198,10 @@ class Staged:
         )
         self.writer = BytesWriter()
         self.entries = []
-        self.flying_messages = self.filling_messages
-        self.flying_bytes = self.filling_bytes
-        self.filling_messages = 0
-        self.filling_bytes = 0
+        self.in_flight_messages = self.open_messages
+        self.in_flight_bytes = self.open_bytes
+        self.open_messages = 0
+        self.open_bytes = 0
         self.in_flight = group
         return group
 
@@ -203,10 +210,10 @@ class Staged:
         group = self.in_flight
         assert group is not None, "no group is in flight"
         self.in_flight = None
-        self.flying_messages = 0
-        self.flying_bytes = 0
-        if self.removals.any:
-            self.removals.settle(group.last_position)
+        self.in_flight_messages = 0
+        self.in_flight_bytes = 0
+        if self.deletions.any:
+            self.deletions.settle(group.last_position)
         return group
 
     def hold(self, offset: i64) -> None:
@@ -247,8 +254,8 @@ class Staged:
         self.time = time
         self.seq = seq
         self.position += 1
-        self.filling_messages += 1
-        self.filling_bytes += self.codec.size_of(total, headers_length)
+        self.open_messages += 1
+        self.open_bytes += self.codec.size_of(total, headers_length)
         return seq
 
     def add_prelude(self) -> None:
@@ -304,7 +311,7 @@ class Staged:
         when, as the record of a message would.
         """
         self.add_prelude()
-        self.time = max(self.time + 1, now)
+        self.time = max(self.time + 1, now + self.timeline.lead)
         self.seq += 1
         seq = self.seq
         self.add_record(DELETE_RANGE, delete_body(seq, seq, seq))
@@ -342,13 +349,13 @@ class Staged:
                 if staged == seq:
                     entry = owner
                     size = size_there
-        if entry is None or (self.removals.any and self.removals.has(seq, entry.subject)):
+        if entry is None or (self.deletions.any and self.deletions.has(seq, entry.subject)):
             return False
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, seq, seq))
-        self.removals.delete(self.position, seq)
-        self.filling_messages -= 1
-        self.filling_bytes -= size
+        self.deletions.delete(self.position, seq)
+        self.open_messages -= 1
+        self.open_bytes -= size
         if entry.staged_last == seq:
             self.restage(entry, self.last_left(entry))
         return True
@@ -367,16 +374,16 @@ class Staged:
             owner = self.index.entries[i64(columns.subjects[seq - columns.base])]
             rows.append((int(seq), int(columns.size_at(seq - columns.base)), owner))
             seq = self.index.next_seq(seq + 1, b"")
-        if self.removals.any:
-            rows = [row for row in rows if not self.removals.has(row[0], row[2].subject)]
+        if self.deletions.any:
+            rows = [row for row in rows if not self.deletions.has(row[0], row[2].subject)]
         if not rows:
             return 0
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, first, last))
-        self.removals.delete_range(self.position, first, last)
+        self.deletions.delete_range(self.position, first, last)
         for _, size, entry in rows:
-            self.filling_messages -= 1
-            self.filling_bytes -= size
+            self.open_messages -= 1
+            self.open_bytes -= size
             if first <= entry.staged_last <= last:
                 self.restage(entry, self.last_left(entry))
         return len(rows)
@@ -397,27 +404,27 @@ class Staged:
             row
             for row in self.rows()
             if (everything or matches(row[2].subject, pattern))
-            and not self.removals.has(row[0], row[2].subject)
+            and not self.deletions.has(row[0], row[2].subject)
         ]
         end: i64 = before_seq if before_seq > 0 else self.seq + 1
         if 0 < keep <= len(staged):
             end = min(end, staged[-int(keep)][0])
         elif keep > 0:
-            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.removals))
-        before = self.filling_messages
+            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.deletions))
+        before = self.open_messages
         self.count_out(end, pattern, staged)
         self.add_record(PURGE, purge_body(self.seq, before_seq, keep, pattern))
-        self.removals.purge(self.position, end, pattern)
+        self.deletions.purge(self.position, end, pattern)
         if everything and keep == 0:
             self.seq = max(self.seq, before_seq - 1)
-        return before - self.filling_messages
+        return before - self.open_messages
 
     def purge_rare(
         self, entries: list[SubjectEntry], pattern: bytes, before: int, keep: int
     ) -> i64:
         """Decide that messages of few subjects of many go, along the chains of their messages."""
         self.add_prelude()
-        index, removals = self.index, self.removals
+        index, deletions = self.index, self.deletions
         sizes: dict[int, int] = {}
         subjects: dict[int, bytes] = {}
         for seq in subject_chains(index, entries):
@@ -430,11 +437,11 @@ class Staged:
             if int(owner.number) in numbers:
                 sizes[seq] = size
                 subjects[seq] = owner.subject
-        left = [seq for seq in sizes if not (removals.any and removals.has(seq, subjects[seq]))]
+        left = [seq for seq in sizes if not (deletions.any and deletions.has(seq, subjects[seq]))]
         gone = purged_of(left, before, keep)
-        self.filling_messages -= len(gone)
+        self.open_messages -= len(gone)
         for seq in gone:
-            self.filling_bytes -= sizes[seq]
+            self.open_bytes -= sizes[seq]
         end = before or int(self.seq) + 1
         if keep > 0:
             end = min(end, left[-keep] if len(left) >= keep else 0)
@@ -442,7 +449,7 @@ class Staged:
         for entry in entries:
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
-        removals.purge(self.position, end, pattern)
+        deletions.purge(self.position, end, pattern)
         return len(gone)
 
     def count_out(
@@ -451,14 +458,14 @@ class Staged:
         """Take what a purge takes out off the counts, and off the last messages of subjects."""
         for staged_seq, staged_size, owner in staged:
             if staged_seq < end:
-                self.filling_messages -= 1
-                self.filling_bytes -= staged_size
+                self.open_messages -= 1
+                self.open_bytes -= staged_size
                 if 0 < owner.staged_last < end:
                     self.restage(owner, 0)
         index = self.index
-        if end > index.last_seq and is_everything(pattern) and not self.removals.any:
-            self.filling_messages -= index.messages
-            self.filling_bytes -= index.bytes
+        if end > index.last_seq and is_everything(pattern) and not self.deletions.any:
+            self.open_messages -= index.messages
+            self.open_bytes -= index.bytes
             for entry in index.entries:
                 if 0 < entry.staged_last < end:
                     self.restage(entry, 0)
@@ -469,9 +476,9 @@ class Staged:
             assert columns is not None, "it was found there"
             i: i64 = seq - columns.base
             entry = index.entries[i64(columns.subjects[i])]
-            if not (self.removals.any and self.removals.has(seq, entry.subject)):
-                self.filling_messages -= 1
-                self.filling_bytes -= columns.size_at(i)
+            if not (self.deletions.any and self.deletions.has(seq, entry.subject)):
+                self.open_messages -= 1
+                self.open_bytes -= columns.size_at(i)
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
             seq = matching_row(index, seq + 1, end, pattern)
@@ -509,10 +516,10 @@ class Staged:
         """The newest message of a subject that decisions see; 0 when there is none."""
         if entry.staged_last > self.index.last_seq:
             for seq, _, owner in reversed(self.rows()):
-                if owner is entry and not self.removals.has(seq, entry.subject):
+                if owner is entry and not self.deletions.has(seq, entry.subject):
                     return seq
         last = entry.last
-        while last > 0 and self.removals.has(last, entry.subject):
+        while last > 0 and self.deletions.has(last, entry.subject):
             last = self.index.previous_in_subject(entry, last)
         return last
 
@@ -524,7 +531,7 @@ class Staged:
     # one segment, and recovery drops a run of the last write that is not whole (``replay.py``).
 
     def begin_batch(self) -> None:
-        """Messages and removals staged from now on are durable together or not at all.
+        """Messages and deletions staged from now on are durable together or not at all.
 
         No group is cut before ``end_batch`` or ``abort_batch``. Raises StoreReadOnly.
         """
@@ -563,9 +570,9 @@ class Staged:
         self.seq = batch.seq
         self.time = batch.time
         self.position = batch.position
-        self.filling_messages = batch.messages
-        self.filling_bytes = batch.bytes
-        self.removals = batch.removals
+        self.open_messages = batch.messages
+        self.open_bytes = batch.bytes
+        self.deletions = batch.deletions
         self.batch = None
         self.batch_flags = 0
 
@@ -592,7 +599,7 @@ class Staged:
     @property
     def consumer_number(self) -> int:
         """The highest number that a consumer ever had, decided or durable; never given again."""
-        return max(self.durable_ledger.consumer_number, self.ledger.consumer_number)
+        return max(self.durable_engine_state.consumer_number, self.engine_state.consumer_number)
 
     def set_consumer(self, number: i64, document: bytes) -> None:
         """Decide what a consumer is; an empty document deletes it. Raises StoreReadOnly."""
@@ -611,17 +618,20 @@ class Staged:
         self.set_fast_batch(SOURCE + key, state)
 
     def add_entry(self, kind: i64, body: bytes) -> None:
-        """Stage a record of the ledger; ``body`` without its CRLF."""
+        """Stage a record of the engine state; ``body`` without its CRLF."""
         self.add_prelude()
         self.add_record(kind, body + b"\r\n")
-        self.ledger.apply(int(kind), body, "")
+        self.engine_state.apply(int(kind), body, "")
 
     def restate(self, segment: str) -> None:
         """Stage again what would be lost with a segment; one attempt at a time."""
         if self.index.position >= self.restated_position and self.batch is None:
+            restated = self.durable_engine_state.restated(
+                segment, int(self.seq), self.engine_state
+            )
             # A part of it would take back changes that were durable: all of it or nothing.
             self.begin_batch()
-            for kind, body in self.durable_ledger.restated(segment, int(self.seq), self.ledger):
+            for kind, body in restated:
                 self.add_entry(kind, body)
             self.end_batch()
             self.restated_position = self.position
@@ -686,9 +696,9 @@ class Batch:
         self.seq: i64 = staged.seq
         self.time: i64 = staged.time
         self.position: i64 = staged.position
-        self.messages: i64 = staged.filling_messages
-        self.bytes: i64 = staged.filling_bytes
-        self.removals: PendingRemovals = staged.removals.copy()
+        self.messages: i64 = staged.open_messages
+        self.bytes: i64 = staged.open_bytes
+        self.deletions: PendingDeletions = staged.deletions.copy()
         # Where the last record of the batch begins so far.
         self.last_at: i64 = -1
         # Subjects and what their newest staged message was, in the order of their changes.

@@ -8,7 +8,7 @@ never used again a skip record covers them before anything else is written.
 
 The parts of a log, each of which owns its fields:
 
-- ``index``, ``ledger``, ``identity``, ``limits``: durable state, as the records say it;
+- ``index``, ``engine_state``, ``identity``, ``limits``: durable state, as the records say it;
 - ``staged``: what was decided and is not durable yet; replaced as a whole when a write fails;
 - ``segments``: the files; ``reader`` reads messages from them;
 - ``durability``: what is on the disk for certain; ``access``: whether writes are taken;
@@ -49,14 +49,14 @@ from jetspark.store.format.record import (
 )
 from jetspark.store.format.segment import SegmentHead, encode_head, identity_of, segment_name
 from jetspark.store.log.access import Access
+from jetspark.store.log.deletion import delete_range, is_of_newest, purge
 from jetspark.store.log.durability import Durability
+from jetspark.store.log.engine_state import EngineState
 from jetspark.store.log.group import Group
 from jetspark.store.log.index import StreamIndex
-from jetspark.store.log.ledger import Ledger
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import NewSegment, Preparation
 from jetspark.store.log.reader import LogReader
-from jetspark.store.log.removal import delete_range, is_of_newest, purge
 from jetspark.store.log.segments import Segments
 from jetspark.store.log.staged import Staged
 from jetspark.store.log.subject_purge import purge_subjects, rare_entries
@@ -97,7 +97,7 @@ class StreamLog:
         # Durable state: what the records say.
         self.identity: Identity = identity
         self.index: StreamIndex = StreamIndex()
-        self.ledger: Ledger = Ledger()
+        self.engine_state: EngineState = EngineState()
         self.limits: Limits = limits_of(identity)
         self.codec: Codec = Codec(identity.stream_id)
         if in_memory:
@@ -117,7 +117,7 @@ class StreamLog:
             self.timeline,
             self.access,
             self.durability,
-            self.ledger,
+            self.engine_state,
             identity,
             self.limits,
             0,
@@ -375,7 +375,7 @@ class StreamLog:
             apply_drop(self.index, data[body + 8 : body_end(data, at)])
         elif CONSUMER <= kind <= FAST_BATCH:
             segment = self.index.segments[-1].name
-            self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)
+            self.engine_state.apply(int(kind), data[body : body_end(data, at)], segment)
 
     def apply_configuration(self, data: bytes, at: i64) -> None:
         """A configuration is in force from here on (``Staged.add_configuration``)."""
@@ -421,7 +421,7 @@ class StreamLog:
         newest.generation = head.generation
         newest.packed = head.packed
         self.index.note_time(head.last_time)
-        self.ledger.use_up_numbers(head.consumer_number)
+        self.engine_state.use_up_numbers(head.consumer_number)
         delete_range(self.index, 1, head.first_live - 1)
         self.limits = limits_of(identity)
         self.limits.enforce(self.index)
@@ -437,13 +437,14 @@ class StreamLog:
 
     def begin_staging(self, seq: i64) -> None:
         """Let decisions begin at what is durable; the sequences up to ``seq`` were given out."""
+        self.index.begin_staging()
         self.staged = Staged(
             self.index,
             self.codec,
             self.timeline,
             self.access,
             self.durability,
-            self.ledger,
+            self.engine_state,
             self.identity,
             self.limits,
             seq,
@@ -517,7 +518,7 @@ class StreamLog:
             # The log was closed meanwhile and left the files to the task.
             self.upkeep.close()
             for handle in task.handles:
-                if not self.is_flying(handle):
+                if not self.is_in_flight(handle):
                     self.segments.close_handle(handle)
 
     def maintain(self, now: i64 = 0) -> bool:
@@ -624,20 +625,26 @@ class StreamLog:
             left += unremoved.handles
         upkeep.close()
         for handle in left:
-            if handle not in kept and not self.is_flying(handle):
+            if handle not in kept and not self.is_in_flight(handle):
                 self.segments.close_handle(handle)
                 kept.add(handle)
         self.index.close()
 
-    def is_flying(self, handle: int) -> bool:
+    def is_in_flight(self, handle: int) -> bool:
         """Say whether the group in flight needs a file."""
         group = self.staged.in_flight
         return group is not None and group.needs(handle)
 
     def let_go(self, group: Group) -> None:
-        """Close the files that were left to a group when the log was closed."""
+        """Close the files that were left to a group when the log was closed.
+
+        ``end_task`` closes those that a task still reads.
+        """
+        task = self.upkeep.task
+        needed = task.handles if task is not None else []
         for handle in group.handles():
-            self.segments.close_handle(handle)
+            if handle not in needed:
+                self.segments.close_handle(handle)
 
 
 def limits_of(identity: Identity) -> Limits:

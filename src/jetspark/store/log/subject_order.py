@@ -59,6 +59,12 @@ class SubjectOrder:
         """Put a subject into its block, in no order."""
         self.blocks[bisect_right(self.heads, subject) - 1].append(subject)
 
+    def dealt(self, at: i64, all_dealt: bool) -> None:
+        """Subjects were dealt out up to here; sorting follows when that were all."""
+        self.at = 0 if all_dealt else at
+        if all_dealt:
+            self.state = SORTING
+
     def sort_some(self, units: i64) -> bool:
         """Sort some of the blocks; True when everything is in its order."""
         self.state = SORTING

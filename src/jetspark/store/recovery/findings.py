@@ -63,16 +63,16 @@ class Recovery:
         # What was wrong with metadata and what was done about it, as sentences.
         self.notes: list[str] = []
         # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
-        # one behind, the sequences between, and whether they may be there and unread.
+        # one after, the sequences between, and whether they may exist and be unread.
         self.judged: list[tuple[BadRange, bool]] = []
         self.missing: list[tuple[str, int, int, bool]] = []
-        # Sequences that were stored and whose end of the log is not there: behind which file.
+        # Sequences that were stored and whose end of the log is not there: after which file.
         self.cut_off: list[tuple[str, int, int]] = []
         # What the disk refused to read: (offset in the whole log, length); zeros stand for it.
         self.unread: list[tuple[int, int]] = []
         # Files that are none of the stream: what they are called now, their length, and why.
         self.foreign: list[tuple[str, int, str]] = []
-        # Bad ranges behind the last GROUP_FIRST record: not judged yet.
+        # Bad ranges after the last GROUP_FIRST record: not judged yet.
         self.pending: list[BadRange] = []
 
     def add_pending(self, bad: BadRange) -> None:
@@ -96,7 +96,7 @@ class Recovery:
         return any(0 < bad.first_seq <= stored for bad in self.pending)
 
     def forget_from(self, where: i64) -> None:
-        """What was found behind the last good record is part of the tail, and judged with it."""
+        """What was found after the last good record is part of the tail, and judged with it."""
         while self.pending and self.pending[-1].where >= where:
             self.pending.pop()
 

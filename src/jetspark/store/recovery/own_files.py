@@ -126,7 +126,7 @@ class OwnFiles:
         wanted: set[str] = set()
         for name, true in moved:
             if true in own or true in wanted:
-                # A copy of a segment that is there: the one with the right name is served.
+                # A copy of a segment that exists: the one with the right name is served.
                 recovery.notes.append(f"{name} is a copy of {true}: nothing of it is used")
                 self._rename_aside(name, "a copy of a segment lies beside it", recovery)
                 continue

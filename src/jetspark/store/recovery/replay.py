@@ -8,24 +8,24 @@ that remove or configure name the last sequence before them and are held to that
 
 Bad bytes are one of two things: the rest of a write that was interrupted, in which nothing was
 acknowledged, or damage to something that was. A write of many sectors may reach the disk in any
-order, so good records of an interrupted group can stand behind bad ones. What tells them apart:
+order, so good records of an interrupted group can stand after bad ones. What tells them apart:
 
-- *Damage*: a record with ``GROUP_FIRST`` stands behind the bytes, whole or torn, or a later
+- *Damage*: a record with ``GROUP_FIRST`` stands after the bytes, whole or torn, or a later
   segment. A group is written only when the one before it is on disk, so they were once good.
 - *Torn*: they belong to the last group, and the file ends inside a record whose frame word holds,
-  or less than one record behind the last good one. A write that returned has its whole length in
+  or less than one record after the last good one. A write that returned has its whole length in
   the file, so this group never returned.
 - *Doubtful*: they belong to the last group, and the file has its whole length. It may be a torn
   group whose middle is missing, or an acknowledged one that was damaged. It is reported, but not
   as a loss, unless a manifest says that it was stored.
 
-The file ends, for all this, where the filler behind its records begins (``segment.py``).
+The file ends, for all this, where the filler after its records begins (``segment.py``).
 
 A torn tail is cut off; doubtful bytes and damage stay where they are and can be examined.
 In both cases recovery first writes a *mark*: a skip record over the sequences that the tail can
 have held, so that none is used twice, followed by the verdict, the offset since which it holds
 and, for a torn tail, the length the file had. The next start reads the verdict there and reports
-the same again, although by then other groups stand behind the bytes; and it knows the rest of a
+the same again, although by then other groups stand after the bytes; and it knows the rest of a
 tail whose cutting was interrupted.
 
 Atomic batches need one more rule: a batch of the last group that is not whole is dropped as a
@@ -80,7 +80,7 @@ def replay_segment(
     """Apply the records of the newest segment added; return the end of the last good one.
 
     Ranges that nothing proves anything about yet stay in ``recovery.pending``. ``sealed``: there
-    is a segment behind this one, so all of it was acknowledged.
+    is a segment after this one, so all of it was acknowledged.
     """
     # Up to here members of batches count.
     judged: i64 = 0
@@ -204,7 +204,7 @@ def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
 
 
 def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
-    """Where the next good record behind the bad one at ``at`` begins, or -1."""
+    """Where the next good record after the bad one at ``at`` begins, or -1."""
     end: i64 = len(data)
     if at + FIXED <= end:
         length = log.codec.framed_length(data, at)

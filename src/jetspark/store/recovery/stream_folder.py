@@ -8,7 +8,7 @@ names that are written but not synced; they are synced before anybody sees them.
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -50,12 +50,25 @@ from jetspark.store.recovery.replay import replay_segment
 from jetspark.store.recovery.replay_index import replay_index_file
 from jetspark.store.recovery.tail import Tail
 from jetspark.store.upkeep.counts import UpkeepRates
-from jetspark.store.upkeep.drop import Removal
+from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.quarantine import open_quarantine
 from jetspark.store.upkeep.scrub import read_scrubbed
 
 PLAIN: Final = UpkeepRates()
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
+
+
+class Replayed(NamedTuple):
+    """A segment that was replayed: its content up to the filler, and the last good end.
+
+    ``has_filler``: its head is whole and filler follows its records, so nothing is cut off.
+    ``is_torn``: bytes that do not check follow them.
+    """
+
+    data: bytes
+    good: int
+    has_filler: bool = False
+    is_torn: bool = False
 
 
 class NobodyKnows(CorruptRecord):
@@ -86,12 +99,8 @@ class StreamFolder:
         self._litter: list[str] = []
         # The last sequence that a manifest says was on the disk.
         self._stored = 0
-        # What was before this sequence was gone when a segment that is there was begun.
+        # What was before this sequence was gone when a segment that exists was begun.
         self._first_live = 0
-        # Whether the segment read last has a head and filler behind its records, so that nothing
-        # is cut off, and whether bytes that do not check are behind them.
-        self._has_filler = False
-        self._is_torn = False
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet.
@@ -127,13 +136,13 @@ class StreamFolder:
         if manifest is not None and not is_copy(identity):
             self._stored = manifest.last_seq
         try:
-            self._replay_all(log, segments, recovery)
+            newest = self._replay_all(log, segments, recovery)
             floor = 0
             if manifest is not None:
                 self._miss_oldest(manifest, segments, recovery)
                 floor = self._miss_newest(log, manifest, segments, recovery)
             if damaged:
-                floor = max(floor, self._doubt_end(log, manifest, recovery))
+                floor = max(floor, self._doubt_end(log, manifest, newest, recovery))
             if not segments:
                 recovery.notes.append("there was no segment file; a new one was begun")
                 log.index.skip_to(floor)
@@ -146,7 +155,7 @@ class StreamFolder:
                 log.segments.want_roll()
             open_quarantine(log, recovery)
             log.upkeep.adopt_scrubbed(read_scrubbed(log))
-            self._open_ledger(log, recovery)
+            self._check_consumers(log, recovery)
             log.begin_staging(used)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.
@@ -209,23 +218,25 @@ class StreamFolder:
             return floor
         last = int(log.index.last_seq)
         stored = manifest.last_seq
-        behind = [
+        unfound = [
             name
             for name in manifest.segments or ()
             if name not in segments and (not segments or name > segments[-1])
         ]
-        if behind:
+        if unfound:
             # Nobody knows how many messages came after the manifest: no more than fit.
-            begin = begin_of(behind[-1])[0] - 1
+            begin = begin_of(unfound[-1])[0] - 1
             floor = max(floor, begin + self._segment_size // int(OVERHEAD))
             stored = max(stored, begin, last + 1)
         if stored > last:
             recovery.lost.append((last + 1, stored))
-            name = "".join(behind[:1] or segments[-1:])
+            name = "".join(unfound[:1] or segments[-1:])
             recovery.cut_off.append((name, last + 1, stored))
         return max(floor, stored)
 
-    def _doubt_end(self, log: StreamLog, manifest: Manifest | None, recovery: Recovery) -> int:
+    def _doubt_end(
+        self, log: StreamLog, manifest: Manifest | None, newest: Replayed, recovery: Recovery
+    ) -> int:
         """Up to where no sequence may be used although nothing says that it was.
 
         Manifests are lost, and nothing proves that the log ended where it does now: messages after
@@ -233,7 +244,7 @@ class StreamFolder:
         """
         if log.access.read_only or is_copy(log.identity):
             return 0
-        if self._has_filler or not (manifest is None or self._is_torn):
+        if newest.has_filler or not (manifest is None or newest.is_torn):
             # Only the newest segment has filler. A manifest lists the files, so with one of them
             # it is enough that the newest file ends with a record.
             return 0
@@ -246,14 +257,17 @@ class StreamFolder:
 
     # Segments ----------------------------------------------------------------------------------
 
-    def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> None:
+    def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> Replayed:
+        """Replay the segments, oldest first; the newest of them."""
+        replayed = Replayed(b"", 0)
         for name in segments:
             if (parse_segment_name(name) or (0, 0))[1] < self._through:
                 # A rewritten segment holds what is left of it (``compaction.py``).
                 self._litter.append(name)
                 continue
             newest = name == segments[-1]
-            data, good = self._replay(log, name, recovery, newest=newest)
+            replayed = self._replay(log, name, recovery, newest=newest)
+            data, good = replayed.data, replayed.good
             if newest:
                 self._conclude(log, data, good, recovery)
             else:
@@ -266,13 +280,12 @@ class StreamFolder:
         if self._litter:
             # Before anything else is removed: they hold what is gone.
             log.upkeep.remove_later(
-                Removal(log.upkeep, log.segments, [], self._litter, log.identity.stream_id)
+                SegmentRemoval(log.upkeep, log.segments, [], self._litter, log.identity.stream_id)
             )
+        return replayed
 
-    def _replay(
-        self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool
-    ) -> tuple[bytes, int]:
-        """Add one segment to the log and apply its records; its bytes and the last good end."""
+    def _replay(self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool) -> Replayed:
+        """Add one segment to the log and apply its records."""
         handle = self._files.open(self._folder / name)
         rows = log.index.segments
         start = int(rows[-1].start + log.segments.end) if rows else 0
@@ -308,12 +321,13 @@ class StreamFolder:
         if head:
             self._believe(log, head[0])
         good = int(replay_segment(log, data, first_offset, recovery, sealed=not newest))
-        data = self._without_filler(data, good, head is not None)
+        replayed = self._replayed(data, good, head is not None)
         if newest and head is None and good == 0 and not log.access.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
-            if len(data) <= len(fresh):
-                return self._renewed(log, data, fresh, recovery)
-        return data, good
+            if len(replayed.data) <= len(fresh):
+                self._renew_head(log, replayed.data, fresh, recovery)
+                return replayed._replace(data=fresh, good=len(fresh))
+        return replayed
 
     def _replay_index_file(
         self,
@@ -322,7 +336,7 @@ class StreamFolder:
         recovery: Recovery,
         *,
         newest: bool,
-    ) -> tuple[bytes, int] | None:
+    ) -> Replayed | None:
         """Replay an index file and read the rest; None when the segment's head is damaged."""
         covered, first_offset = index_file[0].covered, index_file[0].first_offset
         handle, size = int(log.segments.handle), int(log.segments.filled_to)
@@ -345,14 +359,17 @@ class StreamFolder:
         if newest:
             data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery))
-        return self._without_filler(data, good, True), good
+        return self._replayed(data, good, True)
 
-    def _without_filler(self, data: bytes, good: int, whole_head: bool) -> bytes:
-        """The content of a segment up to its filler; what that says of its end is noted."""
+    def _replayed(self, data: bytes, good: int, whole_head: bool) -> Replayed:
+        """What was replayed of a segment, by its bytes and the last good end."""
         content = without_filler(data, good)
-        self._has_filler = whole_head and good == len(content) < len(data)
-        self._is_torn = not whole_head or good < len(content)
-        return content
+        return Replayed(
+            content,
+            good,
+            has_filler=whole_head and good == len(content) < len(data),
+            is_torn=not whole_head or good < len(content),
+        )
 
     def _believe(self, log: StreamLog, head: SegmentHead) -> None:
         """Take over what the head of a segment says about all before it."""
@@ -360,9 +377,9 @@ class StreamFolder:
         self._first_live = max(self._first_live, head.first_live)
         log.apply_head(head)
 
-    def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
+    def _check_consumers(self, log: StreamLog, recovery: Recovery) -> None:
         """Report consumers of which only the state is left."""
-        for number in log.ledger.drop_nameless():
+        for number in log.engine_state.drop_nameless():
             if recovery.damaged:
                 recovery.notes.append(
                     f"the configuration of consumer number {number} was in a damaged range; "
@@ -379,20 +396,17 @@ class StreamFolder:
             and (recovery.torn_bytes > 0 or any(where >= start for where, _ in recovery.damaged))
         )
 
-    def _renewed(
-        self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery
-    ) -> tuple[bytes, int]:
+    def _renew_head(self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery) -> None:
         """Rewrite the damaged head of the newest segment when nothing follows it."""
         recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
         recovery.settle(DAMAGED, 0)
-        recovery.notes.append("the head of an empty segment did not check; it was written anew")
+        recovery.notes.append("the head of an empty segment did not check; it was written again")
         log.segments.records_begin(len(fresh))
         try:
             self._files.write_synced(int(log.segments.handle), [fresh], 0)
         except OSError as error:
             log.access.stop()
             recovery.notes.append(f"that failed, so the stream is read-only: {error}")
-        return fresh, len(fresh)
 
     def _proven(self, log: StreamLog, data: bytes, covered: int, recovery: Recovery) -> bytes:
         """Put the last group on the disk once more; what of the segment is certainly there.
@@ -431,7 +445,7 @@ class StreamFolder:
         recovery.pending.append(bad)
 
     def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
-        """Judge what is left of the newest segment and write that down behind it."""
+        """Judge what is left of the newest segment and write that down after it."""
         log.segments.records_end(good)
         if good == len(data) and not recovery.pending:
             return
@@ -455,6 +469,7 @@ class StreamFolder:
             return
         log.staged.add_skip(tail.mark(len(data) if torn else 0))
         group = log.seal_group()
+        group.without_filler()
         try:
             self._files.write_synced(int(group.handle), [group.blob], int(group.offset))
         except OSError as error:
@@ -489,7 +504,7 @@ class StreamFolder:
                 with suppress(OSError):
                     self._files.remove(self._folder / name)
         recovery.notes += [
-            f"{name} was missing or did not check; it was written anew" for name in damaged
+            f"{name} was missing or did not check; it was written again" for name in damaged
         ]
         with suppress(OSError):
             if manifest is None or log.upkeep.manifest_due:

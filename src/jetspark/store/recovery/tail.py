@@ -25,7 +25,7 @@ _HALF: Final = 0x80000000
 
 
 class Tail:
-    """The bytes behind the last good record of the newest segment, and what they prove."""
+    """The bytes after the last good record of the newest segment, and what they prove."""
 
     def __init__(self, log: StreamLog, data: bytes, good: i64) -> None:
         end: i64 = len(data)
@@ -35,7 +35,7 @@ class Tail:
         if good < end and (end - good < OVERHEAD or cutting):
             self.verdict = TORN
         # The highest sequence that the tail can have held: what frame words vouch for, and as
-        # many more as fit behind that. The low half is what the frame word covers, so only that
+        # many more as fit after that. The low half is what the frame word covers, so only that
         # is believed.
         self.last_seq: i64 = last
         # From where on the verdict holds: when the last group begins in the tail, bad ranges

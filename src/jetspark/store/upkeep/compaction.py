@@ -12,15 +12,15 @@ run was chosen; it never comes back.
 - Messages that are gone. Replay decides evictions by the messages it meets, so without these it
   may keep a message that one of them had pushed out. If that one lies in the run it is gone as
   well. If it lies before the run, the new file says so: it begins with records that name all that
-  is gone in the segments before it (``SEGMENT_DROP``). If it lies behind the run it was pushed
+  is gone in the segments before it (``SEGMENT_DROP``). If it lies after the run it was pushed
   out when everything of the run was gone already, or by its own subject's newer messages, which
-  lie behind it. So replay meets exactly what is there up to the end of the run, and behind it
-  evicts as it did; limits take nothing from what is there, as it obeyed them when it was more.
+  lie after it. So replay meets exactly what exists up to the end of the run, and after it
+  evicts as it did; limits take nothing from what exists, as it obeyed them when it was more.
 - Deletes and purges: they took out what lies in the run or before it, and all that is left out or
   named as gone. What they say about sequences, the last record says: a skip to the end of the run.
-- Configurations: the head has the one that was in force at the end of the run. All that is there
+- Configurations: the head has the one that was in force at the end of the run. All that exists
   obeyed it then.
-- Records of consumers and fast batches that newer ones behind the run replace (``keeps``).
+- Records of consumers and fast batches that newer ones after the run replace (``keeps``).
 
 Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied as
 they are, or with their body compressed when the stream wants that (``compression.py``).
@@ -33,8 +33,8 @@ from librt.strings import BytesWriter, write_i64_le
 
 from jetspark.store.format.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
 from jetspark.store.log.columns import Columns
-from jetspark.store.log.ledger import LedgerKeeper
-from jetspark.store.upkeep.drop import Removal
+from jetspark.store.log.engine_state import EngineStateFilter
+from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.index_writer import STEP_READ, STEP_WRITE
 from jetspark.store.upkeep.quarantine import note_place
 from jetspark.store.upkeep.rewriting import Source, copy_record, gone_rows, take_over
@@ -56,7 +56,7 @@ class Before:
 
 
 class Compactor(Task):
-    """Rewrites a run, step by step. Everything it is given was true at one moment."""
+    """Rewrites a run, step by step. Everything it is given was true at one time."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Compactor(Task):
         before: list[Before],
         head: bytes,
         sequences: tuple[int, int],
-        keeper: LedgerKeeper,
+        state_filter: EngineStateFilter,
         generation: int,
         damaged: dict[tuple[str, int], int],
     ) -> None:
@@ -81,7 +81,7 @@ class Compactor(Task):
         self.before = before
         # What the run covers.
         self.first_seq, self.last_seq = sequences
-        self.keeper = keeper
+        self.state_filter = state_filter
         # Damaged ranges of the sources that were copied aside: where they end.
         self.damaged = damaged
         self.generation = generation
@@ -178,12 +178,12 @@ class Compactor(Task):
             if total <= 0:
                 break
             body = data[came + int(FIXED) : came + total - 10]
-            if self.keeper.keeps(int(record_kind(data, came)), body):
+            if self.state_filter.keeps(int(record_kind(data, came)), body):
                 copy_record(self.codec, data, came, total, self.pieces)
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
         source.at += came
         self.moved += came
-        # What was copied aside is passed over: no message that is there lies in it.
+        # What was copied aside is passed over: no message that exists lies in it.
         source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
         self.failed = source.at == begun
         if source.at >= source.length:
@@ -234,9 +234,11 @@ class Compactor(Task):
         self.output = -1
         log.index.replace_rows(segments.index(old[0]), len(old), rows)
         log.upkeep.forget_indexed(names)
-        log.ledger.moved(names)
+        log.engine_state.moved(names)
         log.upkeep.remove_later(
-            Removal(log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id)
+            SegmentRemoval(
+                log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id
+            )
         )
 
     def close(self) -> None:

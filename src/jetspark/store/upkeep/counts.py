@@ -23,7 +23,7 @@ class UpkeepCounts:
         self.compaction_written = 0
         self.compactions_failed = 0
         self.segments_removed = 0
-        self.segments_condensed = 0
+        self.segments_indexed = 0
         # Segments that the scrubber went through, what it read, and damaged places it found.
         self.scrubs = 0
         self.scrub_read = 0
@@ -39,7 +39,7 @@ class UpkeepCounts:
 
     def indexed(self) -> None:
         """An index file was made."""
-        self.segments_condensed += 1
+        self.segments_indexed += 1
 
     def removed(self, segments: int) -> None:
         """Segments were removed."""

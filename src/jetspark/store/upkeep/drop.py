@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jetspark.store.log.stream_log import StreamLog
 
 
-def detach(log: "StreamLog") -> "Removal | None":
+def detach(log: "StreamLog") -> "SegmentRemoval | None":
     """Take the oldest segment out of the index if nothing in it is left.
 
     Oldest first, each removal durable before the next: what a later segment says about an
@@ -37,13 +37,13 @@ def detach(log: "StreamLog") -> "Removal | None":
     if count == len(segments):
         return None
     columns = segments[0]
-    if log.ledger.holds(columns.name):
+    if log.engine_state.holds(columns.name):
         if not log.opening:
             log.staged.restate(columns.name)
         return None
     log.index.drop_file(count)
     log.upkeep.forget_indexed([columns.name])
-    return Removal(
+    return SegmentRemoval(
         log.upkeep,
         log.segments,
         [int(columns.handle)],
@@ -52,7 +52,7 @@ def detach(log: "StreamLog") -> "Removal | None":
     )
 
 
-class Removal(Task):
+class SegmentRemoval(Task):
     """Removes segment files, oldest first, and their index files; closes what they were."""
 
     def __init__(

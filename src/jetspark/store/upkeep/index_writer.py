@@ -38,7 +38,7 @@ from jetspark.store.format.record import (
     subject_end,
 )
 from jetspark.store.log.columns import OFFSET_BITS
-from jetspark.store.log.removal import is_of_newest
+from jetspark.store.log.deletion import is_of_newest
 from jetspark.store.upkeep.task import Task
 from jetspark.store.upkeep.upkeep import Upkeep
 
@@ -142,7 +142,7 @@ class IndexWriter(Task):
         self.at = first
 
     def read(self) -> None:
-        """Condense the next records of the segment."""
+        """Add the next records of the segment."""
         length = min(STEP_READ, self.end - self.at)
         data = self.files.read(int(self.handle), int(self.at), int(length))
         if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
@@ -159,7 +159,7 @@ class IndexWriter(Task):
         self.at += at
 
     def add(self, data: bytes, at: i64, total: i64) -> bool:
-        """Add one record that checks; False when it does not belong behind the others."""
+        """Add one record that checks; False when it does not belong after the others."""
         lengths = record_lengths(data, at)
         kind = kind_in(lengths)
         flags = record_flags(data, at)

@@ -420,7 +420,7 @@ def pin(log: "StreamLog") -> None:
 def forget_lost(log: "StreamLog") -> None:
     """Take messages out of the index whose records are known to be damaged.
 
-    They are there when the index came from an index file. Whatever the range may have held, a
+    They are found when the index came from an index file. Whatever the range may have held, a
     row that lies in it cannot be served.
     """
     waiting = {damage.key for damage in log.quarantine.waiting}

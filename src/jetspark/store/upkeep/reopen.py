@@ -97,7 +97,7 @@ class Reopening(Task):
             at = offset - begin
             good = at < len(data) and self._codec.examine(data, at) > 0
             if not good and self._next > first:
-                return  # it may end behind what was read
+                return  # it may end after what was read
             if not good or record_sequence(data, at) != seq:
                 raise self._lost(offset, f"the acknowledged message {seq} is not there any more")
             self._next += 1

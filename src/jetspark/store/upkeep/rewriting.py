@@ -27,7 +27,7 @@ from jetspark.store.log.index import StreamIndex
 
 
 class Source:
-    """A file of a run, and its messages that were there when the run was chosen."""
+    """A file of a run, and its messages that existed when the run was chosen."""
 
     def __init__(self, handle: i64, name: str, length: i64, at: i64, packing: bool) -> None:
         self.handle: i64 = handle
@@ -52,9 +52,9 @@ class Source:
             i += 1
 
     def copy(self, codec: Codec, data: bytes, at: i64, writer: BytesWriter, written: i64) -> i64:
-        """Copy the messages that were there out of the next bytes of the file, from ``at`` on.
+        """Copy the messages that existed out of the next bytes of the file, from ``at`` on.
 
-        Returns where it stopped: at the end, before a record of the ledger, which the caller
+        Returns where it stopped: at the end, before a record of the engine state, which the caller
         judges, or before one that does not check.
         """
         k: i64 = len(self.moved)
@@ -127,7 +127,7 @@ def take_over(index: StreamIndex, sources: list[Source], fresh: Columns) -> list
     """Rows for the new file, from those that there are for the old ones.
 
     Messages that have gone meanwhile keep their rows: they lie in the new file. ``fresh`` begins
-    behind the run until there is a row.
+    after the run until there is a row.
     """
     rows = [fresh]
     target = fresh

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from jetspark.store.format.segment import encode_rewritten_head
-from jetspark.store.log.ledger import LedgerKeeper
+from jetspark.store.log.engine_state import EngineStateFilter
 from jetspark.store.log.segment_files import SegmentFile, head_of
 from jetspark.store.upkeep.compaction import Before, Compactor
 from jetspark.store.upkeep.rewriting import Source
@@ -37,11 +37,11 @@ def next_compactor(log: "StreamLog") -> Compactor | None:
 
 
 def restated(log: "StreamLog", run: list[SegmentFile]) -> bool:
-    """Stage again what the ledger has from a run with damage; False when it has nothing there.
+    """Stage again what the engine state has from a damaged run; False when it has nothing there.
 
     The record may be the damaged one: then only the index of the segment still had it.
     """
-    if not log.ledger.lies_in({file.name for file in run}):
+    if not log.engine_state.lies_in({file.name for file in run}):
         return False
     if not log.opening:
         log.staged.restate(run[-1].name)
@@ -69,14 +69,14 @@ def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
 def compactor(
     log: "StreamLog", files: list[SegmentFile], run: list[SegmentFile]
 ) -> Compactor | None:
-    """What rewrites a run; None when a head cannot be read, or that behind it does not check.
+    """What rewrites a run; None when a head cannot be read, or that after it does not check.
 
     That one says what was in force at the end of the run.
     """
     first = files.index(run[0])
-    behind = files[first + len(run)]
+    following = files[first + len(run)]
     try:
-        after = head_of(log.segments.files, behind.handle)
+        after = head_of(log.segments.files, following.handle)
         heads = [head_of(log.segments.files, file.handle) for file in run]
     except OSError:
         # Not damage: tried again when there is more to gain.
@@ -100,7 +100,7 @@ def compactor(
         last_time=heads[0][0].last_time if heads[0] else 0,
         first_live=int(log.index.first_seq),
         generation=generation,
-        through=behind.name_parts()[1],
+        through=following.name_parts()[1],
         packed=log.upkeep.packing,
     )
     return Compactor(
@@ -108,8 +108,8 @@ def compactor(
         sources,
         list(rows_before(files[:first])),
         encode_rewritten_head(fresh),
-        (run[0].name_parts()[0], behind.name_parts()[0] - 1),
-        LedgerKeeper(log.ledger, [file.name for file in run], oldest=first == 0),
+        (run[0].name_parts()[0], following.name_parts()[0] - 1),
+        EngineStateFilter(log.engine_state, [file.name for file in run], oldest=first == 0),
         generation,
         {
             (damage.segment, damage.offset): damage.offset + damage.length

@@ -17,8 +17,10 @@ from tests.unit.engine.batch.batching import (
     stored,
     told,
 )
+from tests.unit.engine.publishing import block
 
 from jetspark.api.enums import Discard
+from jetspark.api.stream import Republish
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.headers.block import find_value
 
@@ -399,7 +401,7 @@ def test_switching_it_off_drops_what_is_open(bench: Bench) -> None:
     member(bench, stream, 2, batch_commit="1")
 
     assert codes(bench) == [10176]
-    assert stream.batches.limits.atomic_open == 0
+    assert stream.batches.fast.limits.atomic_open == 0
 
 
 # Checks at the commit ----------------------------------------------------------------------------
@@ -568,3 +570,28 @@ def test_both_settings_can_be_switched_and_combined(bench: Bench) -> None:
     assert b'"allow_atomic":true' in both
     assert b'"allow_batched":true' in one
     assert b"allow_atomic" not in one
+
+
+def test_an_unexpected_error_in_a_commit_does_not_stop_the_stream(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the batch is stored, nothing of it is remembered, and others are answered."""
+    stream = made(bench, republish=Republish(src="s.>", dest="again.>"))
+    member(bench, stream, 1, b"s.1", msg_id="a")
+    told(bench)
+    transform = stream.rules.republish
+    assert transform is not None
+
+    def apply(_subject: bytes) -> bytes:
+        raise RuntimeError("a mistake of ours")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transform, "apply", apply)
+        with pytest.raises(RuntimeError):
+            member(bench, stream, 2, b"s.2", msg_id="b", batch_commit="1")
+
+    bench.store(stream, b"s.3", b"x", headers=block(msg_id="b"))
+    assert stored(stream) == [(1, b"s.3")]
+    bench.publish(stream, b"s.4", b"x", reply=b"r")
+    flush(bench)
+    assert b'{"stream":"S","seq":2}' in bench.replies()

@@ -91,7 +91,7 @@ def test_plain_messages_pass_an_open_fast_batch(bench: Bench) -> None:
 
 def test_a_deleted_stream_takes_its_batches_along(bench: Bench) -> None:
     stream = made(bench)
-    limits = stream.batches.limits
+    limits = stream.batches.fast.limits
     member(bench, stream, 1)
     by_reply(bench, stream, 1, 0)
     flush(bench)

@@ -6,8 +6,10 @@ import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from tests.unit.engine.batch.batching import (
+    SECOND,
     abandoned,
     block_of,
     by_headers,
@@ -372,7 +374,7 @@ def test_a_batch_without_traffic_for_ten_seconds_is_abandoned_with_an_advisory(
     assert abandoned(bench) == [("f", "timeout")]
     send(bench, stream, 3)
     assert codes(bench) == [10208 if send is send_reply else 10176]
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
     assert len(stored(stream)) == 2
 
 
@@ -389,8 +391,8 @@ def test_switching_it_off_drops_what_is_open(bench: Bench, send: Send) -> None:
     send(bench, stream, 2)
 
     assert codes(bench) == [10208 if send is send_reply else 10176]
-    assert stream.batches.limits.fast_open == [0, 0]
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.batches.fast.limits.fast_open == [0, 0]
+    assert stream.log.engine_state.fast_batches == {}
 
 
 # The disk refuses --------------------------------------------------------------------------------
@@ -413,7 +415,7 @@ def test_what_the_disk_refuses_is_told_and_never_acknowledged(bench: Bench, send
     assert (answers[-1]["seq"], answers[-1]["count"]) == (1, 1)
     assert len(stored(stream)) == 1
     bench.store(stream, b"s.9", b"x")
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 def test_a_batch_with_gaps_goes_on_after_the_disk_refused(bench: Bench) -> None:
@@ -499,7 +501,8 @@ def test_an_open_batch_takes_the_same_memory_however_long_it_is(bench: Bench, se
 
     assert batch.last == batch.durable == 2000
     assert stream.batches.fast.advanced == []
-    assert stream.replies.filling.is_empty()
+    held = stream.replies.open
+    assert (held.replies, held.entries, held.batches, held.messages) == ([], [], [], [])
 
 
 def test_a_batch_that_stored_nothing_is_abandoned_in_time_too(bench: Bench) -> None:
@@ -523,10 +526,48 @@ def test_an_end_that_the_disk_refused_is_in_the_log_with_the_next_group(
     send(bench, stream, 2, "1")
     bench.submit()
     bench.fail(NO_SPACE)
-    assert list(stream.log.ledger.fast_batches) == [b"f"]
+    assert list(stream.log.engine_state.fast_batches) == [b"f"]
 
     bench.now += 2_000_000_000
     bench.engine.expire(bench.now, bench.outbox)
     bench.store(stream, b"s.9", b"x")
 
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
+
+
+def test_a_batch_that_ends_while_the_disk_refuses_is_not_open_for_ever(bench: Bench) -> None:
+    """Its end is in the log with the first group that the disk takes again."""
+    stream = made(bench)
+    send_reply(bench, stream, 1, gap="ok")
+    flush(bench)
+    send_reply(bench, stream, 2, gap="ok")
+    bench.submit()
+    bench.fail(OSError(errno.EIO, "broken"))
+    assert list(stream.batches.fast.open) == [b"f"]
+    bench.engine.expire(bench.now + 20 * SECOND, bench.outbox)
+    assert stream.batches.expire(bench.now + 20 * SECOND, bench.outbox) is False
+    assert stream.batches.fast.open == {}
+
+    assert stream.log.reopen()
+    bench.engine.reopened(stream)
+    bench.store(stream, b"s.9", b"x")
+
+    assert stream.log.engine_state.fast_batches == {}
+
+
+def test_switching_it_off_in_a_group_that_fails_ends_what_was_open(bench: Bench) -> None:
+    stream = made(bench)
+    send_reply(bench, stream, 1, gap="ok")
+    flush(bench)
+    config = msgspec.structs.replace(stream.config, allow_batched=False)
+    bench.engine.update_stream(stream, config)
+    bench.submit()
+    bench.fail(NO_SPACE)
+    assert stream.config.allow_batched
+
+    bench.now += 2 * SECOND
+    bench.engine.expire(bench.now, bench.outbox)
+    bench.store(stream, b"s.9", b"x")
+
+    assert stream.batches.fast.open == {}
+    assert stream.log.engine_state.fast_batches == {}

@@ -81,7 +81,7 @@ def test_a_batch_without_gaps_ends_with_what_is_stored(bench: Bench, op: int) ->
     assert len(stored(stream)) == 5
     by_reply(bench, stream, 8, flow=2)
     assert codes(bench) == [10208]
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 def test_nothing_is_said_before_the_client_is_back(bench: Bench) -> None:
@@ -129,7 +129,7 @@ def test_time_without_the_server_counts(bench: Bench) -> None:
 
     assert abandoned(bench) == [("f", "timeout")]
     assert stream.batches.fast.open == {}
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 def test_a_batch_that_ended_is_not_there_after_a_restart(bench: Bench) -> None:
@@ -150,16 +150,16 @@ def test_a_batch_within_one_group_leaves_no_record(bench: Bench) -> None:
     by_reply(bench, stream, 2, 2)
     flush(bench)
 
-    assert stream.log.ledger.fast_batches == {}
+    assert stream.log.engine_state.fast_batches == {}
 
 
 def test_batches_after_a_restart_count_against_the_limits(bench: Bench) -> None:
     stream = interrupted(bench, "fail")
-    assert stream.batches.limits.fast_open == [0, 1]
+    assert stream.batches.fast.limits.fast_open == [0, 1]
 
     by_reply(bench, stream, 7, flow=2)
 
-    assert stream.batches.limits.fast_open == [0, 0]
+    assert stream.batches.fast.limits.fast_open == [0, 0]
 
 
 @pytest.mark.parametrize("jump", [-3600 * SECOND, 0])

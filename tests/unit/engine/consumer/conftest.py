@@ -150,7 +150,7 @@ class World:
                 return
             for stream, group in groups:
                 assert isinstance(group, Group)
-                error = self.refuse or write(self.files, group)
+                error = self.refuse or write(stream.log.segments.files, group)
                 if error is None:
                     self.engine.committed(stream, self.outbox, self.now)
                 else:

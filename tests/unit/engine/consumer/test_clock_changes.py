@@ -9,6 +9,7 @@ import pytest
 from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences, status
 
 from jetspark.api.base import Timestamp
+from jetspark.api.enums import Retention
 from jetspark.units import Nanoseconds
 
 HOUR = 3600 * SECOND
@@ -163,3 +164,12 @@ def test_a_pause_until_the_end_of_time_stays_one(world: World, lead: int) -> Non
     world.pass_time(HOUR)
 
     assert (world.info(consumer).paused, world.got()) == (True, [])
+
+
+def test_a_message_that_nobody_wants_has_the_time_of_the_stream(world: World) -> None:
+    """A stream whose newest message is ahead of the clock stays ahead of it, and only it."""
+    stream = world.stream(retention=Retention.INTEREST)
+    world.engine.follow_wall(world.now, HOUR)
+    world.publish(stream, b"s.1")
+
+    assert stream.log.index.last_time == world.now + HOUR

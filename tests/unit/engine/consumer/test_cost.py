@@ -67,13 +67,13 @@ def test_idle_consumers_are_not_looked_at_when_messages_come(world: World) -> No
     for n in range(50):
         world.consumer(stream, f"c{n}")
     steps = []
-    agenda = world.engine.hub.agenda
+    run_queue = world.engine.consumer_services.run_queue
     world.turn()
-    assert agenda.ready == []
+    assert run_queue.ready == []
 
     for _ in range(3):
         world.publish(stream, b"s.a")
-        steps += agenda.ready
+        steps += run_queue.ready
     world.pass_time(SECOND)
 
     assert steps == []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from errno import EIO, ENOSPC
 
+import msgspec
 import pytest
 from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences
 
-from jetspark.api.enums import AckPolicy, DeliverPolicy
+from jetspark.api.enums import AckPolicy, DeliverPolicy, Storage
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.units import Nanoseconds
 
 
 def revived(world: World) -> Consumer:
@@ -150,7 +152,7 @@ def test_many_changes_become_one_whole_state(world: World) -> None:
             world.ack(message[1])
         world.pass_time(60 * MS)
 
-    records = stream.log.ledger.consumers[1]
+    records = stream.log.engine_state.consumers[1]
     consumer = revived(world)
 
     assert len(records.changes) < 300
@@ -168,11 +170,11 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
         for message in world.got():
             world.ack(message[1])
         world.pass_time(60 * MS)
-    records = stream.log.ledger.consumers[1]
+    records = stream.log.engine_state.consumers[1]
     changes = [change for n, change in enumerate(records.changes) if n != lost]
     fresh = Consumer(
         stream, "c", world.engine.streams["S"].consumers["c"].config, 0, 1,
-        world.engine.hub,
+        world.engine.consumer_services,
     )  # fmt: skip
 
     fresh.journal.restore(records.state, changes, world.now)
@@ -238,3 +240,75 @@ def test_a_read_only_stream_still_delivers(world: World) -> None:
     world.pass_time(SECOND)
 
     assert sequences(world.got()) == [1, 2, 3]
+
+
+def test_a_deletion_that_failed_is_undone_whatever_consumers_there_are_in_memory(
+    world: World,
+) -> None:
+    """One in memory uses up no number of the log, and may have the same as another."""
+    stream = world.stream()
+    world.consumer(stream, "m", mem_storage=True, inactive_threshold=Nanoseconds(3600 * SECOND))
+    consumer = world.consumer(stream, "c")
+    world.refuse = OSError(ENOSPC, "no space")
+    world.engine.consumers.drop(stream, consumer, world.now, world.outbox)
+    world.commit()
+    world.refuse = None
+
+    assert sorted(stream.consumers) == ["c", "m"]
+
+
+def test_a_stream_that_takes_no_writes_is_not_asked_for_ever_to_remove_a_consumer(
+    world: World,
+) -> None:
+    stream = world.stream()
+    world.consumer(stream, inactive_threshold=Nanoseconds(SECOND))
+    world.consumer(stream, "p", deliver_subject="d", inactive_threshold=Nanoseconds(SECOND))
+    world.refuse = OSError(EIO, "disk error")
+    world.publish(stream, b"s.a")
+    world.refuse = None
+
+    world.pass_time(5 * SECOND)  # raises when deadlines never end
+
+    assert sorted(stream.consumers) == ["c", "p"]
+    assert stream.log.reopen()
+    world.engine.reopened(stream)
+    world.pass_time(2 * SECOND)
+    assert stream.consumers == {}
+
+
+def test_a_stream_that_is_gone_is_not_kept_for_the_journal_of_its_consumers(world: World) -> None:
+    stream = world.stream(storage=Storage.MEMORY)
+    consumer = world.consumer(stream)
+    world.publish(stream, b"s.a")
+    world.pull(b"1")
+    assert consumer.state.unsaved
+
+    world.engine.consumers.settle(stream, consumer)
+    world.remove(stream)
+    other = world.stream("T")
+    world.publish(other, b"s.a")
+    world.consumer(other, "d")
+    world.pull(b"1", key=b"T.d")
+    world.pass_time(SECOND)
+
+    assert world.engine.consumer_services.run_queue.unsaved == []
+
+
+def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> None:
+    """What went while nobody looked is not taken off the count of who looks later."""
+    stream = world.stream()
+    world.publish(stream, b"s.a", b"s.b", b"s.b")
+    consumer = world.consumer(stream, "c")
+    # Takes a message out at once, before its own record is durable.
+    config = msgspec.structs.replace(stream.config, max_msgs_per_subject=1)
+    world.engine.update_stream(stream, config)
+    world.engine.consumers.drop(stream, consumer, world.now, world.outbox)
+    world.commit()
+
+    later = world.consumer(stream, "d", mem_storage=True, ack_policy=AckPolicy.NONE)
+    assert world.info(later).num_pending == 2
+    world.publish(stream, b"s.c")
+
+    assert world.info(later).num_pending == 3
+    world.pull(b"10", key=b"S.d")
+    assert sequences(world.got()) == [1, 3, 4]

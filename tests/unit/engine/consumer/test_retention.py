@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import msgspec
 import pytest
 from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences
@@ -236,3 +238,53 @@ def test_who_is_made_after_the_last_one_went_does_not_see_what_nobody_wanted(
 
     assert stream.log.index.messages == 1
     assert world.info(world.consumer(stream, "second")).num_pending == 1
+
+
+def test_a_removal_that_the_disk_refused_is_decided_again(world: World, queue: Stream) -> None:
+    """Nobody would ask for it: the consumer is done with the message."""
+    world.publish(queue, *[b"s.a"] * 3)
+    world.consumer(queue)
+    world.pull(b"2")
+    first, second = world.got()
+
+    world.refuse = OSError(errno.ENOSPC, "no space")
+    world.ack(first[1])
+    world.refuse = None
+    world.ack(second[1])
+    world.pass_time(5 * SECOND)
+
+    assert kept(queue) == [3]
+
+
+def test_what_was_acknowledged_while_the_disk_refused_goes_when_it_is_back(
+    world: World, queue: Stream
+) -> None:
+    world.publish(queue, *[b"s.a"] * 3)
+    world.consumer(queue)
+    world.pull(b"2")
+    first, second = world.got()
+
+    world.refuse = OSError(errno.EIO, "broken")
+    world.ack(first[1])
+    assert queue.log.access.failed
+    world.ack(second[1])
+    world.refuse = None
+    assert queue.log.reopen()
+    world.engine.reopened(queue)
+    world.pass_time(5 * SECOND)
+
+    assert kept(queue) == [3]
+
+
+def test_refused_removals_are_not_tried_again_at_once(world: World, queue: Stream) -> None:
+    """A disk that refuses is not asked as fast as it can refuse."""
+    world.publish(queue, b"s.a")
+    world.consumer(queue)
+    world.pull(b"1")
+    (message,) = world.got()
+    world.refuse = OSError(errno.EDQUOT, "quota")
+
+    world.ack(message[1])
+    world.pass_time(10 * SECOND)  # raises when deadlines never end
+
+    assert kept(queue) == [1]

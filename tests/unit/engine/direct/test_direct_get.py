@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.engine.conftest import RecordingOutlet
 
 from jetspark.engine.limits import MIN_LAST_SEQ_WAIT_NS, READ_RECORDS_PER_TURN
 
@@ -260,3 +261,26 @@ def test_a_batch_without_headers_still_proves_its_point(bench: Bench, stream: St
 
     proof = b"NATS/1.0\r\nNats-Min-Last-Sequence: 6\r\n\r\n"
     assert [entry[2:] for entry in bench.outlet.written[:2]] == [(proof, b"v4"), (proof, b"v5")]
+
+
+class Broken(RecordingOutlet):
+    """An outlet that raises what nobody expects."""
+
+    def write(self, _subject: bytes, _reply: bytes, _headers: bytes, _payload: bytes) -> None:
+        raise RuntimeError("a mistake of ours")
+
+
+def test_an_unexpected_error_in_one_read_costs_no_other_read_its_answer(
+    bench: Bench, stream: Stream
+) -> None:
+    body = b'{"seq":1,"batch":10}'
+    bench.outlet = Broken()
+    assert bench.get(stream, body) == []
+    bench.outlet = good = RecordingOutlet()
+    assert bench.get(stream, body) == []
+
+    while bench.engine.advance(bench.now, bench.outbox):
+        pass
+
+    assert [row[3] for row in good.written][:6] == [b"v0", b"v1", b"v2", b"v3", b"v4", b"v5"]
+    assert bench.engine.failures.count == 1

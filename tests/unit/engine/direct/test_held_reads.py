@@ -90,7 +90,7 @@ def test_reads_that_are_over_leave_nothing_behind(streams: tuple[Stream, Stream]
 def test_a_read_beyond_the_bound_is_refused_at_once(bench: Bench) -> None:
     """decisions.md, Read-after-write: 412 at once."""
     stream = bench.create()
-    bench.engine.direct = DirectGets(bench.ports, WAIT, HeldReads(1))
+    bench.engine.direct = DirectGets(bench.ports, WAIT, HeldReads(1), bench.engine.failures)
     bench.get(stream, b'{"seq":1,"min_last_seq":1}')
 
     (entry,) = bench.get(stream, b'{"seq":1,"min_last_seq":1}')

@@ -50,6 +50,12 @@ class CopyBench(Bench):
                 self.land()
                 more = True
 
+    def put_only(self, stream: Stream, subject: bytes, payload: bytes = b"x") -> None:
+        """Publish to a stream, durably, and give no copy a turn."""
+        self.publish(stream, subject, payload)
+        self.submit()
+        self.land()
+
     def put(self, name: str, subject: bytes, payload: bytes = b"x", headers: bytes = b"") -> None:
         """Publish to a stream and let everybody copy it."""
         self.publish(self.engine.streams[name], subject, payload, headers=headers)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 from tests.unit.engine.conftest import START
 from tests.unit.engine.replicate.conftest import CopyBench, rows, times
+
+from jetspark.engine.replicate.origin import Origin
+from jetspark.store.committer import write
+from jetspark.store.log.stream_log import Group
 
 SECOND = 1_000_000_000
 
@@ -372,3 +377,49 @@ def test_a_mirror_of_a_stream_with_another_clock_has_its_times_and_ages_by_its_o
     assert found[0][-1] == found[1][-1] == times(origin)[-1]
     # A clock behind makes what it stored look old, a clock ahead never makes it look young.
     assert (before, after, len(rows(mirror))) == ((3, 1, 0) if lead > 0 else (2, 1, 0))
+
+
+class Raising:
+    """An origin that raises what nobody expects, once."""
+
+    def __init__(self, origin: Origin, after: int) -> None:
+        self._origin = origin
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._origin, name)
+
+    def after(self, position: int) -> object:
+        if position == self._after:
+            self._after = -1
+            raise RuntimeError("a mistake of ours")
+        return self._origin.after(position)
+
+
+def test_an_unexpected_error_in_one_copy_costs_neither_it_nor_others_a_message(
+    bench: CopyBench,
+) -> None:
+    """A step of it is on its way to the disk: what comes after has other sequences."""
+    origin = bench.make("A", subjects=["a.>"])
+    mirrors = [bench.make(name, mirror={"name": "A"}) for name in ("M", "N")]
+    first = mirrors[0].copies[0]
+    first.meet(Raising(first.origin, 1))
+    bench.put_only(origin, b"a.1")
+    bench.turn()
+    bench.submit()  # the first step of both is on its way
+    bench.publish(origin, b"a.2", b"x")
+    bench.engine.mark_dirty(origin)
+    for stream, group in bench.engine.take_groups(bench.now):
+        assert stream is origin
+        assert isinstance(group, Group)
+        assert write(bench.files, group) is None
+        bench.engine.committed(stream, bench.outbox, bench.now)
+
+    bench.turn()
+    bench.settle()
+    bench.wait(5)
+    bench.settle()
+
+    assert bench.engine.failures.count == 1
+    for mirror in mirrors:
+        assert rows(mirror) == rows(origin)

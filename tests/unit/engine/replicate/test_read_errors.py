@@ -83,8 +83,8 @@ def test_a_source_that_cannot_read_its_own_labels_does_not_begin_again() -> None
     bench.make("C", sources=[{"name": "A"}])
     bench.restart()
     target = bench.engine.streams["C"]
-    target.log.staged.ledger.sources.clear()
-    target.log.ledger.sources.clear()
+    target.log.staged.engine_state.sources.clear()
+    target.log.engine_state.sources.clear()
     (copy,) = target.copies
     copy.failed()
     target.log.reader.forget_page()

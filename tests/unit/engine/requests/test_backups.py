@@ -375,7 +375,7 @@ def test_a_name_or_subjects_that_were_taken_meanwhile_are_refused(filled: Bench)
 def test_restores_respect_the_limits_of_the_account(filled: Bench) -> None:
     answer, archive = backup(filled)
     to = begin(filled, answer, name="T", subjects=["t.>"])
-    filled.engine.ledger.change(AccountLimits(max_storage=50_000))
+    filled.engine.usage.change(AccountLimits(max_storage=50_000))
 
     reply = restore(filled, to, archive)
 

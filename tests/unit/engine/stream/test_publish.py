@@ -80,7 +80,7 @@ def test_streams_commit_in_any_order(bench: Bench) -> None:
 
 
 def test_a_full_disk_is_an_error_reply_and_numbers_are_not_used_again(bench: Bench) -> None:
-    """Held replies become 10023; a skip record covers the numbers."""
+    """GroupReplies replies become 10023; a skip record covers the numbers."""
     stream = bench.create()
     bench.store(stream, b"s.1", b"kept")
     bench.publish(stream, b"s.1", b"lost", reply=b"r.1")

@@ -163,7 +163,7 @@ def test_the_reserve_lets_deletes_and_consumers_go_on(disk: SimulatedDisk) -> No
     stream.log.staged.set_consumer(1, b"c" * 200)
     assert b'"success":true' in bench.request(b"STREAM.MSG.DELETE.S", b'{"seq":1}')
     assert stream.log.index.messages == 0
-    assert list(stream.log.ledger.consumers) == [1]
+    assert list(stream.log.engine_state.consumers) == [1]
 
 
 def test_messages_are_taken_again_when_there_is_clearly_space(disk: SimulatedDisk) -> None:

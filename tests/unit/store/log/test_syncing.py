@@ -221,3 +221,31 @@ def test_a_start_after_a_full_disk_writes_only_the_last_group_again(lazy: "Bench
     ]
     assert list(bodies(lazy).values()) == [b"one", b"two"]
     assert max(written) <= last_group + CHECK_SIZE
+
+
+def test_a_file_that_a_group_and_a_task_need_is_closed_once_by_the_last_of_them(
+    lazy: "Bench",
+) -> None:
+    """Closed twice, the number of the file may be another file's by then."""
+    publish(lazy, b"one")
+    lazy.log.durability.want_sync(True)
+    task = lazy.log.take_task()
+    assert task is not None
+    lazy.stage(b"two")
+    group = lazy.log.take_group()
+    assert group is not None
+    closed: list[int] = []
+    close = lazy.disk.close
+
+    def counted(handle: int) -> None:
+        closed.append(handle)
+        close(handle)
+
+    lazy.disk.close = counted  # type: ignore[method-assign]
+    lazy.log.close()
+    assert write(lazy.disk, group) is None
+    lazy.log.commit()
+    assert task.step(), "its file is still open"
+    lazy.log.end_task(False)
+
+    assert closed == [int(group.handle)]

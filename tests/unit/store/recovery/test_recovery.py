@@ -541,7 +541,7 @@ def test_a_lost_manifest_is_written_anew(bench: "Bench", name: str, how: str) ->
         bench.disk.remove(path)
     bench.reopen(bench.disk)
 
-    assert bench.recovery.notes == [f"{name} was missing or did not check; it was written anew"]
+    assert bench.recovery.notes == [f"{name} was missing or did not check; it was written again"]
     assert bodies(bench) == {1: b"one"}
     bench.reopen()
     assert bench.recovery.notes == []

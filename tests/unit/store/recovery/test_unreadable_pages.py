@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jetspark.store.inspection import StoreInspection
 from jetspark.store.overlay import OverlayFiles
-from jetspark.store.survey import Survey
 from jetspark.testing.store_reading import messages
 
 if TYPE_CHECKING:
@@ -79,15 +79,15 @@ def test_doctor_reads_the_rest_and_changes_nothing(full: Bench, which: int) -> N
     path = full.segments()[which]
     full.disk.refuse_reads(path.name, 8192, 8192 + 4096)
     before = full.disk.paths()
-    survey = Survey(OverlayFiles(full.disk), full.log.segments.folder.parent.parent)
-    survey.open()
+    inspection = StoreInspection(OverlayFiles(full.disk), full.log.segments.folder.parent.parent)
+    inspection.open()
 
-    (found,) = list(survey.examine(lambda _count: None))
+    (found,) = list(inspection.examine(lambda _count: None))
 
     assert (found.error, found.healthy) == ("", False)
     assert found.messages >= COUNT - 8
     assert found.lost_messages >= COUNT - found.messages
-    (log,) = survey.logs
+    (log,) = inspection.logs
     assert len(messages(log, set())) == found.messages
-    survey.close()
+    inspection.close()
     assert full.disk.paths() == before

@@ -7,42 +7,41 @@ else needs it. Nothing has to be written down for that: how far a copy is stands
 
 from __future__ import annotations
 
-from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.consumer.state import ACK_ALL, ConsumerState
 from jetspark.engine.stream.stream import Stream
 
 
-class Keeper:
+class CopyInterest:
     """The interest of one copy in its origin."""
 
-    def __init__(self, stream: Stream, filters: list[bytes], agenda: Agenda) -> None:
+    def __init__(self, stream: Stream, filters: list[bytes], run_queue: RunQueue) -> None:
         self._stream = stream
         self._cursor = Cursor(stream.log.index, filters)
-        self._state = ConsumerState(stream, agenda, self, self._cursor)
-        self._state.policy = ACK_ALL
-        self._state.journalled = False
-        stream.readers.add(self._state)
-        stream.log.index.tracking = True
+        self._state = ConsumerState(stream, run_queue, self, self._cursor, journalled=False)
+        self._state.configure(ACK_ALL, keeps_interest=False)
+        stream.attached.add(self._state)
+        stream.log.index.track(True)
 
     def stored(self, position: int) -> bool:
         """A copy has everything up to a sequence; True when something may go now."""
         state = self._state
+        found: list[int] = []
         seq = int(self._cursor.find(state.floor_seq + 1))
         while 0 < seq <= position:
-            state.released.append(seq)
+            found.append(seq)
             seq = int(self._cursor.find(seq + 1))
-        state.floor_seq = max(state.floor_seq, position)
-        self._cursor.next = state.floor_seq + 1
+        state.settle_up_to(position, found)
         return bool(state.released)
 
     def end(self) -> None:
         """The copy is no more."""
-        readers = self._stream.readers
-        readers.remove(self._state)
-        self._stream.log.index.tracking = bool(readers.all)
+        attached = self._stream.attached
+        attached.remove(self._state)
+        self._stream.log.index.track(bool(attached.all))
 
-    # What readers of a stream are told ---------------------------------------------------------
+    # What consumers of a stream are notified of -----------------------------------------------
 
     def recount(self, _now: int) -> None:
         """It counts nothing."""

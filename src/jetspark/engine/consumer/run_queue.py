@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 JOURNAL_NS: Final[i64] = 50_000_000
 
 
-class Agenda:
+class RunQueue:
     """What the consumers of one engine have to do: deliveries now, the journal soon."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -34,6 +34,12 @@ class Agenda:
             state.listed = True
             self.ready.append(state)
             self.wake()
+
+    def go_on(self, state: ConsumerState) -> None:
+        """A consumer has more to send than its turn allowed; the loop has another turn anyway."""
+        if not state.listed:
+            state.listed = True
+            self.ready.append(state)
 
     def note(self, delivery: Delivery) -> None:
         """A consumer may have an earlier deadline."""
@@ -54,14 +60,45 @@ class Agenda:
         taken: list[ConsumerState] = []
         left: list[ConsumerState] = []
         for state in self.unsaved:
-            if state.stream is not stream:
-                left.append(state)
-            elif state.unsaved:  # or else somebody asked, and it was saved for the answer
+            if not state.unsaved:
+                continue  # somebody asked, and it was saved for the answer
+            if state.stream is stream:
                 state.unsaved = False
                 taken.append(state)
+            else:
+                left.append(state)
         self.unsaved = left
         if not left:
             self.save_at = 0
+        return taken
+
+    def settled(self, state: ConsumerState) -> None:
+        """The journal of a consumer was written for somebody who asked."""
+        state.unsaved = False
+
+    def begin_saving(self) -> list[ConsumerState]:
+        """It is time to write the journal: of which consumers."""
+        self.save_at = 0
+        return self.unsaved
+
+    def take_ready(self) -> list[ConsumerState]:
+        """The consumers that may have something to send; each is listed until its turn."""
+        taken = self.ready
+        self.ready = []
+        return taken
+
+    def put_back(self, states: list[ConsumerState]) -> None:
+        """The turn was over before these had theirs: they come first in the next one."""
+        self.ready = states + self.ready
+
+    def begin_turn(self, state: ConsumerState) -> None:
+        """A consumer that was taken has its turn: it may be listed again."""
+        state.listed = False
+
+    def take_noted(self) -> list[Delivery]:
+        """Those that may have an earlier deadline."""
+        taken = self.noted
+        self.noted = []
         return taken
 
     def forget_unsaved(self, state: ConsumerState) -> None:

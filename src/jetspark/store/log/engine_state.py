@@ -1,7 +1,7 @@
-"""What a log keeps for the engine besides messages: consumers and fast batches .
+"""What a log keeps for the engine besides messages: consumers, fast batches and sources.
 
 Bodies of the records, in 64-bit words; the first word of each is the last sequence given out when
-the record was staged, as in ``removal.py``:
+the record was staged, as in ``deletion.py``:
 
 - consumer: as of, number, document (the rest; empty: the consumer was deleted)
 - consumer state: as of, number, 1 for a whole state and 0 for a change, state
@@ -9,8 +9,8 @@ the record was staged, as in ``removal.py``:
 - source, how far it has come: a fast batch record whose id is ``SOURCE``, which no client can
   send, and the key of the source
 
-The store never looks into documents and states. A log has two ledgers: one of what is durable,
-and one of what is decided. Segments are removed oldest first, so what a ledger holds must not lie
+The store never looks into documents and states. A log has this state twice: as it is durable,
+and as it is decided. Segments are removed oldest first, so what the state holds must not lie
 in the oldest one alone: it is *restated*, staged again as it is decided now, and the segment goes
 when that is durable. Damage to a state makes a consumer fall back to what was known before, so a
 change must be a fact whose loss costs a redelivery and nothing else.
@@ -54,7 +54,7 @@ class ConsumerRecords:
         return "" < self.document_in <= segment or "" < self.state_in <= segment
 
 
-class Ledger:
+class EngineState:
     """The consumers and fast batches of one stream, by the records applied so far."""
 
     def __init__(self) -> None:
@@ -67,9 +67,9 @@ class Ledger:
         # The highest number that a consumer of the stream ever had.
         self.consumer_number = 0
 
-    def copy(self) -> "Ledger":
+    def copy(self) -> "EngineState":
         """The same, to go another way from here."""
-        other = Ledger()
+        other = EngineState()
         other.consumers = {number: records.copy() for number, records in self.consumers.items()}
         other.fast_batches = dict(self.fast_batches)
         other.sources = dict(self.sources)
@@ -146,7 +146,9 @@ class Ledger:
             if place in others:
                 self.fast_batches_in[name] = names[0]
 
-    def restated(self, segment: str, as_of: int, decided: "Ledger") -> list[tuple[int, bytes]]:
+    def restated(
+        self, segment: str, as_of: int, decided: "EngineState"
+    ) -> list[tuple[int, bytes]]:
         """Records (kind, body) that say again what would be lost with a segment.
 
         ``decided`` says what is staged: what was decided since then is not taken back.
@@ -182,15 +184,15 @@ class Ledger:
         return lost
 
 
-class LedgerKeeper:
+class EngineStateFilter:
     """Which records of consumers and fast batches a compaction has to keep."""
 
-    def __init__(self, ledger: Ledger, names: list[str], *, oldest: bool) -> None:
+    def __init__(self, state: EngineState, names: list[str], *, oldest: bool) -> None:
         last = names[-1]
         self._oldest = oldest
-        self._documents = {n for n, r in ledger.consumers.items() if r.document_in <= last}
-        self._states = {n for n, r in ledger.consumers.items() if r.state_in <= last}
-        self._batches = {name for name, place in ledger.fast_batches_in.items() if place <= last}
+        self._documents = {n for n, r in state.consumers.items() if r.document_in <= last}
+        self._states = {n for n, r in state.consumers.items() if r.state_in <= last}
+        self._batches = {name for name, place in state.fast_batches_in.items() if place <= last}
 
     def keeps(self, kind: int, body: bytes) -> bool:
         """Say whether a record has to stay.

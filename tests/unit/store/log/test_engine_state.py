@@ -32,7 +32,7 @@ def keep_house(bench: "Bench") -> None:
 def told(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes]]]:
     return {
         number: (records.document, records.state, records.changes)
-        for number, records in bench.log.ledger.consumers.items()
+        for number, records in bench.log.engine_state.consumers.items()
     }
 
 
@@ -133,8 +133,8 @@ def test_a_stream_whose_messages_all_expire_keeps_its_consumers(bench: "Bench") 
         bench.reopen()
 
         assert told(bench) == {1: (b"one", b"whole", [b"a"]), 2: (b"two", b"", [])}
-        assert bench.log.ledger.fast_batches == {b"id": b"42"}
-        assert bench.log.ledger.sources == {b"key": b"7 X"}
+        assert bench.log.engine_state.fast_batches == {b"id": b"42"}
+        assert bench.log.engine_state.sources == {b"key": b"7 X"}
 
 
 def test_how_far_a_source_is_stands_in_the_records_that_earlier_versions_wrote(
@@ -144,8 +144,11 @@ def test_how_far_a_source_is_stands_in_the_records_that_earlier_versions_wrote(
     bench.log.staged.set_fast_batch(b"\r\nkey", b"1 X")
     commit(bench)
     bench.reopen()
-    assert (bench.log.ledger.sources, bench.log.ledger.fast_batches) == ({b"key": b"1 X"}, {})
-    assert bench.log.staged.ledger.sources == {b"key": b"1 X"}
+    assert (bench.log.engine_state.sources, bench.log.engine_state.fast_batches) == (
+        {b"key": b"1 X"},
+        {},
+    )
+    assert bench.log.staged.engine_state.sources == {b"key": b"1 X"}
 
     bench.log.staged.set_source(b"key", b"2 X")
     bench.log.staged.set_source(b"other", b"1 Y")
@@ -153,7 +156,7 @@ def test_how_far_a_source_is_stands_in_the_records_that_earlier_versions_wrote(
     commit(bench)
     bench.reopen()
 
-    assert bench.log.ledger.sources == {b"key": b"2 X"}
+    assert bench.log.engine_state.sources == {b"key": b"2 X"}
 
 
 def test_a_restated_consumer_counts_no_change_twice(bench: "Bench") -> None:
@@ -184,7 +187,7 @@ def test_what_is_decided_meanwhile_is_not_taken_back_by_restating(bench: "Bench"
     keep_house(bench)
 
     assert told_after_start(bench) == {1: (b"one", b"new", [])}
-    assert bench.log.ledger.fast_batches == {b"id": b"2"}
+    assert bench.log.engine_state.fast_batches == {b"id": b"2"}
 
 
 def test_restating_that_meets_a_full_disk_is_tried_again(bench: "Bench") -> None:
@@ -243,7 +246,7 @@ def test_condensed_segments_say_the_same(bench: "Bench") -> None:
     assert bench.log.upkeep.indexed
 
     assert told_after_start(bench) == {3: (b"three", b"", [b"a"])}
-    assert bench.log.ledger.fast_batches == {b"id": b"9"}
+    assert bench.log.engine_state.fast_batches == {b"id": b"9"}
 
 
 def test_a_consumer_whose_document_is_damaged_is_reported_by_its_number(bench: "Bench") -> None:

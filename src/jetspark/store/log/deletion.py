@@ -68,7 +68,7 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
     """Take out what matches: everything below ``before``, but the newest ``keep``."""
     end: i64 = before if before > 0 else index.last_seq + 1
     if keep > 0:
-        end = min(end, keep_from(index, pattern, keep, PendingRemovals()))
+        end = min(end, keep_from(index, pattern, keep, PendingDeletions()))
     elif is_everything(pattern) and end > index.last_seq:
         index.clear()
         index.skip_to(end - 1)
@@ -112,7 +112,7 @@ def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
     return 0
 
 
-class PendingRemovals:
+class PendingDeletions:
     """What staged deletes and purges will take out; few at a time, and gone with their commit."""
 
     def __init__(self) -> None:
@@ -121,9 +121,9 @@ class PendingRemovals:
         self.ranges: list[tuple[int, int, int]] = []  # position, first and last sequence
         self.purges: list[tuple[int, int, bytes]] = []  # position, everything below, pattern
 
-    def copy(self) -> "PendingRemovals":
+    def copy(self) -> "PendingDeletions":
         """The same, to go another way from here."""
-        other = PendingRemovals()
+        other = PendingDeletions()
         other.any = self.any
         other.deletes = dict(self.deletes)
         other.ranges = list(self.ranges)
@@ -160,12 +160,12 @@ class PendingRemovals:
     def settle(self, position: i64) -> None:
         """Records up to a position were applied."""
         self.deletes = {seq: at for seq, at in self.deletes.items() if at > position}
-        self.ranges = [doom for doom in self.ranges if doom[0] > position]
-        self.purges = [doom for doom in self.purges if doom[0] > position]
+        self.ranges = [deletion for deletion in self.ranges if deletion[0] > position]
+        self.purges = [deletion for deletion in self.purges if deletion[0] > position]
         self.any = len(self.deletes) > 0 or len(self.ranges) > 0 or len(self.purges) > 0
 
 
-def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingRemovals) -> i64:
+def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDeletions) -> i64:
     """Sequence of the oldest of the newest ``keep`` matching messages; 0 when they are fewer.
 
     Messages of pending removals do not count.

@@ -87,7 +87,7 @@ class ConsumerAside(msgspec.Struct, kw_only=True):
     changes: list[bytes]
 
 
-class Survey:
+class StoreInspection:
     """One store, locked while it is looked at."""
 
     def __init__(self, files: Files, folder: Path, *, mend: bool = False, now: int = 0) -> None:
@@ -153,7 +153,7 @@ class Survey:
         found.messages, found.bytes = int(log.index.messages), int(log.index.bytes)
         found.first_seq, found.last_seq = int(log.index.first_seq), int(log.index.last_seq)
         found.disk_bytes = log.segments.disk_bytes
-        found.consumers = len(log.ledger.consumers)
+        found.consumers = len(log.engine_state.consumers)
         found.damage = list(log.quarantine.known.values())
         found.lost_messages = log.quarantine.lost_messages
         return found
@@ -176,7 +176,7 @@ class Survey:
                 found.notes.append(f"{file.name} cannot be read from {at} on: {error}")
             task.finish(failed=not task.finished)
             if task.index_bad:
-                found.notes.append(f"{file.name}.idx did not check; it can be made anew")
+                found.notes.append(f"{file.name}.idx did not check; it can be made again")
             if task.manifest_bad:
                 found.notes.append("a manifest did not check; it was written from the other copy")
 
@@ -199,7 +199,7 @@ class Survey:
 
         The log takes it as it takes a deletion by a client.
         """
-        records = log.ledger.consumers[number]
+        records = log.engine_state.consumers[number]
         kept = ConsumerAside(
             stream=log.identity.name,
             number=number,

@@ -10,8 +10,8 @@ from tests.unit.engine.conftest import Bench
 from jetspark.api.account import AccountLimits
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.ledger import AccountLedger, ServerLedger
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.usage import AccountUsage, ServerUsage
 from jetspark.units import ByteCount
 
 CREATE = b'{"name":"S","subjects":["s.>"]%s}'
@@ -37,7 +37,7 @@ def test_a_stream_without_limits_around_it_is_never_asked(bench: Bench) -> None:
 
 
 def test_a_message_staged_a_moment_ago_counts(bench: Bench) -> None:
-    bench.engine.ledger.change(AccountLimits(max_storage=100))
+    bench.engine.usage.change(AccountLimits(max_storage=100))
     stream = bench.create()
     bench.publish(stream, b"s.a", b"x" * 60, b"first")
 
@@ -56,7 +56,7 @@ def test_use_is_known_again_after_a_restart(bench: Bench) -> None:
 
     bench.restart()
 
-    assert bench.engine.ledger.used[Storage.FILE] == 30 + 3 + 60
+    assert bench.engine.usage.used[Storage.FILE] == 30 + 3 + 60
 
 
 def test_removing_a_stream_frees_what_it_had(bench: Bench) -> None:
@@ -65,17 +65,17 @@ def test_removing_a_stream_frees_what_it_had(bench: Bench) -> None:
 
     bench.request(b"STREAM.DELETE.S")
 
-    assert bench.engine.ledger.used[Storage.FILE] == 0
-    assert bench.engine.ledger.reserved(Storage.FILE) == 0
+    assert bench.engine.usage.used[Storage.FILE] == 0
+    assert bench.engine.usage.reserved(Storage.FILE) == 0
 
 
 def test_a_lower_limit_stops_what_comes_and_keeps_what_is_there(bench: Bench) -> None:
     stream = bench.create()
     bench.store(stream, b"s.a", b"x" * 60)
 
-    bench.engine.ledger.change(AccountLimits(max_storage=50))
+    bench.engine.usage.change(AccountLimits(max_storage=50))
     stopped = refused(bench, b"s.a", b"x")
-    bench.engine.ledger.change(AccountLimits())
+    bench.engine.usage.change(AccountLimits())
 
     assert stopped == 10002
     assert stream.log.index.messages == 1
@@ -84,8 +84,8 @@ def test_a_lower_limit_stops_what_comes_and_keeps_what_is_there(bench: Bench) ->
 
 
 def test_a_server_over_its_budget_stops_every_account(bench: Bench) -> None:
-    server = ServerLedger(max_storage=50)
-    bench.engine.ledger = AccountLedger(server=server)
+    server = ServerUsage(max_storage=50)
+    bench.engine.usage = AccountUsage(server=server)
     stream = bench.create()
     bench.store(stream, b"s.a", b"x" * 60)
 
@@ -97,9 +97,9 @@ def test_a_server_over_its_budget_stops_every_account(bench: Bench) -> None:
 
 
 def test_what_an_account_may_take_is_promised_by_the_server() -> None:
-    server = ServerLedger(max_storage=1000)
-    AccountLedger(AccountLimits(max_storage=900), server)
-    other = AccountLedger(server=server)
+    server = ServerUsage(max_storage=1000)
+    AccountUsage(AccountLimits(max_storage=900), server)
+    other = AccountUsage(server=server)
 
     other.admit(StreamConfig(name="A", max_bytes=ByteCount(100)))
     with pytest.raises(Refusal) as refusal:
@@ -109,7 +109,7 @@ def test_what_an_account_may_take_is_promised_by_the_server() -> None:
 
 
 def test_account_info_tells_limits_and_use(bench: Bench) -> None:
-    bench.engine.ledger.change(AccountLimits(max_storage=5000, max_streams=3))
+    bench.engine.usage.change(AccountLimits(max_storage=5000, max_streams=3))
     bench.request(b"STREAM.CREATE.S", CREATE % b',"max_bytes":700')
     bench.store(bench.engine.streams["S"], b"s.a", b"x" * 60)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jetspark.engine.consumer.state import ConsumerState
 
 
-class Readers:
+class AttachedConsumers:
     """The consumers of one stream, and the copies that count as such."""
 
     def __init__(self) -> None:
@@ -24,14 +24,14 @@ class Readers:
         # A consumer could not be taken over: what it needs is not known.
         self.missing: bool = False
 
-    def add(self, reader: ConsumerState) -> None:
+    def add(self, state: ConsumerState) -> None:
         """A consumer or a copy reads the stream from now on."""
-        self.all.append(reader)
+        self.all.append(state)
 
-    def remove(self, reader: ConsumerState) -> None:
+    def remove(self, state: ConsumerState) -> None:
         """A consumer or a copy is gone."""
-        self.all = [other for other in self.all if other is not reader]
-        self.receiving = [other for other in self.receiving if other.state is not reader]
+        self.all = [other for other in self.all if other is not state]
+        self.receiving = [other for other in self.receiving if other.state is not state]
 
     def lose_one(self) -> None:
         """A consumer cannot be served: it stays on disk, and so does what it may need."""
@@ -42,12 +42,12 @@ class Readers:
         if not delivery.receiving:
             delivery.receiving = True
             self.receiving.append(delivery)
-        delivery.state.agenda.add(delivery.state)
+        delivery.state.run_queue.add(delivery.state)
 
     def wants(self, subject: bytes) -> bool:
         """Say whether a consumer of the stream gets messages of a subject."""
-        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
-            if reader.cursor.matches(subject):
+        for state in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
+            if state.cursor.matches(subject):
                 return True
         return False
 
@@ -81,8 +81,8 @@ class Readers:
 
     def needs(self, seq: i64, number: i64) -> bool:
         """Say whether a consumer still has to acknowledge a message."""
-        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
-            if reader.needs(seq, number):
+        for state in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
+            if state.needs(seq, number):
                 return True
         return False
 
@@ -91,7 +91,7 @@ class Readers:
         idle = False
         for delivery in self.receiving:
             if delivery.has_receiver():
-                delivery.state.agenda.add(delivery.state)
+                delivery.state.run_queue.add(delivery.state)
             else:
                 delivery.receiving = False
                 idle = True
@@ -109,12 +109,12 @@ class Readers:
         while i < count:
             highest = max(highest, seqs[i])
             i += 1
-        for reader in self.all:
-            if reader.floor_seq >= highest and len(reader.spent) == 0:
+        for state in self.all:
+            if state.floor_seq >= highest and len(state.spent) == 0:
                 continue
             i = 0
             while i < count:
-                if reader.removed(seqs[i], numbers[i]):
-                    pending.append((reader, int(seqs[i])))
+                if state.removed(seqs[i], numbers[i]):
+                    pending.append((state, int(seqs[i])))
                 i += 1
         return pending

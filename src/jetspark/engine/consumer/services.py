@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.wall import Wall
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jetspark.engine.stream.stream import Stream
 
 
-class Hub:
+class ConsumerServices:
     """One for all consumers of an account."""
 
     def __init__(
@@ -31,14 +31,14 @@ class Hub:
         self.mark_dirty = mark_dirty
         self.now = 0  # as of the last turn or deadline
         self.wall = Wall()
-        self.agenda = Agenda(ports.wake)
+        self.run_queue = RunQueue(ports.wake)
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF
         # Advisories that go out with the next turn.
         self.events: list[Event] = []
         # Consumers that nobody used for too long.
         self.inactive: list[Consumer] = []
-        # By deliver subject: whoever wants to know of subscriptions to it.
+        # By deliver subject: the consumers that want to know of subscriptions to it.
         self.watched: dict[bytes, list[Consumer]] = {}
         self.max_payload = 1024 * 1024
         # Acknowledgements that ask for more (`+NXT`): requests that the next turn takes.
@@ -53,10 +53,10 @@ class Hub:
         self._random = (self._random * 1_664_525 + 1_013_904_223) & 0xFFFFFFFF
         return (self._random >> 8) % below
 
-    def tell(self, event: Event) -> None:
+    def advise(self, event: Event) -> None:
         """Have an advisory sent with the next turn."""
         self.events.append(event)
-        self.agenda.wake()
+        self.run_queue.wake()
 
     def take_events(self) -> list[Event]:
         """The advisories that came up since this was asked last."""
@@ -71,7 +71,7 @@ class Hub:
     def pull_later(self, consumer: Consumer, body: bytes, reply: bytes, now: int) -> None:
         """Take a pull request with the next turn: an acknowledgement asked for more."""
         self.pulled.append((consumer, body, reply, now))
-        self.agenda.wake()
+        self.run_queue.wake()
 
     def take_pulled(self) -> list[tuple[Consumer, bytes, bytes, int]]:
         """The requests that came with acknowledgements."""

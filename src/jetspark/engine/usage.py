@@ -21,8 +21,8 @@ from jetspark.store.format.record import OVERHEAD
 NO_LIMIT = -1
 
 
-class Ledger(Protocol):
-    """What the server's ledger must know of an account's."""
+class Usage(Protocol):
+    """What the use of a server must know of an account's."""
 
     def promised(self, storage: Storage) -> int:
         """What the account may come to use of the server's budget."""
@@ -33,15 +33,19 @@ class Ledger(Protocol):
         ...
 
 
-class ServerLedger:
+class ServerUsage:
     """The budgets of the whole server, shared by its accounts; -1 is no limit."""
 
     def __init__(self, max_memory: int = NO_LIMIT, max_storage: int = NO_LIMIT) -> None:
         self.limits = {Storage.MEMORY: max_memory, Storage.FILE: max_storage}
         self.used = dict.fromkeys(self.limits, 0)
-        self.accounts: list[Ledger] = []
-        # Told of each step over a budget and back; the accounts hear of it by themselves.
-        self.on_change: Callable[[Storage], None] = lambda _storage: None
+        self.accounts: list[Usage] = []
+        # Called at each step over a budget and back, besides the accounts.
+        self._watchers: list[Callable[[Storage], None]] = []
+
+    def watch(self, changed: Callable[[Storage], None]) -> None:
+        """Call this at each step over a budget and back."""
+        self._watchers.append(changed)
 
     def is_over(self, storage: Storage) -> bool:
         """Say whether more is stored than the budget allows: nothing more is taken then."""
@@ -60,30 +64,31 @@ class ServerLedger:
             return
         before = self.is_over(storage)
         self.used[storage] += size
-        self._tell(storage, before)
+        self._notify(storage, before)
 
     def set_limit(self, storage: Storage, limit: int) -> None:
         """Go by another budget from now on; what is stored stays."""
         before = self.is_over(storage)
         self.limits[storage] = limit
-        self._tell(storage, before)
+        self._notify(storage, before)
 
-    def _tell(self, storage: Storage, before: bool) -> None:
+    def _notify(self, storage: Storage, before: bool) -> None:
         if self.is_over(storage) != before:
             for account in self.accounts:
                 account.server_changed(storage)
-            self.on_change(storage)
+            for changed in self._watchers:
+                changed(storage)
 
 
-class AccountLedger:
+class AccountUsage:
     """The limits of one account, and its streams' use."""
 
     def __init__(
-        self, limits: AccountLimits | None = None, server: ServerLedger | None = None
+        self, limits: AccountLimits | None = None, server: ServerUsage | None = None
     ) -> None:
         self.limits = limits or AccountLimits()
         self.used = {Storage.MEMORY: 0, Storage.FILE: 0}
-        self._server = server or ServerLedger()
+        self._server = server or ServerUsage()
         self._server.accounts.append(self)
         self._counted: dict[Stream, int] = {}
 
@@ -146,7 +151,7 @@ class AccountLedger:
     # Use ---------------------------------------------------------------------------------------
 
     def add(self, stream: Stream) -> None:
-        """A stream is there now."""
+        """A stream exists now."""
         self._counted[stream] = 0
         self.note(stream)
         self._guard(stream)
@@ -193,12 +198,12 @@ class AccountLedger:
 class Quota:
     """What a guarded stream asks before it takes a message."""
 
-    def __init__(self, ledger: AccountLedger, stream: Stream) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: AccountUsage, stream: Stream) -> None:
+        self._usage = usage
         self._stream = stream
 
     def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
         """The error for a message; empty when it may be stored."""
         length = OVERHEAD + len(subject) + headers_length + body_length
         size = int(self._stream.log.codec.size_of(length, headers_length))
-        return self._ledger.problem(self._stream, size)
+        return self._usage.problem(self._stream, size)

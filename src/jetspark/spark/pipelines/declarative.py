@@ -54,7 +54,7 @@ def run_declarative(
         return not full_refresh_all and table not in emptied and not left_out
 
     tables = FileTables(project, goes_on)
-    with _same_environment(), redirect_stdout(_Lines(say)), _watched(cli, tables, settings):
+    with _same_environment(), redirect_stdout(_Lines(say)), _watched(tables, settings):
         _start_session(project, settings, master)
         started()
         # It stops the session, too, whatever happens.
@@ -84,8 +84,9 @@ def _same_environment() -> Iterator[None]:
 
 
 @contextmanager
-def _watched(cli: Any, tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
+def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
     """Let ``tables`` see what the runner registers, and settings of ours win over the spec's."""
+    from pyspark.pipelines import cli
     from pyspark.pipelines.spark_connect_graph_element_registry import (
         SparkConnectGraphElementRegistry,
     )

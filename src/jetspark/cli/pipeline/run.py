@@ -14,8 +14,8 @@ from rich.console import Console
 
 from jetspark import sync
 from jetspark.cli.connection import ConnectionSettings
-from jetspark.cli.pipeline import EMBEDDED
-from jetspark.cli.pipeline_signals import ends_when_told
+from jetspark.cli.pipeline.command import EMBEDDED
+from jetspark.cli.pipeline.signals import ends_when_told
 from jetspark.spark.pipelines.connection import OPTION_SETTING
 from jetspark.spark.pipelines.declarative import run_declarative
 from jetspark.spark.pipelines.only_run import only_run

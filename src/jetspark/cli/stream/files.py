@@ -11,9 +11,9 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from jetspark.cli.stream_ndjson import NdjsonWriter, read_ndjson
-from jetspark.cli.stream_parquet import ParquetWriter, read_metadata, read_parquet
-from jetspark.cli.stream_rows import ExportRows
+from jetspark.cli.stream.ndjson import NdjsonWriter, read_ndjson
+from jetspark.cli.stream.parquet import ParquetWriter, read_metadata, read_parquet
+from jetspark.cli.stream.rows import ExportRows
 
 try:
     import fcntl

@@ -16,14 +16,14 @@ import msgspec
 from jetspark import sync
 from jetspark.api.base import decoder
 from jetspark.api.stream import StreamConfig
-from jetspark.cli.stream_files import (
+from jetspark.cli.stream.files import (
     ExportRefused,
     parts_of,
     read_manifest,
     read_rows,
     saved_config,
 )
-from jetspark.cli.stream_rows import ExportRows
+from jetspark.cli.stream.rows import ExportRows
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, StreamNotFound
 from jetspark.headers import names

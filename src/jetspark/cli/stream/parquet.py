@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from jetspark.cli.stream_rows import (
+from jetspark.cli.stream.rows import (
     ExportRows,
     UnreadableRow,
     headers_of,

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from jetspark.cli.stream_rows import (
+from jetspark.cli.stream.rows import (
     ExportRows,
     UnreadableRow,
     headers_of,

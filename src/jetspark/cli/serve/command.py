@@ -14,8 +14,8 @@ from typing import Final
 
 import click
 
-from jetspark.cli.serve_help import help_text, tls_help_text
-from jetspark.cli.serve_log import open_log, reopen_log, set_up_log
+from jetspark.cli.serve.help import help_text, tls_help_text
+from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
 from jetspark.errors.storage import StorageFault
 from jetspark.server.auth.users import build_directory
 from jetspark.server.config import (

@@ -11,7 +11,7 @@ import msgspec
 from jetspark import sync
 from jetspark.api.base import encode
 from jetspark.cli.standard_output import standard_output
-from jetspark.cli.stream_files import (
+from jetspark.cli.stream.files import (
     MANIFEST,
     ExportRefused,
     Manifest,
@@ -23,8 +23,8 @@ from jetspark.cli.stream_files import (
     write_manifest,
     writer_of,
 )
-from jetspark.cli.stream_ndjson import NdjsonWriter
-from jetspark.cli.stream_rows import ExportRows
+from jetspark.cli.stream.ndjson import NdjsonWriter
+from jetspark.cli.stream.rows import ExportRows
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, MessageNotFound, StreamNotFound
 from jetspark.sync.retry import Retries

@@ -17,10 +17,10 @@ import msgspec
 from rich.console import Console
 
 from jetspark.cli.connection import ConnectionSettings
-from jetspark.cli.pipeline_metrics import Metrics, MetricsServer
-from jetspark.cli.pipeline_run import prepared, settings_of
-from jetspark.cli.pipeline_screen import Screen
-from jetspark.cli.pipeline_signals import ends_when_told
+from jetspark.cli.pipeline.metrics import Metrics, MetricsServer
+from jetspark.cli.pipeline.run import prepared, settings_of
+from jetspark.cli.pipeline.screen import Screen
+from jetspark.cli.pipeline.signals import ends_when_told
 from jetspark.spark.pipelines.progress import Event
 from jetspark.spark.pipelines.project import (
     PipelineRefused,

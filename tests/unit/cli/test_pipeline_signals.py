@@ -15,7 +15,7 @@ jvm = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subpro
 print(jvm.pid, flush=True)
 signals.jvm_process = lambda: jvm
 signals._PATIENCE_S = 1
-with signals.ends_when_told():
+with signals.ends_on_signals():
     try:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(30)

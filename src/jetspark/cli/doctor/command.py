@@ -63,7 +63,7 @@ def doctor() -> None:
     """
 
 
-# Whether it can be read is found out by reading it, and told with what to do.
+# Whether it can be read is found out by reading it, and reported with what to do.
 _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, readable=False))
 _account = click.option(
     "--account", default="", help="Its account, when several have such a stream."

@@ -158,8 +158,8 @@ class SnapshotPlanner:
             if self._strict:
                 edges = [part.first for part in parts]
                 points, _ = count_points(stream, edges, patterns, min_last_seq=state.last_seq)
-                # Nothing lies behind the revision, or the read would have been refused.
-                counts = [point.behind for point in points] + [0]
+                # Nothing lies after the revision, or the read would have been refused.
+                counts = [point.remaining for point in points] + [0]
                 expected = [one - two for one, two in itertools.pairwise(counts)]
             info = stream.info()
             if not self._strict or _same(state, info.state):

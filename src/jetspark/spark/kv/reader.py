@@ -1,10 +1,10 @@
 """A snapshot of a bucket: the last value of every key as of one revision.
 
-How it is read depends on what the bucket holds (``plan``): ranges of revisions where every key
-has one value, keys asked for by name where there are several, all of it in one task where the
-copies that answer cannot be told to be up to date. A bucket keeps only so many values of a key:
-one that was overwritten too often since is missing, and is reported or replaced, never silently
-left out.
+How it is read depends on what the bucket holds (``plan``): ranges of revisions where every key has
+one value, keys asked for by name where there are several, all of it in one task where the copies
+that answer do not prove that they are up to date. A bucket keeps only so many values of a key: one
+that was overwritten too often since is missing, and is reported or replaced, never silently left
+out.
 
 In a streaming query, where Spark plans a read once for all micro-batches (the static side of a
 join), the plan is soon out of date. There the first task reads the bucket as it is at that moment,

@@ -79,10 +79,10 @@ class JetStreamBatchReader(DataSourceReader):
         return [
             OpenPartition(
                 stream,
-                asked if number == 0 else part.first,
-                None if number == len(parts) - 1 else part.end,
+                asked if place == 0 else part.first,
+                None if place == len(parts) - 1 else part.end,
             )
-            for number, part in enumerate(parts)
+            for place, part in enumerate(parts)
         ]
 
     def _closed(self, partition: OpenPartition) -> SequencePartition:

@@ -45,7 +45,7 @@ CHUNK_BYTES: Final = 8 * 1024 * 1024
 
 @dataclass
 class SinkCommit(WriterCommitMessage):
-    """What a task tells the driver: how much it wrote, as part of what."""
+    """What a task reports to the driver: how much it wrote, as part of what."""
 
     task: WriteTask
     rows: int
@@ -86,7 +86,7 @@ class Tally:
         return places
 
     def message(self, task: WriteTask, run: str, held: SinkRows | None = None) -> SinkCommit:
-        """Return what the driver is told."""
+        """Return the report to the driver."""
         reported = RowCounts.of(self._reported).packed() if self._reported else b""
         return SinkCommit(task, self.rows, self.last_seq, held, run, self.checksum, reported)
 

@@ -125,7 +125,7 @@ class _Bars:
         self._events = events
         self._published = progress.add_task("Publish events (fast ingest)", total=events)
         self._cleaned = progress.add_task("Clean them into Parquet (Spark)", total=events)
-        self._told = 0
+        self._tenth = 0
 
     def show(self, story: Story) -> None:
         """Move the bars."""
@@ -133,8 +133,8 @@ class _Bars:
         self._progress.update(self._published, completed=story.published)
         self._progress.update(self._cleaned, completed=cleaned)
         tenth = cleaned * 10 // self._events
-        if tenth > self._told and not self._progress.console.is_terminal:
-            self._told = tenth
+        if tenth > self._tenth and not self._progress.console.is_terminal:
+            self._tenth = tenth
             self._progress.console.print(
                 f"{story.now():6.1f} s  published {story.published:>9,}  cleaned {cleaned:>9,}"
             )

@@ -19,6 +19,7 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.headers.block import find_value
 from jetspark.spark.stream.sink import epoch_ledger, markers, replay
 from jetspark.spark.stream.sink.epoch_ledger import ReplayRefused, Superseded
@@ -116,9 +117,9 @@ def test_rows_of_a_task_that_is_repeated_late_are_read_back(
     sent: list[str] = []
     send = Sender.send
 
-    def recording(self: Sender, subjects: list[str], *columns: list[bytes]) -> int:
-        sent.extend(subjects)
-        return send(self, subjects, *columns)
+    def recording(self: Sender, messages: MessageColumns) -> int:
+        sent.extend(messages.subjects)
+        return send(self, messages)
 
     monkeypatch.setattr(Sender, "send", recording)
     late.commit([late.write(_batch("BACK", 1, 50))])

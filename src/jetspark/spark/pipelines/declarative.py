@@ -91,6 +91,8 @@ def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
         SparkConnectGraphElementRegistry,
     )
 
+    runner: Any = cli
+
     class Registry(SparkConnectGraphElementRegistry):
         def register_output(self, output: "Output") -> None:
             from pyspark.pipelines.output import StreamingTable
@@ -115,13 +117,13 @@ def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
         return spec
 
     # The runner has no arguments for either.
-    load_before = cli.load_pipeline_spec
-    cli.SparkConnectGraphElementRegistry, cli.load_pipeline_spec = Registry, load
+    load_before = runner.load_pipeline_spec
+    runner.SparkConnectGraphElementRegistry, runner.load_pipeline_spec = Registry, load
     try:
         yield
     finally:
-        cli.SparkConnectGraphElementRegistry = SparkConnectGraphElementRegistry
-        cli.load_pipeline_spec = load_before
+        runner.SparkConnectGraphElementRegistry = SparkConnectGraphElementRegistry
+        runner.load_pipeline_spec = load_before
 
 
 def _start_session(project: Project, settings: Mapping[str, str], master: str) -> None:

@@ -67,7 +67,7 @@ PAGES = (
         "Stream",
         "One stream: its state, its messages, its consumers, its backups.",
         (
-            *names("jetspark.client", "Stream", "StreamMessage", "ScanChunk"),
+            *names("jetspark.client", "Stream", "StreamMessage", "MessageColumns"),
             *names("jetspark.client", "StreamBackup", "read_backup"),
             *names("jetspark.api.stream", "StreamConfig", "StreamInfo", "StreamState"),
         ),

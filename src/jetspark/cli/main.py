@@ -11,23 +11,23 @@ from jetspark.version import COMPILED, VERSION
 # Command -> (module, attribute, the line `jetspark --help` shows without importing the module).
 _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "demo": (
-        "jetspark.cli.demo",
+        "jetspark.cli.demo.command",
         "demo",
         "Kill a server, then a Spark driver, in the middle of their work, and lose nothing.",
     ),
     "doctor": (
-        "jetspark.cli.doctor",
+        "jetspark.cli.doctor.command",
         "doctor",
         "Check, repair and export a store that no server uses.",
     ),
     "pipeline": (
-        "jetspark.cli.pipeline",
+        "jetspark.cli.pipeline.command",
         "pipeline",
         "Make, check, run and watch Spark pipelines over streams.",
     ),
-    "serve": ("jetspark.cli.serve", "serve", "Run a NATS server with durable JetStream."),
+    "serve": ("jetspark.cli.serve.command", "serve", "Run a NATS server with durable JetStream."),
     "stream": (
-        "jetspark.cli.stream",
+        "jetspark.cli.stream.command",
         "stream",
         "Export and import streams of any server, jetspark or nats-server.",
     ),

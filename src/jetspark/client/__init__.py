@@ -24,6 +24,7 @@ from jetspark.client.jetstream.kv.replica import KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.typed import TypedEntry, TypedKeyValue, TypedWatcher
 from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
 from jetspark.client.jetstream.objects.orphans import OrphansPurged
@@ -34,7 +35,6 @@ from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.publish_fast import FastPublisher
 from jetspark.client.jetstream.replica import StreamReplica
-from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
@@ -47,6 +47,9 @@ from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.tls import TlsFiles
+
+# What version 0.1.0 called it.
+ScanChunk = MessageColumns
 
 __all__ = [
     "AckFuture",
@@ -78,6 +81,7 @@ __all__ = [
     "Members",
     "Membership",
     "Message",
+    "MessageColumns",
     "MessageIterator",
     "MessageMetadata",
     "ObjectInfo",
@@ -96,7 +100,6 @@ __all__ = [
     "PullSubscription",
     "PushSubscription",
     "ReplicaAddress",
-    "ScanChunk",
     "Stored",
     "Stream",
     "StreamBackup",

@@ -77,7 +77,7 @@ def connect(settings: Connection) -> sync.Client:
             credentials=credentials,
             tls=settings.tls,
             inbox_prefix=settings.inbox_prefix,
-            # A task that loses its connection is told at once and borrows another (`_answers`).
+            # A task that loses its connection notices at once and borrows another (`_answers`).
             allow_reconnect=False,
         )
 

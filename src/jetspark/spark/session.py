@@ -236,7 +236,7 @@ def log_settings(log_level: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ambient_master(environ: Mapping[str, str]) -> str:
-    """Return the master Spark takes when the builder has none, as far as it can be told."""
+    """Return the master Spark takes when the builder has none, as far as that is known."""
     if "PYSPARK_SUBMIT_ARGS" in environ or "SPARK_CONF_DIR" in environ:
         return "unknown"
     return environ.get("MASTER", "local[*]")

@@ -1,7 +1,7 @@
 """Points in time among the options of a read, and the time zone of those that name none.
 
 ``2026-11-15 12:00:00`` means the session's time zone, as everywhere in Spark. The process that
-plans a read is told neither the zone nor of its changes: ``register`` puts the zone into a
+plans a read knows neither the zone nor its changes: ``register`` puts the zone into a
 variable, and the tasks, which do see the session's settings, check that it still holds. Where the
 zone is not known a time without one is refused: a guess could read the wrong rows.
 """
@@ -88,10 +88,10 @@ class TimeOptions:
     def _local(self, found: re.Match[str]) -> int:
         year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
         nanoseconds = int((found[7] or "").ljust(9, "0"))
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=self._zone_of(found[0]))
+        instant = datetime(year, month, day, hour, minute, second, tzinfo=self._zone_of(found[0]))
         self.assumed = self._zone
         try:
-            since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+            since = instant - datetime(1970, 1, 1, tzinfo=UTC)
         except OverflowError:
             raise ValueError("out of range") from None
         return (since.days * 86_400 + since.seconds) * 1_000_000_000 + nanoseconds

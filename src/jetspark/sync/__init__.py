@@ -17,11 +17,11 @@ from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.members import MemberChange
 from jetspark.client.jetstream.kv.typed import TypedEntry
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
 from jetspark.client.jetstream.objects.orphans import OrphansPurged
 from jetspark.client.jetstream.publish import Expect
-from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions
@@ -63,6 +63,9 @@ from jetspark.sync.ordered import OrderedConsumer
 if TYPE_CHECKING:
     from jetspark.sync.server import Server
 
+# What version 0.1.0 called it.
+ScanChunk = MessageColumns
+
 __all__ = [
     "AckFuture",
     "AesGcmValues",
@@ -92,6 +95,7 @@ __all__ = [
     "Members",
     "Membership",
     "Message",
+    "MessageColumns",
     "MessageIterator",
     "MessageMetadata",
     "ObjectInfo",
@@ -109,7 +113,6 @@ __all__ = [
     "PullSubscription",
     "PushSubscription",
     "ReplicaAddress",
-    "ScanChunk",
     "Server",
     "Stream",
     "StreamBackup",

@@ -11,8 +11,8 @@ from jetspark.client.jetstream import counting
 from jetspark.client.jetstream import publish_columns as columns
 from jetspark.client.jetstream.counting import Counted
 from jetspark.client.jetstream.last_many import LastMany, parts_of
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.publish_columns import ColumnsAck
-from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.sync.jetstream import JetStream, Stream
 
 __all__ = [
@@ -27,20 +27,16 @@ __all__ = [
 
 def publish_columns(
     jetstream: JetStream,
-    subjects: Sequence[str],
-    payloads: Sequence[bytes],
-    headers: Sequence[bytes],
+    messages: MessageColumns,
     *,
     max_in_flight: int,
     timeout: float,
 ) -> ColumnsAck:
-    """Publish rows, pipelined, and wait for every ack; raises the first failure."""
+    """Publish messages, pipelined, and wait for every ack; raises the first failure."""
     return jetstream._portal.call(
         columns.publish_columns(
             jetstream._inner,
-            subjects,
-            payloads,
-            headers,
+            messages,
             max_in_flight=max_in_flight,
             timeout=timeout,
         )
@@ -49,20 +45,16 @@ def publish_columns(
 
 def publish_together(
     jetstream: JetStream,
-    subjects: Sequence[str],
-    payloads: Sequence[bytes],
-    headers: Sequence[bytes],
+    messages: MessageColumns,
     *,
     max_messages: int,
     timeout: float,
 ) -> PubAck:
-    """Publish rows as one atomic batch: all of them are stored or none."""
+    """Publish messages as one atomic batch: all of them are stored or none."""
     return jetstream._portal.call(
         columns.publish_together(
             jetstream._inner,
-            subjects,
-            payloads,
-            headers,
+            messages,
             max_messages=max_messages,
             timeout=timeout,
         )
@@ -71,7 +63,7 @@ def publish_together(
 
 def last_columns(
     stream: Stream, subjects: Sequence[str], *, up_to_seq: int, min_last_seq: int = 0
-) -> ScanChunk:
+) -> MessageColumns:
     """Return the last message of each of ``subjects`` as of one sequence, as columns.
 
     As many requests as are needed are on their way together, and the rows come in no order. Give
@@ -79,7 +71,7 @@ def last_columns(
     """
     inner = stream._inner
 
-    async def read() -> ScanChunk:
+    async def read() -> MessageColumns:
         reader = LastMany(
             inner._reader,
             up_to_seq=up_to_seq,
@@ -91,18 +83,14 @@ def last_columns(
             timeout=inner._reader.api.timeout,
         )
 
-        async def part(some: Sequence[str]) -> list[ScanChunk]:
+        async def part(some: Sequence[str]) -> list[MessageColumns]:
             return [chunk async for chunk in reader.chunks(some)]
 
         # The first one finds out whom to trust; the others go together.
         parts = parts_of(subjects)
-        told = [await part(parts[0])] if parts else []
-        told += await asyncio.gather(*(part(some) for some in parts[1:]))
-        whole = ScanChunk.empty()
-        for chunks in told:
-            for chunk in chunks:
-                whole.extend(chunk)
-        return whole
+        found = [await part(parts[0])] if parts else []
+        found += await asyncio.gather(*(part(some) for some in parts[1:]))
+        return MessageColumns.joined([chunk for chunks in found for chunk in chunks])
 
     return stream._portal.call(read())
 

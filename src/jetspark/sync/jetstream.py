@@ -29,6 +29,7 @@ from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
+from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
@@ -37,7 +38,7 @@ from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
 from jetspark.client.jetstream.publish_fast import FLOW, MAX_OUTSTANDING_ACKS
 from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
 from jetspark.client.jetstream.replica import StreamReplica as _StreamReplica
-from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Copies, ScanChunk
+from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, Copies
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import GET_BATCH_SIZE
 from jetspark.client.jetstream.streams import Stream as _Stream
@@ -422,7 +423,7 @@ class Stream:
         max_bytes: int = BATCH_BYTES,
         copies: Copies = "stream",
         timeout: float | None = None,
-    ) -> Iterator[ScanChunk]:
+    ) -> Iterator[MessageColumns]:
         """Read the messages with sequences from ``first`` to ``last`` in bulk, as columns.
 
         ``last`` None is the last sequence now; a ``last`` that the stream does not reach within

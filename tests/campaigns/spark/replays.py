@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import BucketNotFound
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.stream.sink import epoch_ledger, markers
@@ -40,7 +41,7 @@ from jetspark.spark.stream.sink import writer as sink_writer
 from jetspark.spark.stream.sink.epoch_ledger import EpochLedger, Superseded
 from jetspark.spark.stream.sink.options import LEDGER_BUCKET
 from jetspark.spark.stream.sink.sending import Sender
-from jetspark.spark.stream.sink.writer import RowWriter, SinkCommit
+from jetspark.spark.stream.sink.writer import SinkCommit, StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.units import seconds
 
@@ -73,7 +74,7 @@ class Life:
         self._lock = threading.Lock()
         self.dead = False
 
-    def send(self, real: Any, whole: bool, sender: Sender, columns: Sequence[Any]) -> int:
+    def send(self, real: Any, whole: bool, sender: Sender, messages: MessageColumns) -> int:
         with self._lock:
             if self.dead:
                 raise Killed
@@ -83,11 +84,11 @@ class Life:
             self.dead = dies
         if dies and not self._after:
             # Of a chunk that is under way some rows are stored, unless it is atomic.
-            half = len(columns[0]) // 2
+            half = len(messages) // 2
             if half and not whole:
-                real(sender, *(column[:half] for column in columns))
+                real(sender, messages.part(0, half))
             raise Killed
-        seq: int = real(sender, *columns)
+        seq: int = real(sender, messages)
         if dies:
             raise Killed
         return seq
@@ -106,9 +107,9 @@ class Survivor:
     def __init__(self, seed: float) -> None:
         self._dice = random.Random(seed)
 
-    def send(self, real: Any, _whole: bool, sender: Sender, columns: Sequence[Any]) -> int:
+    def send(self, real: Any, _whole: bool, sender: Sender, messages: MessageColumns) -> int:
         time.sleep(self._dice.choice([0.05, 0.5, 1.0, 4.0]))
-        seq: int = real(sender, *columns)
+        seq: int = real(sender, messages)
         return seq
 
 
@@ -148,12 +149,12 @@ def driven(strength: str) -> Iterator[None]:
     commit = EpochLedger.commit
 
     def wrapped(name: str) -> Any:
-        def send(sender: Sender, *columns: Any) -> int:
+        def send(sender: Sender, messages: MessageColumns) -> int:
             life = HERE.life
             if life is None:
-                seq: int = sends[name](sender, *columns)
+                seq: int = sends[name](sender, messages)
                 return seq
-            return life.send(sends[name], name == "send_together", sender, columns)
+            return life.send(sends[name], name == "send_together", sender, messages)
 
         return send
 
@@ -209,16 +210,16 @@ class Model:
         if "atomicScope" in self.options:
             self.options["ledgerSubject"] = f"{name}.ledger"
 
-    def run(self, **options: str) -> RowWriter:
+    def run(self, **options: str) -> StreamRowWriter:
         """Return what Spark plans for one run of an epoch."""
         source = JetStreamDataSource(options=self.options | options)
         made: Any = source.streamWriter(SCHEMA, False)
-        rows: RowWriter = pickle.loads(pickle.dumps(made._rows))
+        rows: StreamRowWriter = pickle.loads(pickle.dumps(made._rows))
         return rows
 
     def write(
         self,
-        run: RowWriter,
+        run: StreamRowWriter,
         epoch: int,
         partition: int,
         rows: Sequence[str],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jetspark.api.stream import StreamConfig, StreamSource
-from jetspark.client import Client, JetStream, ScanChunk, Stream
+from jetspark.client import Client, JetStream, MessageColumns, Stream
 from jetspark.errors import ApiError, MinLastSequence, StreamNotFound
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -114,7 +114,7 @@ async def test_only_the_columns_asked_for_are_filled(client: Connect, name: str)
         stream = await filled(nc.jetstream(), name, 5)
         chunk = await anext(aiter(stream.scan(columns=["payloads"])))
 
-    assert isinstance(chunk, ScanChunk)
+    assert isinstance(chunk, MessageColumns)
     assert (len(chunk), len(chunk.payloads)) == (5, 5)
     assert (chunk.times, chunk.subjects, chunk.headers) == ([], [], [])
 

@@ -17,8 +17,8 @@ from tests.support.servers import ServerProcess
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
-from jetspark.cli import stream_files
 from jetspark.cli.main import main
+from jetspark.cli.stream import files
 from jetspark.headers.block import encode_headers
 from jetspark.units import format_rfc3339
 
@@ -265,7 +265,7 @@ def test_a_full_disk_leaves_no_half_file(
             self._file.write(b"something")
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(stream_files, "NdjsonWriter", FullDisk)
+    monkeypatch.setattr(files, "NdjsonWriter", FullDisk)
     file = tmp_path / "out.ndjson"
     file.write_text("older")
 

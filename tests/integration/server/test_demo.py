@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jetspark.cli import demo_crash as crash
-from jetspark.cli.demo_report import Steps, bars
-from jetspark.cli.demo_server import ServerProcess
+from jetspark.cli.demo import crash
+from jetspark.cli.demo.report import Steps, bars
+from jetspark.cli.demo.server import ServerProcess
 from jetspark.client.client import connect
 
 

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.support.monitored import get
 
-from jetspark.cli.doctor import doctor as commands
+from jetspark.cli.doctor.command import doctor as commands
 from jetspark.clock import SystemClock
 from jetspark.server.server import Server
 from jetspark.units import parse_rfc3339

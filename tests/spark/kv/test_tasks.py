@@ -19,13 +19,13 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.errors import WrongLastSequence
-from jetspark.spark.kv.feed import KvFeedReader
 from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream.planner import DataLoss
 from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
 from jetspark.spark.stream.view import PlanningFailed
 from jetspark.units import seconds
 
@@ -52,22 +52,22 @@ def _read(url: str, bucket: str, **options: str) -> list[tuple[Any, ...]]:
     return sorted(row for part in parts for row in _rows(copy.read(part)))
 
 
-def _feed(url: str, bucket: str, **options: str) -> KvFeedReader:
+def _feed(url: str, bucket: str, **options: str) -> JetStreamStreamReader:
     source = KvDataSource(options={"servers": url, "bucket": bucket, **options})
     reader = source.streamReader(source.schema())
-    assert isinstance(reader, KvFeedReader)
+    assert isinstance(reader, JetStreamStreamReader)
     return reader
 
 
 def _next(
-    reader: KvFeedReader, start: dict[str, Any]
+    reader: JetStreamStreamReader, start: dict[str, Any]
 ) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
     end = reader.latestOffset(start, ReadAllAvailable())
     return end, _replay(reader, start, end)
 
 
 def _replay(
-    reader: KvFeedReader, start: dict[str, Any], end: dict[str, Any]
+    reader: JetStreamStreamReader, start: dict[str, Any], end: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     parts = reader.partitions(start, end)
     return [row for part in parts for row in _rows(reader.read(part))]

@@ -19,6 +19,7 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.headers.block import find_value
 from jetspark.spark.stream.sink import epoch_ledger, markers, replay
 from jetspark.spark.stream.sink.epoch_ledger import ReplayRefused, Superseded
@@ -26,7 +27,7 @@ from jetspark.spark.stream.sink.ledger import LedgerEntry, read_entry
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.sink.sending import Sender
-from jetspark.spark.stream.sink.writer import RowWriter, SinkCommit
+from jetspark.spark.stream.sink.writer import SinkCommit, StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import PlanningFailed
 from jetspark.units import seconds
@@ -43,14 +44,14 @@ def _stream(jetstream: sync.JetStream, name: str) -> sync.Stream:
     return jetstream.create_stream(msgspec.structs.replace(config, allow_batched=True))
 
 
-def _writer(url: str, stream: str, **options: str) -> RowWriter:
+def _writer(url: str, stream: str, **options: str) -> StreamRowWriter:
     given = {"servers": url, "stream": stream, **options}
     made: Any = JetStreamDataSource(options=given).streamWriter(SCHEMA, False)
-    rows: RowWriter = pickle.loads(pickle.dumps(made._rows))
+    rows: StreamRowWriter = pickle.loads(pickle.dumps(made._rows))
     return rows
 
 
-def _marked(url: str, stream: str, **options: str) -> RowWriter:
+def _marked(url: str, stream: str, **options: str) -> StreamRowWriter:
     ledger = f"{stream}.ledger"
     return _writer(url, stream, publishMode="atomic", ledgerSubject=ledger, **options)
 
@@ -112,13 +113,13 @@ def test_rows_of_a_task_that_is_repeated_late_are_read_back(
     writer = _writer(url, "BACK", ledgerBucket="BACKS")
     writer.write(_batch("BACK", 1, 30))
     plan = msgspec.structs.replace(writer._plan, duplicate_window_ns=0)
-    late = RowWriter(plan, SCHEMA)
+    late = StreamRowWriter(plan, SCHEMA)
     sent: list[str] = []
     send = Sender.send
 
-    def recording(self: Sender, subjects: list[str], *columns: list[bytes]) -> int:
-        sent.extend(subjects)
-        return send(self, subjects, *columns)
+    def recording(self: Sender, messages: MessageColumns) -> int:
+        sent.extend(messages.subjects)
+        return send(self, messages)
 
     monkeypatch.setattr(Sender, "send", recording)
     late.commit([late.write(_batch("BACK", 1, 50))])
@@ -137,7 +138,9 @@ def test_rows_with_ids_of_their_own_are_read_back_as_well(
     schema = StructType([*SCHEMA.fields]).add("msg_id", "string")
     options = {"servers": url, "stream": "OWNBACK", "ledgerBucket": "OWNBACKS"}
     made: Any = JetStreamDataSource(options=options).streamWriter(schema, False)
-    late = RowWriter(msgspec.structs.replace(made._rows._plan, duplicate_window_ns=0), schema)
+    late = StreamRowWriter(
+        msgspec.structs.replace(made._rows._plan, duplicate_window_ns=0), schema
+    )
     late.write(_with_ids("OWNBACK", 4))
     jetstream.update_stream(
         msgspec.structs.replace(stream.info().config, duplicate_window=seconds(0.1))
@@ -768,7 +771,7 @@ def test_rows_of_an_epoch_whose_ledger_is_gone_are_found_after_the_duplicate_win
 
     made = _writer(url, "GONELEDGER", ledgerBucket="GONENEW", ackTimeoutMs="200")
     plan = msgspec.structs.replace(made._plan, duplicate_window_ns=0)
-    again = RowWriter(plan, SCHEMA)
+    again = StreamRowWriter(plan, SCHEMA)
     task.partition = 1
     again.commit([again.write(_batch("GONELEDGER", 21, 25))])
 

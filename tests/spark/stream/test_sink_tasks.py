@@ -16,7 +16,7 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.errors import BatchDuplicate, WrongLastSequence
 from jetspark.spark.stream.sink.rows import RowRefused
-from jetspark.spark.stream.sink.writer import RowWriter
+from jetspark.spark.stream.sink.writer import StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import PlanningFailed
 
@@ -35,10 +35,10 @@ def _stream(jetstream: sync.JetStream, name: str, **settings: object) -> sync.St
 
 def _writer(
     url: str, stream: str, schema: StructType = SCHEMA, *, streaming: bool = True, **options: str
-) -> RowWriter:
+) -> StreamRowWriter:
     source = JetStreamDataSource(options={"servers": url, "stream": stream, **options})
     made: Any = source.streamWriter(schema, False) if streaming else source.writer(schema, False)
-    rows: RowWriter = pickle.loads(pickle.dumps(made._rows))
+    rows: StreamRowWriter = pickle.loads(pickle.dumps(made._rows))
     return rows
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, Retention
 from jetspark.api.stream import StreamConfig
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import ConnectionClosed
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream import range_reader
@@ -65,7 +65,7 @@ def test_a_read_of_several_filters_goes_on_where_each_was(
     streams.fill("SEVERAL", 90)
     scan, calls = range_reader.RangeReader.scan, list[int]()
 
-    def dies(*arguments: Any) -> Iterator[ScanChunk]:
+    def dies(*arguments: Any) -> Iterator[MessageColumns]:
         calls.append(1)
         number = len(calls)
         for chunk in scan(*arguments):

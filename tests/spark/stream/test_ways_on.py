@@ -23,7 +23,7 @@ from jetspark.spark.stream.sink import plan as sink_plan
 from jetspark.spark.stream.sink import writer as sink_writer
 from jetspark.spark.stream.sink.epoch_ledger import ReplayRefused
 from jetspark.spark.stream.sink.plan import WriteRefused
-from jetspark.spark.stream.sink.writer import RowWriter, SinkCommit
+from jetspark.spark.stream.sink.writer import SinkCommit, StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.units import seconds
 
@@ -77,7 +77,7 @@ class Query:
             # What foreach_batch_writer does.
             names = {"txnAppId": self.name, "txnVersion": str(epoch)}
             made = JetStreamDataSource(options=self.base | names).writer(SCHEMA, False)
-        rows: RowWriter = pickle.loads(pickle.dumps(made._rows))
+        rows: StreamRowWriter = pickle.loads(pickle.dumps(made._rows))
         self.task.epoch = str(epoch)
         told: list[SinkCommit] = []
         for self.task.partition, part in enumerate(layout):

@@ -8,8 +8,8 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from jetspark.cli.demo_check import Account, _check_rows
-from jetspark.cli.demo_events import BROKEN_EVERY, messages
+from jetspark.cli.demo.check import Account, _check_rows
+from jetspark.cli.demo.events import BROKEN_EVERY, messages
 
 # Sequence -> id: 1 and 4 are copies of one event, 3 is broken.
 IDS = array("q", [-1, 70, 71, -1, 70, 72])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from jetspark.cli.doctor import doctor
+from jetspark.cli.doctor.command import doctor
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog

@@ -81,7 +81,7 @@ def test_serve_does_not_load_the_client_before_a_remote_is_wanted() -> None:
     """Most servers have no remotes, and the client costs every start its loading."""
     code = (
         "import sys\n"
-        "import jetspark.cli.serve\n"
+        "import jetspark.cli.serve.command\n"
         "heavy = ('jetspark.client', 'jetspark.replica', 'starlette')\n"
         "print([name for name in heavy if name in sys.modules])"
     )

@@ -13,7 +13,7 @@ pytest.importorskip("grpc")
 
 from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.main import main
-from jetspark.cli.pipeline_run import connection_settings
+from jetspark.cli.pipeline.run import connection_settings
 from jetspark.spark import connection_options
 
 

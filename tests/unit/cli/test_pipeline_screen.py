@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from jetspark.cli.pipeline_screen import Screen
+from jetspark.cli.pipeline.screen import Screen
 from jetspark.spark.pipelines.progress import (
     FlowFailed,
     FlowProgress,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 SCRIPT = """
 import os, signal, subprocess, time
-from jetspark.cli import pipeline_signals
+from jetspark.cli.pipeline import signals
 
 jvm = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(jvm.pid, flush=True)
-pipeline_signals.jvm_process = lambda: jvm
-pipeline_signals._PATIENCE_S = 1
-with pipeline_signals.ends_when_told():
+signals.jvm_process = lambda: jvm
+signals._PATIENCE_S = 1
+with signals.ends_on_signals():
     try:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(30)

@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 pytest.importorskip("yaml")
 pytest.importorskip("grpc")
 
-from jetspark.cli import pipeline_watch
 from jetspark.cli.main import main
+from jetspark.cli.pipeline import watch
 from jetspark.spark.pipelines import continuous
 from jetspark.spark.pipelines.only_run import LOCK_NAME
 
@@ -48,8 +48,8 @@ class Flows:
 def flows(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Flows]]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     spark = SimpleNamespace(stop=lambda: None)
-    monkeypatch.setattr(pipeline_watch, "session", lambda *_, **__: spark)
-    monkeypatch.setattr(pipeline_watch, "STEP_S", 0.001)
+    monkeypatch.setattr(watch, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(watch, "STEP_S", 0.001)
     monkeypatch.setattr(continuous, "ContinuousRun", Flows)
     yield Flows
     # Whatever happened, the signals are as they were.
@@ -87,7 +87,7 @@ def test_a_flow_that_is_given_up_is_exit_code_1_and_its_error(
     assert done.stderr == (
         "jetspark: flow 'a' was given up after 6 failures without a row in between: why\n"
     )
-    assert flows.stopped == [pipeline_watch.STOP_PATIENCE_S]
+    assert flows.stopped == [watch.STOP_PATIENCE_S]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -98,7 +98,7 @@ def test_a_signal_lets_the_flows_end_their_micro_batches(
     done = run(project, "--continuous")
 
     assert (done.exit_code, done.stderr) == (0, "")
-    assert flows.stopped == [pipeline_watch.STOP_PATIENCE_S]
+    assert flows.stopped == [watch.STOP_PATIENCE_S]
 
 
 def test_a_second_signal_ends_at_once(
@@ -126,7 +126,7 @@ def test_a_signal_while_spark_starts_is_one_line(
     def start(*_: object, **__: object) -> None:
         os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(pipeline_watch, "session", start)
+    monkeypatch.setattr(watch, "session", start)
     monkeypatch.setattr("jetspark.spark.pipelines.declarative.session", start)
     done = run(project, *arguments)
 

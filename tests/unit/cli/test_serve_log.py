@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.cli.serve_log import open_log, reopen_log, set_up_log
+from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
 from jetspark.server.config import Settings, from_command_line
 
 

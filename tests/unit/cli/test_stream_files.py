@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from jetspark.cli.main import main
-from jetspark.cli.stream_files import (
+from jetspark.cli.stream.files import (
     ExportRefused,
     parts_of,
     read_manifest,
@@ -22,8 +22,8 @@ from jetspark.cli.stream_files import (
     whole_file,
     writer_of,
 )
-from jetspark.cli.stream_parquet import pyarrow
-from jetspark.cli.stream_rows import Rows, UnreadableRow
+from jetspark.cli.stream.parquet import pyarrow
+from jetspark.cli.stream.rows import ExportRows, UnreadableRow
 from jetspark.headers.block import encode_headers
 
 KINDS = ["ndjson", "parquet"]
@@ -46,8 +46,8 @@ MESSAGES = st.lists(
 )
 
 
-def rows_of(messages: list[tuple[int, int, str, bytes, bytes]]) -> Rows:
-    rows = Rows.empty()
+def rows_of(messages: list[tuple[int, int, str, bytes, bytes]]) -> ExportRows:
+    rows = ExportRows.empty()
     for message in messages:
         rows.streams.append("S")
         rows.messages.append(*message)
@@ -69,7 +69,7 @@ def test_every_byte_comes_back(
         writer = writer_of(kind, file, {})
         writer.write(given_rows)
         writer.finish()
-    found = Rows.empty()
+    found = ExportRows.empty()
     shares = [0.0]
     for rows, share in read_rows(path):
         found.extend(rows)

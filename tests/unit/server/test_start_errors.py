@@ -9,7 +9,7 @@ import pytest
 
 import jetspark
 from jetspark.api.stream import StreamConfig
-from jetspark.cli.serve_log import open_log
+from jetspark.cli.serve.log import open_log
 from jetspark.errors import InsufficientResources
 from jetspark.server.config import Settings
 from jetspark.server.start_errors import cannot_listen, cannot_open_store, in_words

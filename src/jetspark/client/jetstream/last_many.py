@@ -15,11 +15,11 @@ from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.last_by_consumer import LastByConsumer
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.pages import Page
 from jetspark.client.jetstream.scan import (
     NO_END,
     Copies,
-    ScanChunk,
     check_filter,
     raise_failure,
     take,
@@ -82,7 +82,7 @@ class LastMany:
             async for chunk in chunks:
                 yield to_messages(self._reader.stream, chunk)
 
-    async def chunks(self, filters: Sequence[str]) -> AsyncGenerator[ScanChunk, None]:
+    async def chunks(self, filters: Sequence[str]) -> AsyncGenerator[MessageColumns, None]:
         """Yield the messages as columns, for bulk readers."""
         filters = tuple(dict.fromkeys(filters))
         literals = all(is_literal(each.encode("utf-8", "surrogateescape")) for each in filters)
@@ -126,7 +126,7 @@ class LastMany:
             elif not await self._can_trust_one_copy(page):
                 raise _Unproven(cursor)
 
-    async def _parts(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
+    async def _parts(self, filters: tuple[str, ...]) -> AsyncGenerator[MessageColumns, None]:
         waiting = [filters]
         if len(filters) > SPLIT_SUBJECTS:
             await self._fix_point()
@@ -149,7 +149,7 @@ class LastMany:
                 for messages in await self._from_consumer(some, unproven.first):
                     yield to_chunk(messages)
 
-    async def _follow(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
+    async def _follow(self, filters: tuple[str, ...]) -> AsyncGenerator[MessageColumns, None]:
         """The pages of one request; the first one fixes the point in time of all."""
         cursor = 0
         self._deadline = self._loop.time() + self._timeout
@@ -339,19 +339,13 @@ class _Unproven(Exception):
         self.first = first
 
 
-def without(chunk: ScanChunk, seen: set[str]) -> ScanChunk:
+def without(chunk: MessageColumns, seen: set[str]) -> MessageColumns:
     """The rows whose subjects are not in ``seen``, which has all of them afterwards."""
     rows = [row for row, subject in enumerate(chunk.subjects) if subject not in seen]
     seen.update(chunk.subjects)
     if len(rows) == len(chunk):
         return chunk
-    return ScanChunk(
-        [chunk.sequences[row] for row in rows],
-        [chunk.times[row] for row in rows],
-        [chunk.subjects[row] for row in rows],
-        [chunk.payloads[row] for row in rows],
-        [chunk.headers[row] for row in rows],
-    )
+    return chunk.picked(rows)
 
 
 def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:

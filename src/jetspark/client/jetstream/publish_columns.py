@@ -4,12 +4,11 @@ The counterparts of ``FastPublisher.extend`` for streams without fast ingest: a 
 thread (``jetspark.sync.bulk``) crosses over once for thousands of messages.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream.context import JetStream
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.publish import PendingAck, PublishWindow
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 
@@ -25,21 +24,20 @@ class ColumnsAck(msgspec.Struct, frozen=True):
 
 async def publish_columns(
     jetstream: JetStream,
-    subjects: Sequence[str],
-    payloads: Sequence[bytes],
-    headers: Sequence[bytes],
+    messages: MessageColumns,
     *,
     max_in_flight: int,
     timeout: float,
 ) -> ColumnsAck:
-    """Publish rows with at most ``max_in_flight`` acks on their way; ``headers`` are blocks.
+    """Publish messages with at most ``max_in_flight`` acks on their way.
 
-    Raises the first failure, by row, after every answer has come; the rows behind it may be
+    Raises the first failure, by row, after every answer has come; the rows after it may be
     stored or not.
     """
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     acks: list[PendingAck] = []
-    for subject, payload, block in zip(subjects, payloads, headers, strict=True):
+    columns = (messages.subjects, messages.payloads, messages.headers)
+    for subject, payload, block in zip(*columns, strict=True):
         acks.append(await window.publish(subject, block, payload, timeout))
     last, duplicates = 0, 0
     failure: Exception | None = None
@@ -49,7 +47,7 @@ async def publish_columns(
         except Exception as error:  # noqa: BLE001 - it is raised below, when all have answered
             if failure is None:
                 failure = error
-                failure.add_note(f"row {row} of the chunk, subject {subjects[row]!r}")
+                failure.add_note(f"row {row} of the chunk, subject {messages.subjects[row]!r}")
             continue
         last = max(last, ack.seq)
         duplicates += bool(ack.duplicate)
@@ -60,14 +58,12 @@ async def publish_columns(
 
 async def publish_together(
     jetstream: JetStream,
-    subjects: Sequence[str],
-    payloads: Sequence[bytes],
-    headers: Sequence[bytes],
+    messages: MessageColumns,
     *,
     max_messages: int,
     timeout: float,
 ) -> PubAck:
-    """Publish rows as one atomic batch (ADR-50); raises what ``AtomicBatch.commit`` raises."""
+    """Publish messages as one atomic batch (ADR-50); raises what ``AtomicBatch.commit`` raises."""
     batch: AtomicBatch = jetstream.atomic_batch(max_messages=max_messages, timeout=timeout)
-    batch.extend(subjects, payloads, headers)
+    batch.extend(messages.subjects, messages.payloads, messages.headers)
     return await batch.commit()

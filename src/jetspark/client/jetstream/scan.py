@@ -12,12 +12,11 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Final, Literal
 
-import msgspec
-
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.client.frames import encode_subject
 from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
+from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.pages import Page
 from jetspark.errors import (
     BadSubject,
@@ -37,47 +36,7 @@ RETRY_PAUSE_MAX: Final = 0.5
 LEADER_CHUNK: Final = 256  # rows per chunk when the leader is asked one by one
 NO_END: Final = 2**63 - 1
 
-Column = Literal["sequences", "times", "subjects", "payloads", "headers"]
 Copies = Literal["stream", "any"]
-COLUMNS: Final[tuple[Column, ...]] = ("sequences", "times", "subjects", "payloads", "headers")
-
-
-class ScanChunk(msgspec.Struct, eq=False, gc=False):
-    """Rows of a stream as parallel lists; a column that was not asked for is empty.
-
-    ``times`` are nanoseconds since 1970, ``headers`` are whole header blocks (empty bytes for a
-    message without headers), ``sequences`` is always there.
-    """
-
-    sequences: list[int]
-    times: list[int]
-    subjects: list[str]
-    payloads: list[bytes]
-    headers: list[bytes]
-
-    @classmethod
-    def empty(cls) -> "ScanChunk":
-        """No rows, to be filled."""
-        return cls([], [], [], [], [])
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    def append(self, seq: int, time_ns: int, subject: str, payload: bytes, headers: bytes) -> None:
-        """Add one message."""
-        self.sequences.append(seq)
-        self.times.append(time_ns)
-        self.subjects.append(subject)
-        self.payloads.append(payload)
-        self.headers.append(headers)
-
-    def extend(self, other: "ScanChunk") -> None:
-        """Add the rows of ``other``."""
-        self.sequences += other.sequences
-        self.times += other.times
-        self.subjects += other.subjects
-        self.payloads += other.payloads
-        self.headers += other.headers
 
 
 class Verdict(Enum):
@@ -144,7 +103,7 @@ class RangeReader:
 
     async def chunks(
         self, first: int, start_time: Timestamp | None = None
-    ) -> AsyncGenerator[ScanChunk, None]:
+    ) -> AsyncGenerator[MessageColumns, None]:
         """Yield the rows from ``first`` or ``start_time`` on; the next page is on its way."""
         try:
             page = self._ask(first, start_time)
@@ -250,7 +209,7 @@ class RangeReader:
 
     async def _walk_leader(
         self, first: int, start_time: Timestamp | None
-    ) -> AsyncGenerator[ScanChunk, None]:
+    ) -> AsyncGenerator[MessageColumns, None]:
         """Read message by message from the leader: streams without ``allow_direct``."""
         deadline = self._loop.time() + self._timeout
         if self._proof:
@@ -260,7 +219,7 @@ class RangeReader:
             start_time=start_time,
             next_by_subj=self._subject or ("" if start_time is not None else ">"),
         )
-        chunk = ScanChunk.empty()
+        chunk = MessageColumns.empty()
         while True:
             try:
                 found = await self._reader.get_from_leader(request, self._timeout)
@@ -279,7 +238,7 @@ class RangeReader:
                 chunk.headers.append(found.header_block)
             if len(chunk) == LEADER_CHUNK:
                 yield chunk
-                chunk = ScanChunk.empty()
+                chunk = MessageColumns.empty()
             if found.seq == self._last:
                 break
             request = MsgGetRequest(seq=found.seq + 1, next_by_subj=self._subject or ">")
@@ -297,9 +256,9 @@ def raise_failure(page: Page, silence: str, seconds: float) -> None:
         raise page.error
 
 
-def take(page: Page) -> ScanChunk:
+def take(page: Page) -> MessageColumns:
     """The rows of a page, which must not be used afterwards."""
-    return ScanChunk(page.sequences, page.times, page.subjects, page.payloads, page.headers)
+    return MessageColumns(page.sequences, page.times, page.subjects, page.payloads, page.headers)
 
 
 def check_filter(text: str) -> bytes:

@@ -5,7 +5,11 @@ from contextlib import aclosing
 
 from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.high_water import HighWater
-from jetspark.client.jetstream.scan import NO_END, RangeReader, ScanChunk
+from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.client.jetstream.scan import (
+    NO_END,
+    RangeReader,
+)
 from jetspark.client.jetstream.stored import StreamMessage
 
 
@@ -39,7 +43,7 @@ async def noted(
             yield page
 
 
-def to_messages(stream: str, chunk: ScanChunk) -> list[StreamMessage]:
+def to_messages(stream: str, chunk: MessageColumns) -> list[StreamMessage]:
     """A message per row; the chunk must have all columns."""
     columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)
     return [
@@ -55,9 +59,9 @@ def to_messages(stream: str, chunk: ScanChunk) -> list[StreamMessage]:
     ]
 
 
-def to_chunk(messages: Sequence[StreamMessage]) -> ScanChunk:
+def to_chunk(messages: Sequence[StreamMessage]) -> MessageColumns:
     """Messages as a chunk with all columns."""
-    return ScanChunk(
+    return MessageColumns(
         [message.seq for message in messages],
         [message.time_ns for message in messages],
         [message.subject for message in messages],

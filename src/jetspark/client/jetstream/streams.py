@@ -43,15 +43,14 @@ from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
 from jetspark.client.jetstream.listing import consumer_name_pages, consumer_pages
+from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
     BATCH_SIZE,
-    COLUMNS,
     NO_END,
     Copies,
     RangeReader,
-    ScanChunk,
     check_columns,
     check_copies,
     check_filter,
@@ -298,7 +297,7 @@ class Stream:
         max_bytes: int = BATCH_BYTES,
         copies: Copies = "stream",
         timeout: float | None = None,
-    ) -> AsyncGenerator[ScanChunk, None]:
+    ) -> AsyncGenerator[MessageColumns, None]:
         """Read the messages with sequences from ``first`` to ``last`` in bulk, as columns.
 
         ``last`` None is the last sequence now; a ``last`` that the stream does not reach within

@@ -253,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
         """Nobody uses it any more: cut the cycles that it and its parts are.
 
         Otherwise they are garbage that only a pass over all objects finds, and such passes are
-        rare (``cli/serve.py``).
+        rare (``cli/serve/command.py``).
         """
         if self._waiting:
             # What it sent or subscribed to is still being worked on.

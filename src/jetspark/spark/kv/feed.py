@@ -16,77 +16,69 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.client.jetstream.scan import COLUMNS, Column
+from jetspark.client.jetstream.message_columns import COLUMNS
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv.options import KV_FORMAT, KvFeedOptions
 from jetspark.spark.kv.plan import KeyPartition, RevisionPartition, WholePartition
 from jetspark.spark.kv.reader import KvSnapshotReader
 from jetspark.spark.kv.rows import KvEncoder
-from jetspark.spark.stream.offsets import BatchPlan, Offset, decode_offset, encode_offset
-from jetspark.spark.stream.planner import DataLoss, SequenceRange
-from jetspark.spark.stream.range_reader import ChunkEncoder, RangeReader
-from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
-from jetspark.spark.stream.view import PlanningFailed, StreamView, lend_for_planning
+from jetspark.spark.stream.offsets import BatchPlan, Offset, decode_offset
+from jetspark.spark.stream.range_reader import RangeReader, planned_partitions
+from jetspark.spark.stream.streaming_reader import Beginning
+from jetspark.spark.stream.view import PlanningFailed, StreamView, lend_for_planning, view_of
 
 # The offset before the first revision: what comes next is the snapshot.
 BEFORE_SNAPSHOT: Final = 0
 
 
-class KvRangeReader(RangeReader):
-    """Reads ranges of revisions."""
+class BucketChanges:
+    """The revisions of a bucket, on request after a snapshot of it."""
+
+    # A value that was overwritten is gone: that is what a bucket does.
+    expiry_is_loss = False
 
     def __init__(self, options: KvFeedOptions, schema: StructType) -> None:
-        super().__init__(options.source, schema)
-        self._bucket = options.snapshot.bucket
-
-    def columns(self) -> tuple[Column, ...]:
-        """Everything: the operation is in the headers."""
-        return COLUMNS
-
-    def encoder(self, stream: str) -> ChunkEncoder:  # noqa: ARG002 - the name of the bucket counts
-        """Make what turns chunks into rows of a bucket."""
-        return KvEncoder(self._schema, bucket=self._bucket, headers=self._options.headers)
-
-    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
-        """Overwritten values are gone: that is what a bucket does."""
-
-
-class KvFeedReader(JetStreamStreamReader):
-    """Reads the changes of a bucket for as long as the query runs."""
-
-    def __init__(self, options: KvFeedOptions, schema: StructType) -> None:
-        super().__init__(options.source, schema, KvRangeReader(options, schema))
         self._feed = options
+        self._options = options.source
         self._schema = schema
+        bucket, headers = options.snapshot.bucket, options.source.headers
+        self._encoder = KvEncoder(schema, bucket=bucket, headers=headers)
+        self._ranges = RangeReader(options.source, COLUMNS, holes_are_losses=False)
         self._snapshot = KvSnapshotReader(options.snapshot, schema, skip_missing=True)
 
-    # The names and arguments below are Spark's.
+    @property
+    def began_at_latest(self) -> bool:
+        """Whether a new query begins at the end of the bucket."""
+        return self._options.from_latest and not self._feed.initial_snapshot
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return where the next micro-batch ends; a snapshot is one, whatever the limits."""
-        view = self._look()
-        if self._decode(view, start).next > BEFORE_SNAPSHOT:
-            return super().latestOffset(start, limit)
-        end = self._end(view)
-        plan = self._new_plan(SequenceRange(BEFORE_SNAPSHOT, end))
-        return self._moved(view, Offset(end, view.created, plan))
+    def lend(self) -> AbstractContextManager[sync.Client]:
+        """Lend a connection; errors name the bucket."""
+        bucket = self._feed.snapshot.bucket
+        return lend_for_planning(
+            self._options.connection,
+            doing=f"format {KV_FORMAT!r} cannot read bucket {bucket!r}",
+            missing=f"format {KV_FORMAT!r}: there is no bucket {bucket!r}",
+        )
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``partition``. Runs in a task."""
-        if isinstance(partition, KeyPartition | RevisionPartition | WholePartition):
-            # A value that was overwritten since comes as a change, so that nothing is missed.
-            return self._snapshot.read(partition)
-        return super().read(partition)
+    def find(self, client: sync.Client) -> sync.Stream:
+        """Return the stream of the bucket, with its state as of now."""
+        stream = jetstream_of(client, self._options.connection).stream(self._options.stream)
+        if stream.config.mirror is not None and self._feed.snapshot.keys:
+            raise PlanningFailed(
+                f"format {KV_FORMAT!r}: bucket {self._feed.snapshot.bucket!r} is a mirror, whose "
+                "change feed takes no option keys: filter the rows with where()"
+            )
+        return stream
 
-    def _begin(self) -> dict[str, Any]:
-        """Return where a new query begins: the snapshot, or a revision."""
-        view = self._look()
+    def begin(self) -> Beginning:
+        """Decide where a new query begins: with the snapshot, or at a revision."""
+        with self.lend() as client:
+            view = view_of(self.find(client).cached_info)
         if self._feed.initial_snapshot:
-            return encode_offset(view.name, Offset(BEFORE_SNAPSHOT, view.created))
+            return Beginning(view, Offset(BEFORE_SNAPSHOT, view.created))
         beyond = view.bounds.last_seq + 1
         first = self._options.starting_seq or max(view.bounds.first_seq, 1)
         if self._options.from_latest:
@@ -96,28 +88,33 @@ class KvFeedReader(JetStreamStreamReader):
                 f"format {KV_FORMAT!r}: startingOffsets is {first}, but the bucket is at revision "
                 f"{beyond - 1}"
             )
-        return encode_offset(view.name, Offset(first, view.created))
+        return Beginning(view, Offset(first, view.created))
 
-    def _decode(self, view: StreamView, offset: dict[str, Any]) -> Offset:
-        return decode_offset(view.name, offset, lowest=BEFORE_SNAPSHOT)
+    def decode(self, stream: str, offset: dict[str, Any]) -> Offset:
+        """Return an offset of Spark's checkpoint."""
+        return decode_offset(stream, offset, lowest=BEFORE_SNAPSHOT)
 
-    def _began_at_latest(self) -> bool:
-        return self._options.from_latest and not self._feed.initial_snapshot
-
-    def _new_plan(self, whole: SequenceRange) -> BatchPlan:
-        if whole.first > BEFORE_SNAPSHOT:
-            return super()._new_plan(whole)
+    def snapshot(self, first: int) -> BatchPlan | None:
+        """Return the plan of the snapshot, which is one micro-batch whatever the limits."""
+        if first > BEFORE_SNAPSHOT:
+            return None
         options = self._feed.snapshot
         split = (options.min_partitions, options.keys_per_partition)
         return BatchPlan(BEFORE_SNAPSHOT, (), self._options.subjects, split)
 
-    def _split(self, view: StreamView, plan: BatchPlan, last: Offset) -> list[InputPartition]:
+    def partitions(self, view: StreamView, plan: BatchPlan, end: int) -> list[InputPartition]:
+        """Return the partitions of a micro-batch up to ``end``."""
         if plan.first > BEFORE_SNAPSHOT:
-            return super()._split(view, plan, last)
-        revision = last.next - 1
-        if not revision:
-            return []
-        return self._patiently(lambda: self._plan_snapshot(plan, revision))
+            return planned_partitions(view, plan, end, self._options.subjects)
+        revision = end - 1
+        return self._plan_snapshot(plan, revision) if revision else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``partition``. Runs in a task."""
+        if isinstance(partition, KeyPartition | RevisionPartition | WholePartition):
+            # A value that was overwritten since comes as a change, so that nothing is missed.
+            return self._snapshot.read(partition)
+        return map(self._encoder.encode, self._ranges.chunks(partition))
 
     def _plan_snapshot(self, plan: BatchPlan, revision: int) -> list[InputPartition]:
         options = self._feed.snapshot
@@ -128,26 +125,5 @@ class KvFeedReader(JetStreamStreamReader):
             options, keys=keys, min_partitions=parts, keys_per_partition=most
         )
         planner = KvSnapshotReader(first_run, self._schema, skip_missing=True)
-        with self._planning() as client:
-            return planner.plan(self._find(client), revision)
-
-    def _planning(self) -> AbstractContextManager[sync.Client]:
-        bucket = self._feed.snapshot.bucket
-        return lend_for_planning(
-            self._options.connection,
-            doing=f"format {KV_FORMAT!r} cannot read bucket {bucket!r}",
-            missing=f"format {KV_FORMAT!r}: there is no bucket {bucket!r}",
-        )
-
-    def _find(self, client: sync.Client) -> sync.Stream:
-        stream = jetstream_of(client, self._options.connection).stream(self._options.stream)
-        if stream.config.mirror is not None and self._feed.snapshot.keys:
-            raise PlanningFailed(
-                f"format {KV_FORMAT!r}: bucket {self._feed.snapshot.bucket!r} is a mirror, whose "
-                "change feed takes no option keys: filter the rows with where()"
-            )
-        return stream
-
-    def _accepts(self, loss: DataLoss) -> bool:
-        """Values that were overwritten are gone: that is what a bucket does."""
-        return loss.expired or super()._accepts(loss)
+        with self.lend() as client:
+            return planner.plan(self.find(client), revision)

@@ -30,21 +30,20 @@ COUNT_TRIES: Final = 3
 PATTERNS_MAX: Final = 16
 
 
-class RevisionPartition(SequencePartition):
+class RevisionPartition(InputPartition):
     """The values of a range of revisions, each the only one of its key."""
 
     def __init__(
         self,
-        stream: str,
-        revisions: SequenceRange,
+        revisions: SequencePartition,
         patterns: Sequence[str],
         revision: int,
         expected: int | None,
-        created: str,
         *,
         leads: bool,
     ) -> None:
-        super().__init__(stream, revisions.first, revisions.end, created)
+        super().__init__(revisions.value)
+        self.revisions = revisions
         self.patterns = patterns
         self.revision = revision
         self.expected = expected
@@ -159,22 +158,21 @@ class SnapshotPlanner:
             if self._strict:
                 edges = [part.first for part in parts]
                 points, _ = count_points(stream, edges, patterns, min_last_seq=state.last_seq)
-                # Nothing lies behind the revision, or the read would have been refused.
-                counts = [point.behind for point in points] + [0]
+                # Nothing lies after the revision, or the read would have been refused.
+                counts = [point.remaining for point in points] + [0]
                 expected = [one - two for one, two in itertools.pairwise(counts)]
             info = stream.info()
             if not self._strict or _same(state, info.state):
+                created = view_of(info).created
                 return [
                     RevisionPartition(
-                        stream.name,
-                        part,
+                        SequencePartition(stream.name, part.first, part.end, created),
                         patterns,
                         at,
-                        expected[number] if expected else None,
-                        view_of(info).created,
-                        leads=number == 0,
+                        expected[place] if expected else None,
+                        leads=place == 0,
                     )
-                    for number, part in enumerate(parts)
+                    for place, part in enumerate(parts)
                 ]
         return None
 

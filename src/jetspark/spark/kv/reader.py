@@ -1,10 +1,10 @@
 """A snapshot of a bucket: the last value of every key as of one revision.
 
-How it is read depends on what the bucket holds (``plan``): ranges of revisions where every key
-has one value, keys asked for by name where there are several, all of it in one task where the
-copies that answer cannot be told to be up to date. A bucket keeps only so many values of a key:
-one that was overwritten too often since is missing, and is reported or replaced, never silently
-left out.
+How it is read depends on what the bucket holds (``plan``): ranges of revisions where every key has
+one value, keys asked for by name where there are several, all of it in one task where the copies
+that answer do not prove that they are up to date. A bucket keeps only so many values of a key: one
+that was overwritten too often since is missing, and is reported or replaced, never silently left
+out.
 
 In a streaming query, where Spark plans a read once for all micro-batches (the static side of a
 join), the plan is soon out of date. There the first task reads the bucket as it is at that moment,
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
-from jetspark.client.jetstream.scan import COLUMNS, Column, ScanChunk
+from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.errors import MessageNotFound
 from jetspark.spark.connections import jetstream_of
@@ -34,7 +34,7 @@ from jetspark.spark.kv.plan import (
     bucket_loss,
     key_patterns,
 )
-from jetspark.spark.kv.rows import KvEncoder, key_of, picked_rows
+from jetspark.spark.kv.rows import KvEncoder, key_of
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.options import SourceOptions
 from jetspark.spark.stream.planner import DataLoss, StreamRecreated
@@ -70,7 +70,7 @@ class KvSnapshotReader(DataSourceReader):
         self._encoder = KvEncoder(schema, bucket=options.bucket, headers=options.headers)
         self._planner = SnapshotPlanner(options, skip_missing=skip_missing)
         source = SourceOptions(connection=options.connection, stream=options.stream)
-        self._ranges = _RevisionReader(source, schema)
+        self._ranges = RangeReader(source, COLUMNS, holes_are_losses=False)
 
     def __reduce__(self) -> Sealed:
         """Travel to the tasks with the driver's version, which they compare."""
@@ -114,18 +114,20 @@ class KvSnapshotReader(DataSourceReader):
             case _:
                 return iter(())
 
-    def _encoded(self, chunks: Iterator[ScanChunk]) -> Iterator[pa.RecordBatch]:
+    def _encoded(self, chunks: Iterator[MessageColumns]) -> Iterator[pa.RecordBatch]:
         deletions = self._options.include_deleted
         for chunk in chunks:
             batch = self._encoder.encode(chunk, deletions=deletions)
             if batch.num_rows:
                 yield batch
 
-    def _revisions(self, partition: RevisionPartition) -> Iterator[ScanChunk]:
+    def _revisions(self, partition: RevisionPartition) -> Iterator[MessageColumns]:
         """Every message of the range is the value of its key."""
         count = 0
         for pattern in partition.patterns:
-            for chunk in self._ranges.chunks(partition, (pattern,) if pattern else ()):
+            for chunk in self._ranges.filtered_chunks(
+                partition.revisions, (pattern,) if pattern else ()
+            ):
                 count += len(chunk.sequences)
                 yield chunk
         if partition.expected is not None and count != partition.expected:
@@ -137,11 +139,11 @@ class KvSnapshotReader(DataSourceReader):
                 'option("consistency", "best-effort")'
             )
 
-    def _now(self) -> Iterator[ScanChunk]:
+    def _now(self) -> Iterator[MessageColumns]:
         """Read the bucket as it is at this moment, which is the last look that found no change."""
 
-        def read(stream: sync.Stream) -> ScanChunk:
-            last = ScanChunk.empty()
+        def read(stream: sync.Stream) -> MessageColumns:
+            last = MessageColumns.empty()
             places: dict[str, int] = {}
             position = 1
             for _ in range(LOOKS_MAX):
@@ -169,14 +171,14 @@ class KvSnapshotReader(DataSourceReader):
                 with contextlib.suppress(MessageNotFound):  # removed at this moment
                     yield stream.get_msg(last_by_subject=subject, min_last_seq=state.last_seq)
 
-    def _keys(self, partition: KeyPartition) -> Iterator[ScanChunk]:
+    def _keys(self, partition: KeyPartition) -> Iterator[MessageColumns]:
         """Ask for the keys by name; what is missing is skipped, or dealt with."""
         counts = dict(zip(partition.subjects, partition.counts, strict=True))
         revision = partition.revision
         for at in range(0, len(partition.subjects), KEYS_AT_ONCE):
             subjects = partition.subjects[at : at + KEYS_AT_ONCE]
 
-            def read(stream: sync.Stream, subjects: Sequence[str] = subjects) -> ScanChunk:
+            def read(stream: sync.Stream, subjects: Sequence[str] = subjects) -> MessageColumns:
                 found = last_columns(stream, subjects, up_to_seq=revision, min_last_seq=revision)
                 if len(found) < len(subjects) and not self._skip_missing:
                     seen = set(found.subjects)
@@ -186,15 +188,15 @@ class KvSnapshotReader(DataSourceReader):
 
             yield self._with_retries(read, partition.created)
 
-    def _whole(self, partition: WholePartition) -> Iterator[ScanChunk]:
+    def _whole(self, partition: WholePartition) -> Iterator[MessageColumns]:
         """Read everything up to the revision and keep the last value of each key.
 
         A copy that is behind may still show values that were replaced; the value that replaced
         them comes as well, later in the order of revisions, and wins.
         """
 
-        def read(stream: sync.Stream) -> ScanChunk:
-            last = ScanChunk.empty()
+        def read(stream: sync.Stream) -> MessageColumns:
+            last = MessageColumns.empty()
             places: dict[str, int] = {}
             counts: dict[str, int] = {}
             for pattern in partition.patterns:
@@ -275,26 +277,18 @@ class KvSnapshotReader(DataSourceReader):
         return newer
 
 
-class _RevisionReader(RangeReader):
-    """Scans ranges of revisions with all columns: the operation is in the headers."""
-
-    def columns(self) -> tuple[Column, ...]:
-        return COLUMNS
-
-    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
-        """Holes are what overwritten values leave; the snapshot counts its rows instead."""
-
-
-def _keep_last(last: ScanChunk, places: dict[str, int], chunk: ScanChunk) -> None:
+def _keep_last(last: MessageColumns, places: dict[str, int], chunk: MessageColumns) -> None:
     """Put the rows of ``chunk`` into ``last``, one for each subject, later ones over earlier."""
     for at, subject in enumerate(chunk.subjects):
         place = places.setdefault(subject, len(places))
         if place == len(last.subjects):
-            last.sequences.append(chunk.sequences[at])
-            last.times.append(chunk.times[at])
-            last.subjects.append(subject)
-            last.payloads.append(chunk.payloads[at])
-            last.headers.append(chunk.headers[at])
+            last.append(
+                chunk.sequences[at],
+                chunk.times[at],
+                subject,
+                chunk.payloads[at],
+                chunk.headers[at],
+            )
         else:
             last.sequences[place] = chunk.sequences[at]
             last.times[place] = chunk.times[at]
@@ -302,15 +296,13 @@ def _keep_last(last: ScanChunk, places: dict[str, int], chunk: ScanChunk) -> Non
             last.headers[place] = chunk.headers[at]
 
 
-def _pieces(found: ScanChunk) -> Iterator[ScanChunk]:
+def _pieces(found: MessageColumns) -> Iterator[MessageColumns]:
     for at in range(0, len(found), KEYS_AT_ONCE):
-        yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
+        yield found.part(at, at + KEYS_AT_ONCE)
 
 
-def _append(chunk: ScanChunk, messages: Iterable[StreamMessage]) -> None:
+def _append(chunk: MessageColumns, messages: Iterable[StreamMessage]) -> None:
     for message in messages:
-        chunk.sequences.append(message.seq)
-        chunk.times.append(message.time_ns)
-        chunk.subjects.append(message.subject)
-        chunk.payloads.append(message.data)
-        chunk.headers.append(message.header_block)
+        chunk.append(
+            message.seq, message.time_ns, message.subject, message.data, message.header_block
+        )

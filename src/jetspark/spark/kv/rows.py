@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
-from jetspark.client.jetstream.scan import COLUMNS, Column, ScanChunk
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.spark.kv.options import KV_FORMAT
 from jetspark.spark.stream.options import HeaderMode
 from jetspark.spark.stream.schema import (
@@ -81,10 +81,7 @@ class KvEncoder:
         self._headers = headers
         self._columns = [(field.name.lower(), field.type) for field in self._schema]
 
-    # The operation is in the headers, and a value counts only with it.
-    columns: tuple[Column, ...] = COLUMNS
-
-    def encode(self, chunk: ScanChunk, *, deletions: bool = True) -> pa.RecordBatch:
+    def encode(self, chunk: MessageColumns, *, deletions: bool = True) -> pa.RecordBatch:
         """Return the messages of ``chunk`` as a batch with exactly the columns of the schema.
 
         Without ``deletions`` those that delete a key are left out.
@@ -96,7 +93,7 @@ class KvEncoder:
             if not deletions:
                 puts = [at for at, done in enumerate(operations) if done is Operation.PUT]
                 if len(puts) < len(operations):
-                    chunk, operations = picked_rows(chunk, puts), [Operation.PUT] * len(puts)
+                    chunk, operations = chunk.picked(puts), [Operation.PUT] * len(puts)
         arrays = [self._column(name, kind, chunk, operations) for name, kind in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -104,7 +101,7 @@ class KvEncoder:
         self,
         name: str,
         kind: pa.DataType,
-        chunk: ScanChunk,
+        chunk: MessageColumns,
         operations: Sequence[Operation] | None,
     ) -> pa.Array:
         """Return one column; ``operations`` None: all of them put."""
@@ -132,17 +129,6 @@ class KvEncoder:
                 return pa.array(chunk.headers, kind)
             case _:
                 return header_maps(chunk.headers, kind)
-
-
-def picked_rows(chunk: ScanChunk, places: Sequence[int]) -> ScanChunk:
-    """Return some rows of a chunk that has all columns."""
-    return ScanChunk(
-        [chunk.sequences[place] for place in places],
-        [chunk.times[place] for place in places],
-        [chunk.subjects[place] for place in places],
-        [chunk.payloads[place] for place in places],
-        [chunk.headers[place] for place in places],
-    )
 
 
 def keys(subjects: Sequence[str]) -> pa.Array:

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jetspark.spark.kv.feed import KvFeedReader
+from jetspark.spark.kv.feed import BucketChanges
 from jetspark.spark.kv.options import (
     KV_FORMAT,
     parse_kv_feed_options,
@@ -25,8 +25,9 @@ from jetspark.spark.kv.writer import KvRowWriter, check_kv_sink_schema, plan_kv_
 from jetspark.spark.option_reader import refuse_catalog_table
 from jetspark.spark.stream.options import default_min_partitions, header_mode
 from jetspark.spark.stream.refused_reader import reader_or_refusal
-from jetspark.spark.stream.sink.writer import JetStreamBatchWriter, JetStreamStreamWriter
+from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
 from jetspark.spark.times import session_zone
+from jetspark.spark.writers import BatchWriter, StreamWriter
 
 
 class KvDataSource(DataSource):
@@ -60,13 +61,13 @@ class KvDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch; asks the server whether it can do what is asked."""
-        return JetStreamBatchWriter(self._row_writer(schema, overwrite, streaming=False))
+        return BatchWriter(self._row_writer(schema, overwrite, streaming=False))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Return the writer of an epoch; Spark asks for one before each."""
-        writer = JetStreamStreamWriter(self._row_writer(schema, overwrite, streaming=True))
+        writer = StreamWriter(self._row_writer(schema, overwrite, streaming=True))
         # Spark takes either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
 
@@ -75,7 +76,7 @@ class KvDataSource(DataSource):
             self.options, default_min_partitions=default_min_partitions(os.environ)
         )
         check_kv_schema(schema, options.snapshot.headers)
-        return KvFeedReader(options, schema)
+        return JetStreamStreamReader(options.source, BucketChanges(options, schema))
 
     def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> KvRowWriter:
         options = parse_kv_sink_options(self.options, streaming=streaming)

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.kv.jetstream_backend import prefixes
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import WrongLastSequence
 from jetspark.headers.block import find_value
 from jetspark.spark.connections import jetstream_of
@@ -27,17 +27,15 @@ from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.message_ids import IdMaker, row_digests
 from jetspark.spark.stream.sink.options import Delivery, IdSource, PublishMode
 from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused, through_outages
-from jetspark.spark.stream.sink.rows import RowDecoder, RowRefused, Rows
+from jetspark.spark.stream.sink.rows import RowDecoder, RowRefused, SinkRows
 from jetspark.spark.stream.sink.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.stream.sink.writer import (
     CHUNK_ROWS,
-    RowWriter,
     SinkCommit,
-    finished_headers,
-    picked,
     this_task,
 )
 from jetspark.spark.stream.view import lend_for_planning
+from jetspark.spark.writers import Commits
 from jetspark.subjects.tokens import key_problem
 from jetspark.sync.bulk import last_columns
 
@@ -158,28 +156,33 @@ class RepeatedKeys:
         self.last_rows: dict[str, tuple[bytes, bytes, bytes, bytes]] = {}
         """By subject: payload, headers, the lines that columns ask for, and the digest."""
 
-    def add(self, rows: Rows, digests: Sequence[bytes]) -> None:
+    def add(self, rows: SinkRows, digests: Sequence[bytes]) -> None:
         """Take the rows that come next."""
-        seen = self._seen
-        if seen.isdisjoint(rows.subjects) and len(set(rows.subjects)) == len(rows.subjects):
-            seen.update(rows.subjects)
+        seen, messages = self._seen, rows.messages
+        if seen.isdisjoint(messages.subjects) and len(set(messages.subjects)) == len(rows):
+            seen.update(messages.subjects)
             return
-        lines = rows.lines or [b""] * len(rows.subjects)
+        lines = rows.lines or [b""] * len(rows)
         for subject, payload, headers, line, digest in zip(
-            rows.subjects, rows.payloads, rows.headers, lines, digests, strict=True
+            messages.subjects, messages.payloads, messages.headers, lines, digests, strict=True
         ):
             if subject in seen:
                 self.last_rows[subject] = payload, headers, line, digest
             seen.add(subject)
 
 
-class KvRowWriter(RowWriter):
-    """What batch and streaming writes of a bucket do. Travels to the tasks by pickle."""
+class KvRowWriter:
+    """Writes rows into a bucket. Travels to the tasks by pickle."""
 
     def __init__(self, plan: KvPlan, schema: StructType) -> None:
-        super().__init__(plan.publishing, schema)
+        self._plan = plan.publishing
         self._bucket = plan
         self._at = {name.lower(): at for at, name in enumerate(schema.fieldNames())}
+
+    @property
+    def target(self) -> str:
+        """What is written to, for messages."""
+        return f"bucket {self._bucket.bucket!r}"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
         """Write the rows of one task. Runs in a worker."""
@@ -193,15 +196,15 @@ class KvRowWriter(RowWriter):
         count, last = 0, 0
         repeated = RepeatedKeys()
         for txn, rows in self._groups(batches):
-            if txn and len(rows.subjects) > ATOMIC_ROWS_MAX:
+            if txn and len(rows) > ATOMIC_ROWS_MAX:
                 raise RowRefused(
-                    f"a transaction has {len(rows.subjects)} rows, at most {ATOMIC_ROWS_MAX} are "
+                    f"a transaction has {len(rows)} rows, at most {ATOMIC_ROWS_MAX} are "
                     "written together"
                 )
             digests = row_digests(rows) if maker is not None else []
             ids = maker.ids(digests) if maker is not None else None
             last = max(last, self._send(together if txn else sender, rows, ids))
-            count += len(rows.subjects)
+            count += len(rows)
             if plan.options.streaming:
                 repeated.add(rows, digests)
         if repeated.last_rows and not {"expected_revision", "txn"} & self._at.keys():
@@ -216,29 +219,28 @@ class KvRowWriter(RowWriter):
         """
         subjects = list(repeated.last_rows)
         newest = sender.with_retries(lambda js: self._newest_ids(js, subjects))
-        rows, ids = Rows([], [], [], [], None), list[bytes]()
+        messages, lines, ids = MessageColumns.empty(), list[bytes](), list[bytes]()
         for subject, (payload, headers, line, digest) in repeated.last_rows.items():
             found = newest.get(subject, b"")
             wanted = f"{prefix}{digest.hex()}"
             # Another writer may have changed the key since, whose value stays.
             if not found.startswith(prefix.encode()) or found.startswith(wanted.encode()):
                 continue
-            rows.subjects.append(subject)
-            rows.payloads.append(payload)
-            rows.headers.append(headers)
-            assert rows.lines is not None
-            rows.lines.append(line)
+            messages.subjects.append(subject)
+            messages.payloads.append(payload)
+            messages.headers.append(headers)
+            lines.append(line)
             ids.append(f"{wanted}.{self._plan.run}".encode())
-        return self._send(sender, rows, ids) if ids else 0
+        return self._send(sender, SinkRows(messages, lines), ids) if ids else 0
 
-    def _send(self, sender: Sender, rows: Rows, ids: list[bytes] | None) -> int:
+    def _send(self, sender: Sender, rows: SinkRows, ids: list[bytes] | None) -> int:
         """Send rows; what an earlier run of the epoch wrote is no reason to refuse it now."""
         try:
-            return sender.send(rows.subjects, rows.payloads, finished_headers("", rows, ids))
+            return sender.send(rows.finished("", ids))
         except WrongLastSequence as error:
             if ids is None:
                 raise
-            stored = sender.with_retries(lambda js: self._last_ids(js, rows.subjects))
+            stored = sender.with_retries(lambda js: self._last_ids(js, rows.messages.subjects))
             new = [at for at, one in enumerate(ids) if one not in stored]
             if len(new) == len(ids):
                 error.add_note(
@@ -246,8 +248,8 @@ class KvRowWriter(RowWriter):
                     "was faster, or has changed the key since an earlier run wrote it"
                 )
                 raise
-        rest = picked(rows, new)
-        if not rest.subjects:
+        rest = rows.picked(new)
+        if not len(rest):
             return 0
         return self._send(sender, rest, [ids[at] for at in new])
 
@@ -267,56 +269,59 @@ class KvRowWriter(RowWriter):
         }
         return {subject: one for subject, one in found.items() if one is not None}
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Commits) -> None:
         """Every task has written: there is nothing else to do."""
 
-    def _groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[bool, Rows]]:
+    def _groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[bool, SinkRows]]:
         """Yield rows that are sent together; True for a transaction."""
         if self._bucket.order_by:
             yield from self._last_of_each_key(batches)
             return
         transactions: dict[Any, list[int]] = {}
-        kept: list[Rows] = []
+        kept: list[SinkRows] = []
         for batch in batches:
             rows = self._rows(batch)
             if "txn" not in self._at:
-                if rows.subjects:
+                if len(rows):
                     yield False, rows
                 continue
             names = batch.column(self._at["txn"]).to_pylist()
-            base = sum(len(part.subjects) for part in kept)
+            base = sum(map(len, kept))
             kept.append(rows)
             for row, name in enumerate(names):
                 transactions.setdefault(name, []).append(base + row)
         if not kept:
             return
-        whole = _together(kept)
+        whole = SinkRows.joined(kept)
         for name, places in transactions.items():
-            yield name is not None, picked(whole, places)
+            yield name is not None, whole.picked(places)
 
-    def _last_of_each_key(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[bool, Rows]]:
+    def _last_of_each_key(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[bool, SinkRows]]:
         """Yield the row of each key that is the last by ``orderBy``; of equal ones the later."""
         order_at = self._at[self._bucket.order_by.lower()]
         best: dict[str, tuple[Any, int]] = {}
-        kept: list[Rows] = []
+        kept: list[SinkRows] = []
         base = 0
         for batch in batches:
             rows = self._rows(batch)
             kept.append(rows)
             orders = batch.column(order_at).to_pylist()
-            for row, (subject, order) in enumerate(zip(rows.subjects, orders, strict=True)):
+            for row, (subject, order) in enumerate(
+                zip(rows.messages.subjects, orders, strict=True)
+            ):
                 if order is None:
                     raise RowRefused(f"column {self._bucket.order_by!r} is NULL in a row")
                 if subject not in best or best[subject][0] <= order:
                     best[subject] = (order, base + row)
-            base += len(rows.subjects)
+            base += len(rows)
         places = sorted(place for _, place in best.values())
-        whole = _together(kept) if kept else None
+        whole = SinkRows.joined(kept)
         for at in range(0, len(places), CHUNK_ROWS):
-            assert whole is not None
-            yield False, picked(whole, places[at : at + CHUNK_ROWS])
+            yield False, whole.picked(places[at : at + CHUNK_ROWS])
 
-    def _rows(self, batch: pa.RecordBatch) -> Rows:
+    def _rows(self, batch: pa.RecordBatch) -> SinkRows:
         """Turn rows of a bucket into messages."""
         keys = _keys(batch.column(self._at["key"]))
         count = len(keys)
@@ -333,13 +338,15 @@ class KvRowWriter(RowWriter):
                 columns[theirs] = batch.column(self._at[ours])
                 schema = schema.add(theirs, "binary")
         rows = RowDecoder(schema, "").decode(pa.RecordBatch.from_pydict(columns))
-        lines = rows.lines or [b""] * count
+        messages, lines = rows.messages, rows.lines or [b""] * count
         marked = [_LINES[done] + line for done, line in zip(operations, lines, strict=True)]
         payloads = [
             data if done is Operation.PUT else b""
-            for data, done in zip(rows.payloads, operations, strict=True)
+            for data, done in zip(messages.payloads, operations, strict=True)
         ]
-        return Rows(rows.subjects, payloads, rows.headers, marked, None)
+        return SinkRows(
+            MessageColumns.to_publish(messages.subjects, payloads, messages.headers), marked
+        )
 
     def _operations(self, batch: pa.RecordBatch, values: pa.Array) -> list[Operation]:
         if "operation" not in self._at:
@@ -373,13 +380,3 @@ def _keys(column: pa.Array) -> list[str]:
         if problem is not None:
             raise RowRefused(f"column 'key' holds {key!r}, which cannot be a key: {problem}")
     return [key for key in keys if key is not None]
-
-
-def _together(parts: Sequence[Rows]) -> Rows:
-    return Rows(
-        [one for part in parts for one in part.subjects],
-        [one for part in parts for one in part.payloads],
-        [one for part in parts for one in part.headers],
-        [one for part in parts for one in part.lines or ()],
-        None,
-    )

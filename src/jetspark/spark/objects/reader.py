@@ -55,10 +55,10 @@ class Listed(NamedTuple):
 class ObjectPartition(InputPartition):
     """Some objects, and the place of this partition among all."""
 
-    def __init__(self, objects: Sequence[Listed], number: int, count: int) -> None:
-        super().__init__(number)
+    def __init__(self, objects: Sequence[Listed], place: int, count: int) -> None:
+        super().__init__(place)
         self.objects = objects
-        self.number = number
+        self.place = place
         self.count = count
 
 
@@ -143,11 +143,11 @@ class ObjectReader(DataSourceReader):
         Spark plans the static side of a streaming join once for all micro-batches. The share goes
         by the name, so that an object is never missing or double, whenever the tasks look.
         """
-        number, count = 0, 1
+        place, count = 0, 1
         if isinstance(partition, ObjectPartition):
-            number, count = partition.number, partition.count
+            place, count = partition.place, partition.count
         listed = with_retries(self._options.connection, self._list)
-        mine = [one for one in listed if zlib.crc32(one.name.encode()) % count == number]
+        mine = [one for one in listed if zlib.crc32(one.name.encode()) % count == place]
         return self._batches(mine, skip_deleted=True)
 
     def _batches(

@@ -20,9 +20,7 @@ from pyspark.sql.types import StructType
 from jetspark.spark.objects.options import OBJECT_FORMAT, parse_object_options
 from jetspark.spark.objects.reader import ObjectReader, check_object_schema, object_schema
 from jetspark.spark.objects.writer import (
-    ObjectBatchWriter,
     ObjectRowWriter,
-    ObjectStreamWriter,
     check_object_sink_schema,
     plan_object_write,
 )
@@ -30,6 +28,7 @@ from jetspark.spark.option_reader import refuse_catalog_table
 from jetspark.spark.stream.options import default_min_partitions
 from jetspark.spark.stream.refused_reader import RefusedStreamReader
 from jetspark.spark.stream.view import PlanningFailed
+from jetspark.spark.writers import BatchWriter, StreamWriter
 
 
 class ObjectDataSource(DataSource):
@@ -69,13 +68,13 @@ class ObjectDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch; asks the server whether the store is there."""
-        return ObjectBatchWriter(self._row_writer(schema, overwrite))
+        return BatchWriter(self._row_writer(schema, overwrite))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Return the writer of an epoch; Spark asks for one before each."""
-        writer = ObjectStreamWriter(self._row_writer(schema, overwrite))
+        writer = StreamWriter(self._row_writer(schema, overwrite))
         # Spark takes either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
 

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from jetspark import sync
@@ -18,12 +14,12 @@ from jetspark.client.jetstream.objects.info import Digest
 from jetspark.errors import ObjectNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.objects.options import OBJECT_FORMAT, ObjectOptions
-from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.range_reader import with_retries
 from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.view import lend_for_planning
+from jetspark.spark.writers import Commits
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +28,7 @@ OBJECT_SINK_COLUMNS: Final = {"path": ("string",), "content": ("binary", "string
 
 @dataclass
 class ObjectCommit(WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task reports to the driver."""
 
     stored: int
     unchanged: int
@@ -82,11 +78,16 @@ def plan_object_write(options: ObjectOptions, *, overwrite: bool) -> None:
 
 
 class ObjectRowWriter:
-    """What batch and streaming writes have in common. Travels to the tasks by pickle."""
+    """Writes rows into an object store. Travels to the tasks by pickle."""
 
     def __init__(self, options: ObjectOptions, schema: StructType) -> None:
         self._options = options
         self._at = {name.lower(): at for at, name in enumerate(schema.fieldNames())}
+
+    @property
+    def target(self) -> str:
+        """What is written to, for messages."""
+        return f"object store {self._options.bucket!r}"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> ObjectCommit:
         """Store the rows of one task. Runs in a worker."""
@@ -103,6 +104,11 @@ class ObjectRowWriter:
                 else:
                     unchanged += 1
         return ObjectCommit(stored, unchanged)
+
+    def commit(self, messages: Commits) -> None:
+        """Every task has written: there is nothing else to do."""
+        done = sum(message is not None for message in messages)
+        _log.info("%d tasks have stored their objects in %s", done, self.target)
 
     def _put(self, path: str, data: bytes) -> bool:
         """Store an object unless it is there already, as it is after a task that ran before."""
@@ -123,59 +129,3 @@ class ObjectRowWriter:
             return True
 
         return with_retries(self._options.connection, attempt)
-
-
-class ObjectBatchWriter(DataSourceArrowWriter):
-    """A batch write."""
-
-    def __init__(self, rows: ObjectRowWriter) -> None:
-        self._rows = rows
-
-    def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
-        return reduced(self)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Store the rows of one task."""
-        return self._rows.write(iterator)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say so, and leave what is stored."""
-        _log.warning("a write was aborted after %d tasks: their objects stay", _done(messages))
-
-
-class ObjectStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write: the same for each epoch."""
-
-    def __init__(self, rows: ObjectRowWriter) -> None:
-        self._rows = rows
-
-    def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
-        return reduced(self)
-
-    # The names of the arguments are Spark's.
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Store the rows of one task of one epoch."""
-        return self._rows.write(iterator)
-
-    def commit(
-        self,
-        messages: list[WriterCommitMessage | None],
-        batchId: int,  # noqa: N803
-    ) -> None:
-        """Every task of an epoch has written."""
-        _log.info("epoch %d: %d tasks have stored their objects", batchId, _done(messages))
-
-    def abort(
-        self,
-        messages: list[WriterCommitMessage | None],
-        batchId: int,  # noqa: N803
-    ) -> None:
-        """The epoch failed; Spark runs it again."""
-        _log.warning("epoch %d was aborted after %d tasks", batchId, _done(messages))
-
-
-def _done(messages: list[WriterCommitMessage | None]) -> int:
-    return sum(message is not None for message in messages)

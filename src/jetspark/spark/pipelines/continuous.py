@@ -250,7 +250,7 @@ class _Refresher:
                         rows.createOrReplaceTempView(target.name)
                     continue
                 refresh(self._spark, target, rows)
-            except Exception as error:  # noqa: BLE001 - told, and tried again; also when stopped
+            except Exception as error:  # noqa: BLE001 - reported, and tried again; also when stopped
                 self._news.put(ViewFailed(view=target.name, error=one_line(error)))
                 continue
             self._news.put(ViewRefreshed(view=target.name, seconds=time.monotonic() - begun))
@@ -281,11 +281,11 @@ def _make_targets(spark: "SparkSession", project: Project, graph: Graph) -> None
                 later.append(flow)
                 reasons.append(error)
         if len(later) == len(waiting):
-            told = "; ".join(
+            problems = "; ".join(
                 f"flow {flow.name!r}: {one_line(reason)}"
                 for flow, reason in zip(later, reasons, strict=True)
             )
-            raise PipelineRefused(told) from reasons[0]
+            raise PipelineRefused(problems) from reasons[0]
         waiting = later
 
 

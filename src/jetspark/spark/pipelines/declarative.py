@@ -54,7 +54,7 @@ def run_declarative(
         return not full_refresh_all and table not in emptied and not left_out
 
     tables = FileTables(project, goes_on)
-    with _same_environment(), redirect_stdout(_Lines(say)), _watched(cli, tables, settings):
+    with _same_environment(), redirect_stdout(_Lines(say)), _watched(tables, settings):
         _start_session(project, settings, master)
         started()
         # It stops the session, too, whatever happens.
@@ -84,11 +84,14 @@ def _same_environment() -> Iterator[None]:
 
 
 @contextmanager
-def _watched(cli: Any, tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
+def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
     """Let ``tables`` see what the runner registers, and settings of ours win over the spec's."""
+    from pyspark.pipelines import cli
     from pyspark.pipelines.spark_connect_graph_element_registry import (
         SparkConnectGraphElementRegistry,
     )
+
+    runner: Any = cli
 
     class Registry(SparkConnectGraphElementRegistry):
         def register_output(self, output: "Output") -> None:
@@ -114,13 +117,13 @@ def _watched(cli: Any, tables: FileTables, settings: Mapping[str, str]) -> Itera
         return spec
 
     # The runner has no arguments for either.
-    load_before = cli.load_pipeline_spec
-    cli.SparkConnectGraphElementRegistry, cli.load_pipeline_spec = Registry, load
+    load_before = runner.load_pipeline_spec
+    runner.SparkConnectGraphElementRegistry, runner.load_pipeline_spec = Registry, load
     try:
         yield
     finally:
-        cli.SparkConnectGraphElementRegistry = SparkConnectGraphElementRegistry
-        cli.load_pipeline_spec = load_before
+        runner.SparkConnectGraphElementRegistry = SparkConnectGraphElementRegistry
+        runner.load_pipeline_spec = load_before
 
 
 def _start_session(project: Project, settings: Mapping[str, str], master: str) -> None:

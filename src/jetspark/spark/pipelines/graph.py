@@ -222,7 +222,7 @@ class _Registry(GraphElementRegistry):
     def _add(
         self, name: str, target: str, plan: Callable[[], Any], settings: dict[str, str]
     ) -> None:
-        """Take a flow; its plan is parsed anew each time, for Spark changes plans it looks at."""
+        """Take a flow; its plan is parsed again each time, for Spark changes plans it looks at."""
         from pyspark.sql import DataFrame
 
         spark = self._spark

@@ -22,7 +22,7 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", ta
     rows_per_second: float
     batch_seconds: float
     lag: int | None = None
-    """Messages that wait in the streams this flow reads; None where that cannot be told."""
+    """Messages that wait in the streams this flow reads; None where that is unknown."""
     next: dict[str, int] = {}
     """Of each stream it reads: the first sequence that this micro-batch did not take."""
 
@@ -46,7 +46,7 @@ class FlowFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed", tag_fi
 
 
 class ViewRefreshed(msgspec.Struct, frozen=True, kw_only=True, tag="refreshed", tag_field="event"):
-    """A materialized view was computed anew."""
+    """A materialized view was computed again."""
 
     view: str
     seconds: float

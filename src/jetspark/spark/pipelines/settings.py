@@ -8,7 +8,7 @@ from typing import Final
 from jetspark.spark.pipelines.project import LEDGER_SETTING, Project
 from jetspark.spark.session import log_settings
 
-# Spark's own log: what goes wrong reaches people as one line, and is told once.
+# Spark's own log: what goes wrong reaches people as one line, and is reported once.
 LOG_LEVEL: Final = "OFF"
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"

@@ -40,7 +40,7 @@ def ensure_table(
     if _columns(there) == _columns(schema):
         return
     if target.kind is Kind.VIEW:
-        # It is computed anew in any case.
+        # It is computed again in any case.
         _drop(spark, target)
         _make(spark, project, target, schema)
         return

@@ -13,7 +13,7 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.options import FORMAT_NAME, ReadMode, SourceOptions
 from jetspark.spark.stream.planner import SequenceRange, plan_partitions, plan_range
-from jetspark.spark.stream.range_reader import RangeReader, SequencePartition, with_retries
+from jetspark.spark.stream.range_reader import SequencePartition, StreamRows, with_retries
 from jetspark.spark.stream.sink.ledger import read_entry
 from jetspark.spark.stream.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
 from jetspark.spark.stream.view import (
@@ -43,7 +43,7 @@ class JetStreamBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._ranges = RangeReader(options, schema)
+        self._rows = StreamRows(options, schema)
 
     def __reduce__(self) -> Sealed:
         """Travel to the tasks with the driver's version, which they compare."""
@@ -69,7 +69,7 @@ class JetStreamBatchReader(DataSourceReader):
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
         if isinstance(partition, OpenPartition):
             partition = self._closed(partition)
-        return self._ranges.read(partition)
+        return self._rows.read(partition)
 
     def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
         """Let the last partition grow with the stream, and the first lose what the stream does."""
@@ -79,14 +79,14 @@ class JetStreamBatchReader(DataSourceReader):
         return [
             OpenPartition(
                 stream,
-                asked if number == 0 else part.first,
-                None if number == len(parts) - 1 else part.end,
+                asked if place == 0 else part.first,
+                None if place == len(parts) - 1 else part.end,
             )
-            for number, part in enumerate(parts)
+            for place, part in enumerate(parts)
         ]
 
     def _closed(self, partition: OpenPartition) -> SequencePartition:
-        """Return what ``partition`` is at this moment."""
+        """Return what ``partition`` is now."""
         connection, since = self._options.connection, self._options.starting_time_ns
 
         def look(client: sync.Client) -> SequencePartition:
@@ -125,7 +125,7 @@ class JetStreamBatchReader(DataSourceReader):
         if whole.first == whole.end:
             return whole
         # One message is read here, so that a missing permission to read is found out now.
-        list(self._ranges.scan(stream, whole.first, whole.first))
+        list(self._rows.ranges.scan(stream, whole.first, whole.first))
         return whole
 
     def _split(self, stream: sync.Stream, whole: SequenceRange) -> list[SequenceRange]:

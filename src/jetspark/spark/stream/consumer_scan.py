@@ -11,7 +11,7 @@ from typing import Final
 from jetspark import sync
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, DeliverPolicy
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, MessageNotFound, RequestTimeout
 from jetspark.spark.stream.view import PlanningFailed
 from jetspark.units import Nanoseconds
@@ -23,7 +23,7 @@ FETCH_MAX: Final = 1_000
 
 def consumer_scan(
     stream: sync.Stream, first: int, last: int, filters: Sequence[str], *, batch: int
-) -> Iterator[ScanChunk]:
+) -> Iterator[MessageColumns]:
     """Yield the messages from ``first`` to ``last`` with all columns, in order of sequence."""
     consumer = stream.create_consumer(
         ConsumerConfig(
@@ -50,29 +50,31 @@ def consumer_scan(
 
 def _follow(
     stream: sync.Stream, consumer: sync.Consumer, last: int, batch: int
-) -> Iterator[ScanChunk]:
+) -> Iterator[MessageColumns]:
     pending = consumer.info().num_pending
     expected = 1
     while pending:
         messages = consumer.fetch(min(batch, FETCH_MAX, pending))
         if not messages:
             raise RequestTimeout(f"stream {stream.name!r}: its consumer sent nothing")
-        chunk = ScanChunk.empty()
+        chunk = MessageColumns.empty()
         for message in messages:
-            told = message.metadata
-            if told.consumer_seq != expected:
-                # Nothing is sent again without acknowledgements: the range is read anew from here.
+            meta = message.metadata
+            if meta.consumer_seq != expected:
+                # Nothing is sent again without acknowledgements: the caller reads on from here.
                 raise RequestTimeout(f"stream {stream.name!r}: messages were lost on the way")
             expected += 1
-            pending = told.num_pending
-            if told.stream_seq > last:
+            pending = meta.num_pending
+            if meta.stream_seq > last:
                 pending = 0
                 break
-            chunk.sequences.append(told.stream_seq)
-            chunk.times.append(told.time_ns)
-            chunk.subjects.append(message.subject)
-            chunk.payloads.append(message.data)
-            chunk.headers.append(message.header_block)
+            chunk.append(
+                meta.stream_seq,
+                meta.time_ns,
+                message.subject,
+                message.data,
+                message.header_block,
+            )
         if chunk.sequences:
             yield chunk
             if chunk.sequences[-1] >= last:

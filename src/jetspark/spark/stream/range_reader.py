@@ -1,10 +1,11 @@
-"""Reading a range of sequences in a task, as Arrow batches.
+"""Reading a range of sequences in a task.
 
 Nothing is created on the server and nothing acknowledged: a range can be read again at any time.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -12,15 +13,22 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.api.enums import Retention
-from jetspark.client.jetstream.scan import Column, ScanChunk
+from jetspark.client.jetstream.message_columns import Column, MessageColumns
 from jetspark.errors import Error
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.stream.consumer_scan import consumer_scan
+from jetspark.spark.stream.offsets import BatchPlan
 from jetspark.spark.stream.options import ReadMode, SourceOptions
-from jetspark.spark.stream.planner import DataLoss, SequenceRange, StreamRecreated, first_missing
+from jetspark.spark.stream.planner import (
+    DataLoss,
+    SequenceRange,
+    StreamRecreated,
+    first_missing,
+    planned_ranges,
+)
 from jetspark.spark.stream.schema import BatchEncoder, columns_to_read
-from jetspark.spark.stream.view import PlanningFailed, view_of
+from jetspark.spark.stream.view import PlanningFailed, StreamView, view_of
 from jetspark.spark.task import local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.retry import Retries
@@ -30,13 +38,6 @@ from jetspark.sync.retry import Retries
 RETRIES_MAX: Final = 4
 
 _Result = TypeVar("_Result")
-
-
-class ChunkEncoder(Protocol):
-    """Turns chunks of a scan into Arrow batches."""
-
-    def encode(self, chunk: ScanChunk) -> pa.RecordBatch:
-        """Return the rows of ``chunk``."""
 
 
 class SequencePartition(InputPartition):
@@ -60,25 +61,56 @@ class SequencePartition(InputPartition):
         """The filters to read with; None: those of the options."""
 
 
+def planned_partitions(
+    view: StreamView, plan: BatchPlan, end: int, subjects: tuple[str, ...]
+) -> list[InputPartition]:
+    """Return the partitions of a micro-batch up to ``end``, read with ``subjects`` by default.
+
+    Its filters are those of its first run, whatever the options say now.
+    """
+    own = None if plan.subjects == subjects else plan.subjects
+    return [
+        SequencePartition(view.name, part.first, part.end, view.created, own)
+        for part in planned_ranges(plan, end, view.bounds)
+    ]
+
+
 class RangeReader:
-    """Reads partitions. Travels to the tasks by pickle."""
+    """Scans partitions of one read. Travels to the tasks by pickle.
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    ``columns`` are what a scan brings. ``holes_are_losses``: a message that is missing below the
+    first one of the stream may have been removed before it was read; in a bucket, where values
+    replace each other, it says nothing.
+    """
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        columns: tuple[Column, ...],
+        *,
+        holes_are_losses: bool = True,
+    ) -> None:
         self._options = options
-        self._schema = schema
+        self._columns = columns
+        self._holes_are_losses = holes_are_losses
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of ``partition`` as Arrow batches."""
+    def chunks(self, partition: InputPartition) -> Iterator[MessageColumns]:
+        """Yield the messages of ``partition``. Runs in a task."""
         if self._options.assumed_zone is not None:
             check_zone(self._options.assumed_zone, local_property(ZONE_SETTING))
         if not isinstance(partition, SequencePartition):
             # Spark's stand-in when there are no partitions: InputPartition(None).
             return iter(())
-        return self._batches(partition)
+        subjects = self._options.subjects if partition.subjects is None else partition.subjects
+        # A scan has one filter after the other: each goes on from a place of its own.
+        each: list[tuple[str, ...]] = [(subject,) for subject in subjects]
+        return itertools.chain.from_iterable(
+            self.filtered_chunks(partition, filters) for filters in each or [()]
+        )
 
     def scan(
         self, stream: sync.Stream, first: int, last: int, filters: Sequence[str] | None = None
-    ) -> Iterator[ScanChunk]:
+    ) -> Iterator[MessageColumns]:
         """Yield the messages of a range that the options and the schema ask for."""
         options = self._options
         filters = options.subjects if filters is None else filters
@@ -97,34 +129,14 @@ class RangeReader:
             first,
             last,
             filters=filters,
-            columns=self.columns(),
+            columns=self._columns,
             batch=options.batch_size,
             max_bytes=options.max_batch_bytes,
         )
 
-    def columns(self) -> tuple[Column, ...]:
-        """Return what a scan has to bring."""
-        return columns_to_read(self._schema)
-
-    def encoder(self, stream: str) -> ChunkEncoder:
-        """Make what turns the chunks of ``stream`` into batches."""
-        return BatchEncoder(self._schema, stream=stream, headers=self._options.headers)
-
-    def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
-        subjects = self._options.subjects if partition.subjects is None else partition.subjects
-        # A scan has one filter after the other: each goes on from a place of its own.
-        each: list[tuple[str, ...]] = [(subject,) for subject in subjects]
-        for filters in each or [()]:
-            yield from self._filtered(partition, filters)
-
-    def _filtered(
+    def filtered_chunks(
         self, partition: SequencePartition, filters: Sequence[str]
-    ) -> Iterator[pa.RecordBatch]:
-        encoder = self.encoder(partition.stream)
-        for chunk in self.chunks(partition, filters):
-            yield encoder.encode(chunk)
-
-    def chunks(self, partition: SequencePartition, filters: Sequence[str]) -> Iterator[ScanChunk]:
+    ) -> Iterator[MessageColumns]:
         """Yield the messages of ``partition``; a scan that is cut off continues where it was."""
         if partition.first >= partition.end:
             return
@@ -152,13 +164,17 @@ class RangeReader:
                     # The last look: nothing that was yielded counts before this task has ended.
                     stream.info()
                     self._check_unchanged(stream, partition)
-                    self.check_still_kept(stream, missing)
+                    self._check_still_kept(stream, missing)
             except Error as error:
                 retries.pause(error)
             else:
                 return
 
-    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
+    @property
+    def _checks_holes(self) -> bool:
+        return self._holes_are_losses and self._options.fail_on_data_loss
+
+    def _check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
         """Raise ``DataLoss`` when messages were removed between the planning and the read.
 
         ``missing`` is the first sequence that was not among those read, ``stream`` was just asked
@@ -167,7 +183,7 @@ class RangeReader:
         may have been a message that expired unread, and as in Spark's Kafka source a false alarm
         is better than silence.
         """
-        if missing is None or not self._options.fail_on_data_loss:
+        if missing is None or not self._checks_holes:
             return
         head = stream.cached_info.state.first_seq
         if head > missing:
@@ -180,15 +196,15 @@ class RangeReader:
                 'option("endingOffsets", "open")'
             )
 
-    def _check_passed(self, stream: sync.Stream, chunk: ScanChunk, position: int) -> None:
+    def _check_passed(self, stream: sync.Stream, chunk: MessageColumns, position: int) -> None:
         """Raise ``DataLoss`` when the gap before a chunk of a filtered read may hide a loss.
 
         Asked for each chunk, since nearly every filtered read has gaps: at the end of the read
         the stream may well have removed, in its usual course, what lies before them.
         """
-        if chunk.sequences[0] > position and self._options.fail_on_data_loss:
+        if chunk.sequences[0] > position and self._checks_holes:
             stream.info()
-            self.check_still_kept(stream, position)
+            self._check_still_kept(stream, position)
 
     def _is_the_planned(
         self, stream: sync.Stream, partition: SequencePartition, position: int
@@ -212,6 +228,28 @@ class RangeReader:
                 "Start a batch read again with a new DataFrame; for a streaming query "
                 'option("onRecreate", ...) says how to continue'
             )
+
+
+class StreamRows:
+    """Reads partitions as rows of a stream. Travels to the tasks by pickle."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._headers = options.headers
+        self._schema = schema
+        self.ranges = RangeReader(options, columns_to_read(schema))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of ``partition`` as Arrow batches."""
+        return self._encoded(partition, self.ranges.chunks(partition))
+
+    def _encoded(
+        self, partition: InputPartition, chunks: Iterator[MessageColumns]
+    ) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, SequencePartition):
+            return
+        encoder = BatchEncoder(self._schema, stream=partition.stream, headers=self._headers)
+        for chunk in chunks:
+            yield encoder.encode(chunk)
 
 
 def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from jetspark.client.jetstream.scan import Column, ScanChunk
+from jetspark.client.jetstream.message_columns import Column, MessageColumns
 from jetspark.errors import Error
 from jetspark.headers.block import decode_headers
 from jetspark.spark.stream.options import FORMAT_NAME, HeaderMode
@@ -132,12 +132,12 @@ class BatchEncoder:
         self._headers = headers
         self._columns = [(field.name.lower(), field.type) for field in self._schema]
 
-    def encode(self, chunk: ScanChunk) -> pa.RecordBatch:
+    def encode(self, chunk: MessageColumns) -> pa.RecordBatch:
         """Return the messages of ``chunk`` as a batch with exactly the columns of the schema."""
         arrays = [self._column(name, kind, chunk) for name, kind in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, name: str, kind: pa.DataType, chunk: ScanChunk) -> pa.Array:
+    def _column(self, name: str, kind: pa.DataType, chunk: MessageColumns) -> pa.Array:
         match name:
             case "stream":
                 return pa.repeat(pa.scalar(self._stream, kind), len(chunk.sequences))

@@ -30,13 +30,10 @@ from jetspark.spark.stream.schema import check_schema, default_schema
 from jetspark.spark.stream.sink.options import parse_sink_options
 from jetspark.spark.stream.sink.plan import plan_write
 from jetspark.spark.stream.sink.rows import check_sink_schema
-from jetspark.spark.stream.sink.writer import (
-    JetStreamBatchWriter,
-    JetStreamStreamWriter,
-    RowWriter,
-)
-from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
+from jetspark.spark.stream.sink.writer import StreamRowWriter
+from jetspark.spark.stream.streaming_reader import JetStreamStreamReader, StreamMessages
 from jetspark.spark.times import session_zone
+from jetspark.spark.writers import BatchWriter, StreamWriter
 
 
 class JetStreamDataSource(DataSource):
@@ -63,7 +60,7 @@ class JetStreamDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch; asks the server whether it can do what is promised."""
-        return JetStreamBatchWriter(self._row_writer(schema, overwrite, streaming=False))
+        return BatchWriter(self._row_writer(schema, overwrite, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader for a streaming query; one that raises if it cannot be made."""
@@ -73,19 +70,21 @@ class JetStreamDataSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Return the writer of an epoch; Spark asks for one before each."""
-        writer = JetStreamStreamWriter(self._row_writer(schema, overwrite, streaming=True))
+        writer = StreamWriter(self._row_writer(schema, overwrite, streaming=True))
         # Spark takes either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         options = self._source_options(streaming=True)
         check_schema(schema, options.headers)
-        return JetStreamStreamReader(options, schema)
+        return JetStreamStreamReader(options, StreamMessages(options, schema))
 
-    def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> RowWriter:
+    def _row_writer(
+        self, schema: StructType, overwrite: bool, *, streaming: bool
+    ) -> StreamRowWriter:
         options = parse_sink_options(self.options, streaming=streaming)
         columns = check_sink_schema(schema, options.subject)
-        return RowWriter(plan_write(options, columns, overwrite=overwrite), schema)
+        return StreamRowWriter(plan_write(options, columns, overwrite=overwrite), schema)
 
     def _source_options(self, *, streaming: bool) -> SourceOptions:
         return parse_source_options(

@@ -1,7 +1,7 @@
 """Splitting a range by how many messages it holds, not by how many sequences.
 
 A filter, or holes, leave the messages of a stream unevenly spread: equal ranges would give one
-task all the work. Probes count what lies behind some sequences; the cuts are put between them.
+task all the work. Probes count what lies after some sequences; the cuts are put between them.
 """
 
 import itertools
@@ -19,10 +19,10 @@ PROBES_MAX: Final = 256
 
 
 class CountPoint(NamedTuple):
-    """How many messages lie at or behind a sequence."""
+    """How many messages lie at or after a sequence."""
 
     seq: int
-    behind: int
+    remaining: int
 
 
 def probe_places(whole: SequenceRange, parts: int, *, filters: int) -> list[int]:
@@ -46,7 +46,7 @@ def plan_by_count(
     if first >= end:
         return []
     falling = _falling(points)
-    total = falling[0].behind - falling[-1].behind
+    total = falling[0].remaining - falling[-1].remaining
     parts = max(1, min(max(min_partitions, -(-total // max_records)), total, end - first))
     if parts > PARTITIONS_MAX:
         raise ValueError(
@@ -56,11 +56,11 @@ def plan_by_count(
     edges = [first]
     at = 0
     for cut in range(1, parts):
-        wanted = falling[0].behind - total * cut // parts
-        while falling[at + 1].behind > wanted:
+        wanted = falling[0].remaining - total * cut // parts
+        while falling[at + 1].remaining > wanted:
             at += 1
         low, high = falling[at], falling[at + 1]
-        share = (low.behind - wanted) / max(1, low.behind - high.behind)
+        share = (low.remaining - wanted) / max(1, low.remaining - high.remaining)
         edge = low.seq + round((high.seq - low.seq) * share)
         if edges[-1] < edge < end:
             edges.append(edge)
@@ -75,9 +75,9 @@ def count_points(
     totals = [0] * len(places)
     proven = True
     for subject in subjects or ("",):
-        told = count_from(stream, places, subject=subject, min_last_seq=min_last_seq)
-        totals = [total + one.count for total, one in zip(totals, told, strict=True)]
-        proven = proven and all(one.proven for one in told)
+        counted = count_from(stream, places, subject=subject, min_last_seq=min_last_seq)
+        totals = [total + one.count for total, one in zip(totals, counted, strict=True)]
+        proven = proven and all(one.proven for one in counted)
     points = [CountPoint(seq, total) for seq, total in zip(places, totals, strict=True)]
     return points, proven
 
@@ -85,8 +85,8 @@ def count_points(
 def _falling(points: Sequence[CountPoint]) -> list[CountPoint]:
     """Return the points with counts that never rise, as they would be at one moment."""
     made: list[CountPoint] = []
-    lowest = points[0].behind
+    lowest = points[0].remaining
     for point in points:
-        lowest = min(lowest, point.behind)
+        lowest = min(lowest, point.remaining)
         made.append(CountPoint(point.seq, lowest))
     return made

@@ -9,7 +9,7 @@ asks it for offsets and partitions, and sends a copy of it to each task.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -43,9 +43,8 @@ from jetspark.spark.stream.planner import (
     check_planned,
     check_position,
     plan_batch,
-    planned_ranges,
 )
-from jetspark.spark.stream.range_reader import RangeReader, SequencePartition
+from jetspark.spark.stream.range_reader import StreamRows, planned_partitions
 from jetspark.spark.stream.view import (
     PlanningFailed,
     ServerUnreachable,
@@ -82,15 +81,123 @@ class Place(NamedTuple):
     seq: int
 
 
-class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream for as long as the query runs."""
+class Beginning(NamedTuple):
+    """Where a new query begins, in the stream as it was then."""
 
-    def __init__(
-        self, options: SourceOptions, schema: StructType, ranges: RangeReader | None = None
-    ) -> None:
+    view: StreamView
+    offset: Offset
+
+
+class MicroBatchSource(Protocol):
+    """What a streaming query reads: a stream, or the changes of a bucket.
+
+    Travels to the tasks by pickle.
+    """
+
+    @property
+    def expiry_is_loss(self) -> bool:
+        """Whether messages that are gone before they were read are a loss."""
+
+    @property
+    def began_at_latest(self) -> bool:
+        """Whether a new query begins at the end of the stream."""
+
+    def lend(self) -> AbstractContextManager[sync.Client]:
+        """Lend a connection; errors name what was to be read."""
+
+    def find(self, client: sync.Client) -> sync.Stream:
+        """Return the stream, with its state as of now."""
+
+    def begin(self) -> Beginning:
+        """Decide where a new query begins."""
+
+    def decode(self, stream: str, offset: dict[str, Any]) -> Offset:
+        """Return an offset of Spark's checkpoint."""
+
+    def snapshot(self, first: int) -> BatchPlan | None:
+        """Return the plan of a micro-batch that takes everything from ``first``, or None.
+
+        Limits do not hold for it.
+        """
+
+    def partitions(self, view: StreamView, plan: BatchPlan, end: int) -> list[InputPartition]:
+        """Return the partitions of a micro-batch up to ``end``."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``partition``. Runs in a task."""
+
+
+class StreamMessages:
+    """The messages of a stream, or what filters leave of them."""
+
+    expiry_is_loss = True
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._rows = StreamRows(options, schema)
+
+    @property
+    def began_at_latest(self) -> bool:
+        """Whether a new query begins at the end of the stream."""
+        return self._options.from_latest
+
+    def lend(self) -> AbstractContextManager[sync.Client]:
+        """Lend a connection; errors name the stream."""
+        return planning(self._options)
+
+    def find(self, client: sync.Client) -> sync.Stream:
+        """Return the stream, with its state as of now."""
+        return find_stream(client, self._options)
+
+    def begin(self) -> Beginning:
+        """Decide where a new query begins."""
+        options = self._options
+        with self.lend() as client:
+            stream = self.find(client)
+            view = view_of(await_sequence(stream, options))
+            beyond = view.bounds.last_seq + 1
+            earliest = max(view.bounds.first_seq, 1)
+            if options.starting_time_ns is not None:
+                first = first_since(stream, options.starting_time_ns, view.bounds)
+            elif options.from_latest:
+                first = beyond
+            else:
+                first = options.starting_seq or earliest
+            if first < beyond:
+                # So that a missing permission to read is found out before any task has started.
+                list(self._rows.ranges.scan(stream, first, first))
+        start = Offset(first, view.created)
+        try:
+            check_position(view.name, start, view.created, view.bounds)
+        except DataLoss as loss:
+            if options.fail_on_data_loss:
+                raise PlanningFailed(f"startingOffsets is {first}, but {loss}") from None
+            start = Offset(loss.resume_at, view.created)
+        return Beginning(view, start)
+
+    def decode(self, stream: str, offset: dict[str, Any]) -> Offset:
+        """Return an offset of Spark's checkpoint."""
+        return decode_offset(stream, offset)
+
+    def snapshot(self, first: int) -> None:
+        """A stream has none: the limits hold from its first message on."""
+
+    def partitions(self, view: StreamView, plan: BatchPlan, end: int) -> list[InputPartition]:
+        """Return the partitions of a micro-batch up to ``end``."""
+        return planned_partitions(view, plan, end, self._options.subjects)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of ``partition``. Runs in a task."""
+        return self._rows.read(partition)
+
+
+class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads micro-batches of a source for as long as the query runs."""
+
+    def __init__(self, options: SourceOptions, source: MicroBatchSource) -> None:
         self._options = options
         self._limits = options.trigger or TriggerLimits()
-        self._ranges = ranges or RangeReader(options, schema)
+        self._source = source
         self._view: StreamView | None = None
         self._initial: dict[str, Any] | None = None
         self._idle_until = 0.0
@@ -117,7 +224,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         Spark asks several times until the first micro-batch is done: the answer stays the same.
         """
         if self._initial is None:
-            self._initial = self._begin()
+            begun = self._patiently(self._source.begin)
+            self._view = begun.view
+            self._initial = encode_offset(begun.view.name, begun.offset)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -139,7 +248,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         time.sleep(max(0.0, self._idle_until - time.monotonic()))
         self._caught_up = None
         view = self._look()
-        checkpointed = self._decode(view, start)
+        checkpointed = self._source.decode(view.name, start)
+        snapshot = self._source.snapshot(checkpointed.next)
+        if snapshot is not None:
+            return self._moved(view, Offset(self._end(view), view.created, snapshot))
         if not self._released and self._options.on_commit:
             self._release_before(view, checkpointed, start)
         place = self._searched_from(checkpointed)
@@ -189,7 +301,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if start == end:
             return []
         view = self._look()
-        last = self._decode(view, end)
+        last = self._source.decode(view.name, end)
         plan = last.plan if last.planned else self._plan_of_version_1(view, start, last)
         if plan is None or plan.first >= last.next:
             return []
@@ -201,7 +313,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         except DataLoss as loss:
             if not self._accepts(loss):
                 raise
-        return self._split(view, plan, last)
+        return self._patiently(lambda: self._source.partitions(view, plan, last.next))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Give back what was committed, if that was asked for (``onCommit``)."""
@@ -209,37 +321,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._release(end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
-        return self._ranges.read(partition)
+        """Yield the rows of ``partition`` as Arrow batches. Runs in a task."""
+        return self._source.read(partition)
 
     def stop(self) -> None:
         """The query ended: nothing is left on the server, only connections to close."""
         CONNECTIONS.close()
-
-    def _begin(self) -> dict[str, Any]:
-        options = self._options
-        with planning(options) as client:
-            stream = find_stream(client, options)
-            view = self._view = view_of(await_sequence(stream, options))
-            beyond = view.bounds.last_seq + 1
-            earliest = max(view.bounds.first_seq, 1)
-            if options.starting_time_ns is not None:
-                first = first_since(stream, options.starting_time_ns, view.bounds)
-            elif options.from_latest:
-                first = beyond
-            else:
-                first = options.starting_seq or earliest
-            if first < beyond:
-                # So that a missing permission to read is found out before any task has started.
-                list(self._ranges.scan(stream, first, first))
-        start = Offset(first, view.created)
-        try:
-            check_position(view.name, start, view.created, view.bounds)
-        except DataLoss as loss:
-            if options.fail_on_data_loss:
-                raise PlanningFailed(f"startingOffsets is {first}, but {loss}") from None
-            start = Offset(loss.resume_at, view.created)
-        return encode_offset(view.name, start)
 
     def _passed(self, seq: int, view: StreamView) -> Offset:
         """Return a position that was reached without a message."""
@@ -263,8 +350,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._released = True
 
     def _give_back(self, end: dict[str, Any]) -> None:
-        with planning(self._options) as client:
-            stream = find_stream(client, self._options)
+        with self._source.lend() as client:
+            stream = self._source.find(client)
             place = decode_offset(stream.name, end)
             if place.created != view_of(stream.cached_info).created:
                 return  # created again: these numbers are of another stream, as `_resume` will say
@@ -309,20 +396,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._view
 
     def _ask(self) -> StreamView:
-        with self._planning() as client:
-            return view_of(self._find(client).cached_info)
-
-    def _planning(self) -> AbstractContextManager[sync.Client]:
-        return planning(self._options)
-
-    def _find(self, client: sync.Client) -> sync.Stream:
-        return find_stream(client, self._options)
-
-    def _decode(self, view: StreamView, offset: dict[str, Any]) -> Offset:
-        return decode_offset(view.name, offset)
-
-    def _began_at_latest(self) -> bool:
-        return self._options.from_latest
+        with self._source.lend() as client:
+            return view_of(self._source.find(client).cached_info)
 
     def _patiently(self, attempt: Callable[[], _Result]) -> _Result:
         """Return what ``attempt`` returns; once the query runs, an outage is waited out."""
@@ -364,6 +439,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return loss.resume_at
 
     def _accepts(self, loss: DataLoss) -> bool:
+        if loss.expired and not self._source.expiry_is_loss:
+            return True
         return not (self._options.fail_on_data_loss or isinstance(loss, StreamRecreated))
 
     def _end(self, view: StreamView) -> int:
@@ -389,8 +466,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return found
 
     def _match(self, whole: SequenceRange) -> int | None:
-        with self._planning() as client:
-            return first_match(self._find(client), self._options.subjects, whole)
+        with self._source.lend() as client:
+            return first_match(self._source.find(client), self._options.subjects, whole)
 
     def _admitted(self, view: StreamView, whole: SequenceRange, limit: ReadLimit) -> int:
         """Return where a micro-batch ends that could take all of ``whole``."""
@@ -430,6 +507,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _new_plan(self, whole: SequenceRange) -> BatchPlan:
         """Plan a micro-batch with the options of this start."""
+        snapshot = self._source.snapshot(whole.first)
+        if snapshot is not None:
+            return snapshot
         try:
             return plan_batch(
                 whole,
@@ -444,8 +524,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self, view: StreamView, start: dict[str, Any], last: Offset
     ) -> BatchPlan:
         """Plan a micro-batch that jetspark 0.1.0 has begun, as it did: from start to end."""
-        begin = self._decode(view, start)
-        if begin.planned and self._began_at_latest():
+        begin = self._source.decode(view.name, start)
+        if begin.planned and self._source.began_at_latest:
             # The checkpoint has no start offset for the first micro-batch of a query, so that
             # this one is from `initialOffset`, which has moved on with the stream.
             raise OffsetRefused(
@@ -455,14 +535,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 f"what lies between it and {last.next - 1} is read again"
             )
         return self._new_plan(SequenceRange(begin.next, max(begin.next, last.next)))
-
-    def _split(self, view: StreamView, plan: BatchPlan, last: Offset) -> list[InputPartition]:
-        """Return the partitions of ``plan``; its filters are those of the first run."""
-        subjects = None if plan.subjects == self._options.subjects else plan.subjects
-        return [
-            SequencePartition(view.name, part.first, part.end, view.created, subjects)
-            for part in planned_ranges(plan, last.next, view.bounds)
-        ]
 
 
 def _shown(subjects: Sequence[str]) -> str:

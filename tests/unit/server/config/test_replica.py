@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jetspark.cli.serve_help import help_text
+from jetspark.cli.serve.help import help_text
 from jetspark.server.config import Exit, Settings, from_command_line
 from jetspark.server.config.replica import Replica
 

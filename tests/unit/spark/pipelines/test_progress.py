@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jetspark.cli.pipeline_metrics import Metrics
+from jetspark.cli.pipeline.metrics import Metrics
 from jetspark.spark.pipelines.errors import LINE_MAX, is_refusal, mistakes_named, one_line
 from jetspark.spark.pipelines.progress import (
     FlowFailed,

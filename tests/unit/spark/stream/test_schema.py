@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.spark.stream.options import HeaderMode
 from jetspark.spark.stream.schema import (
     BatchEncoder,
@@ -33,7 +33,7 @@ from jetspark.spark.stream.schema import (
 BLOCK = b"NATS/1.0\r\nA: 1\r\nB: x\r\nA: 2\r\n\r\n"
 
 
-CHUNK = ScanChunk(
+CHUNK = MessageColumns(
     sequences=[7, 9],
     times=[1_700_000_000_123_456_789, -1],
     subjects=["a.b", "ä"],
@@ -154,7 +154,7 @@ def test_raw_headers_are_the_block_as_it_was() -> None:
 
 def test_text_that_is_not_utf8_is_replaced_and_not_fatal() -> None:
     block = b"NATS/1.0\r\nA: \xff\r\n\r\n"
-    chunk = ScanChunk([1], [0], ["a.\udcff"], [b""], [block])
+    chunk = MessageColumns([1], [0], ["a.\udcff"], [b""], [block])
 
     batch = BatchEncoder(
         default_schema(HeaderMode.MAP), stream="S", headers=HeaderMode.MAP
@@ -167,7 +167,7 @@ def test_text_that_is_not_utf8_is_replaced_and_not_fatal() -> None:
 def test_an_empty_chunk_is_an_empty_batch() -> None:
     mode = HeaderMode.MAP
     batch = BatchEncoder(default_schema(mode), stream="S", headers=mode).encode(
-        ScanChunk([], [], [], [], [])
+        MessageColumns([], [], [], [], [])
     )
 
     assert batch.num_rows == 0

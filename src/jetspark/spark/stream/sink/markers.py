@@ -15,6 +15,7 @@ import msgspec
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.spark.stream.sink.epoch_ledger import (
@@ -27,7 +28,7 @@ from jetspark.spark.stream.sink.ledger import Found, LedgerEntry, SubjectEntries
 from jetspark.spark.stream.sink.message_ids import WriteTask, row_digests, strong_digest
 from jetspark.spark.stream.sink.plan import SinkPlan
 from jetspark.spark.stream.sink.row_counts import DIGEST_SIZE, RowCounts
-from jetspark.spark.stream.sink.rows import RowRefused, Rows, own_headers
+from jetspark.spark.stream.sink.rows import RowRefused, SinkRows, own_headers
 from jetspark.spark.stream.sink.sending import ATOMIC_ROWS_MAX, Sender
 
 ROWS_PER_BATCH: Final = ATOMIC_ROWS_MAX - 1  # the marker is one of its messages
@@ -211,18 +212,16 @@ class MarkedWriter:
         self._sender = Sender(plan)
         self._part = part
 
-    def write(
-        self, found: Found, rows: Rows, headers: Sequence[bytes], digests: Sequence[bytes]
-    ) -> int:
+    def write(self, found: Found, messages: MessageColumns, digests: Sequence[bytes]) -> int:
         """Return when all rows are stored, with a sequence at or above theirs."""
         left, seq = self._left(found, digests)
         retries = self._sender.retries(also=(WrongLastSequence,))
         while left:
             places = left[:ROWS_PER_BATCH]
             # Outside of the try: what has its own retries is not tried again as a whole.
-            blocks = self._blocks(found, [headers[place] for place in places])
+            batch = self._fenced(found, messages.picked(places))
             try:
-                seq = self._store(rows, blocks, digests, places, seq)
+                seq = self._store(batch, [digests[place] for place in places], seq)
             except Error as error:
                 # Stored and the answer lost, or by another attempt at this task, or a later run
                 # has taken over: the stream tells.
@@ -251,29 +250,25 @@ class MarkedWriter:
             )
         return left, seq
 
-    def _blocks(self, found: Found, headers: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the headers of rows with what stops them once a later run has taken over."""
-        blocks = fenced(headers, self._ledger.fence(found.revision))
+    def _fenced(self, found: Found, batch: MessageColumns) -> MessageColumns:
+        """Return the batch with what stops it once a later run has taken over."""
+        blocks = fenced(batch.headers, self._ledger.fence(found.revision))
         if blocks is not None:
-            return blocks
+            return MessageColumns.to_publish(batch.subjects, batch.payloads, blocks)
         # Every row expects a sequence of its own, and a message can expect only one.
         self._sender.with_retries(self._ledger.epochs.check)
-        return headers
+        return batch
 
-    def _store(
-        self,
-        rows: Rows,
-        blocks: Sequence[bytes],
-        digests: Sequence[bytes],
-        places: Sequence[int],
-        expected: int,
-    ) -> int:
-        marker = Marker(self._task.epoch, self._ledger.run, len(places), expected)
-        payload = msgspec.json.encode(marker) + b"\n" + b"".join(digests[at] for at in places)
+    def _store(self, batch: MessageColumns, digests: Sequence[bytes], expected: int) -> int:
+        marker = Marker(self._task.epoch, self._ledger.run, len(batch), expected)
+        payload = msgspec.json.encode(marker) + b"\n" + b"".join(digests)
         return self._sender.send_together(
-            [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{self._part}"],
-            [*(rows.payloads[at] for at in places), payload],
-            [*blocks, expecting(self._plan.stream, expected)],
+            followed_by(
+                batch,
+                f"{self._ledger.subject}.{self._part}",
+                payload,
+                expecting(self._plan.stream, expected),
+            )
         )
 
 
@@ -285,9 +280,7 @@ class EpochWriter:
         self._ledger = ledger
         self._sender = Sender(plan)
 
-    def write(
-        self, rows: Rows, headers: Sequence[bytes], digests: Sequence[bytes], totals: Totals
-    ) -> None:
+    def write(self, messages: MessageColumns, digests: Sequence[bytes], totals: Totals) -> None:
         """Return when the epoch is committed; doing it again is no error."""
         epochs = self._ledger.epochs
         retries = self._sender.retries(also=(WrongLastSequence,))
@@ -299,7 +292,7 @@ class EpochWriter:
             places = self._left(found, digests)
             entry = self._committed_entry(found, totals)
             try:
-                self._store(found, rows, headers, places, entry)
+                self._store(found, messages.picked(places), entry)
             except Error as error:
                 retries.pause(error)
             else:
@@ -320,19 +313,24 @@ class EpochWriter:
         epochs = self._ledger.epochs
         return self._sender.with_retries(lambda js: epochs.committed_entry(js, found, totals))
 
-    def _store(
-        self,
-        found: Found,
-        rows: Rows,
-        headers: Sequence[bytes],
-        places: Sequence[int],
-        entry: LedgerEntry,
-    ) -> None:
+    def _store(self, found: Found, batch: MessageColumns, entry: LedgerEntry) -> None:
         self._sender.send_together(
-            [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{RUN_PART}"],
-            [*(rows.payloads[at] for at in places), msgspec.json.encode(entry)],
-            [*(headers[at] for at in places), expecting(self._plan.stream, found.revision)],
+            followed_by(
+                batch,
+                f"{self._ledger.subject}.{RUN_PART}",
+                msgspec.json.encode(entry),
+                expecting(self._plan.stream, found.revision),
+            )
         )
+
+
+def followed_by(
+    batch: MessageColumns, subject: str, payload: bytes, headers: bytes
+) -> MessageColumns:
+    """Return the messages of ``batch`` and one after them."""
+    return MessageColumns.to_publish(
+        [*batch.subjects, subject], [*batch.payloads, payload], [*batch.headers, headers]
+    )
 
 
 def expecting(stream: str, last_seq: int) -> bytes:
@@ -355,10 +353,10 @@ def not_stored(digests: Sequence[bytes], stored: RowCounts) -> tuple[list[int], 
 
 def missing_copies(
     jetstream: sync.JetStream, plan: SinkPlan, stored: MarkedRows, reported: RowCounts
-) -> tuple[Rows, list[bytes]]:
+) -> tuple[MessageColumns, list[bytes]]:
     """Return the rows that a replay has more often than they are stored, with their digests."""
     stream = jetstream.stream(plan.stream)
-    missing, digests = Rows([], [], [], None, None), list[bytes]()
+    missing, digests = MessageColumns.empty(), list[bytes]()
     lacking = {
         digest: count - stored.counts[digest]
         for digest, count in reported.items()
@@ -404,19 +402,16 @@ def fenced(headers: Sequence[bytes], fence: bytes) -> list[bytes] | None:
 def batch_digests(stream: sync.Stream, marker_seq: int) -> bytes:
     """Return the digests of the rows of an atomic batch whose last message is a marker."""
     first = max(1, marker_seq - ROWS_PER_BATCH)
-    rows = Rows([], [], [], [], None)
-    ids: list[bytes | None] = []
-    for chunk in stream.scan(first, marker_seq):
-        ids += [find_value(block, b"Nats-Batch-Id") for block in chunk.headers]
-        rows.subjects.extend(chunk.subjects)
-        rows.payloads.extend(chunk.payloads)
-        rows.headers.extend(chunk.headers)
+    messages = MessageColumns.joined(list(stream.scan(first, marker_seq)))
+    ids = [find_value(block, b"Nats-Batch-Id") for block in messages.headers]
     digests: list[bytes] = []
     for at in range(len(ids) - 1):
         if ids[at] is not None and ids[at] == ids[-1]:
-            block, lines = split_headers(rows.headers[at])
-            row = Rows([rows.subjects[at]], [rows.payloads[at]], [block], [lines], None)
-            digests += row_digests(row, strong_digest)
+            block, lines = split_headers(messages.headers[at])
+            row = MessageColumns.to_publish(
+                [messages.subjects[at]], [messages.payloads[at]], [block]
+            )
+            digests += row_digests(SinkRows(row, [lines]), strong_digest)
     return b"".join(digests)
 
 
@@ -430,10 +425,10 @@ def split_headers(block: bytes) -> tuple[bytes, bytes]:
     return remove_header(own_headers(block), b"Nats-TTL"), lines
 
 
-def check_size(rows: Rows, what: str) -> None:
+def check_size(rows: SinkRows, what: str) -> None:
     """Refuse rows that do not fit one atomic batch."""
-    if len(rows.subjects) > ROWS_PER_BATCH:
+    if len(rows) > ROWS_PER_BATCH:
         raise RowRefused(
-            f"{what} has {len(rows.subjects)} rows, and one atomic batch at most "
+            f"{what} has {len(rows)} rows, and one atomic batch at most "
             f'{ROWS_PER_BATCH}: lower maxOffsetsPerTrigger, or set option("atomicScope", "chunk")'
         )

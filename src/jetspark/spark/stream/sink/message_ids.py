@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from xxhash import xxh3_128_digest
 
 from jetspark.spark.stream.sink.row_counts import DIGEST_SIZE
-from jetspark.spark.stream.sink.rows import Rows
+from jetspark.spark.stream.sink.rows import SinkRows
 
 
 class WriteTask(NamedTuple):
@@ -101,15 +101,16 @@ def epoch_in(msg_id: bytes, query_prefix: bytes) -> int | None:
     return int(word)
 
 
-def row_digests(rows: Rows, digest: Callable[[bytes], bytes] = xxh3_128_digest) -> list[bytes]:
+def row_digests(rows: SinkRows, digest: Callable[[bytes], bytes] = xxh3_128_digest) -> list[bytes]:
     """Return a digest of each row: subject, headers, payload, and what the columns ask for.
 
     A cryptographic hash would cost as much as all the rest of a write; ``markers``, whose batches
     cost more anyway, asks for one.
     """
-    lines = rows.lines or [b""] * len(rows.subjects)
-    subjects = set(rows.subjects) if rows.lines is None and not any(rows.headers) else ()
-    if 0 < len(subjects) <= len(rows.subjects) // 2:
+    messages = rows.messages
+    lines = rows.lines or [b""] * len(messages)
+    subjects = set(messages.subjects) if rows.lines is None and not any(messages.headers) else ()
+    if 0 < len(subjects) <= len(messages.subjects) // 2:
         # Few subjects and nothing else: what comes before the payload is made once for each.
         starts = {
             one: b"%d 0 0 %s" % (len(one), one.encode("utf-8", "surrogateescape"))
@@ -117,7 +118,7 @@ def row_digests(rows: Rows, digest: Callable[[bytes], bytes] = xxh3_128_digest) 
         }
         return [
             digest(starts[subject] + payload)
-            for subject, payload in zip(rows.subjects, rows.payloads, strict=True)
+            for subject, payload in zip(messages.subjects, messages.payloads, strict=True)
         ]
     return [
         # The lengths keep 'a' + 'bc' apart from 'ab' + 'c'.
@@ -129,7 +130,7 @@ def row_digests(rows: Rows, digest: Callable[[bytes], bytes] = xxh3_128_digest) 
             + payload
         )
         for subject, block, line, payload in zip(
-            rows.subjects, rows.headers, lines, rows.payloads, strict=True
+            messages.subjects, messages.headers, lines, messages.payloads, strict=True
         )
     ]
 

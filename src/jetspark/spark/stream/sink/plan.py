@@ -86,7 +86,7 @@ def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool
 def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Result:
     """Return what ``attempt`` returns.
 
-    Spark plans each epoch anew: a server that restarts meanwhile must not end the query.
+    Spark plans each epoch again: a server that restarts meanwhile must not end the query.
     """
     retries = Retries(options.retries if options.streaming else 0)
     while True:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import MessageNotFound
 from jetspark.spark.stream.sink.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused
 from jetspark.spark.stream.sink.ledger import BucketEntries, Found, LedgerEntry, entry_name
@@ -24,7 +25,7 @@ from jetspark.spark.stream.sink.message_ids import (
 from jetspark.spark.stream.sink.options import IdSource
 from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused
 from jetspark.spark.stream.sink.row_counts import DIGEST_SIZE, RowCounts
-from jetspark.spark.stream.sink.rows import Rows, own_headers
+from jetspark.spark.stream.sink.rows import own_headers
 from jetspark.spark.stream.sink.sending import id_of, ids_between
 from jetspark.units import format_duration
 
@@ -50,7 +51,7 @@ class StoredRows(NamedTuple):
 class MissingRows(NamedTuple):
     """Rows that the driver has to store, with their ids."""
 
-    rows: Rows
+    messages: MessageColumns
     ids: list[bytes]
     surplus: int
     """How many stored rows of earlier runs this run does not have."""
@@ -108,7 +109,7 @@ class ReplayLedger:
         prefix = f"{self._task.epoch_prefix}c{self._run}."
         # Stored by this commit before, when its answer was lost.
         done = ids_between(stream, cut + 1, last, prefix.encode()) if wanted else set()
-        missing = MissingRows(Rows([], [], [], None, None), [], surplus, stored.total)
+        missing = MissingRows(MessageColumns.empty(), [], surplus, stored.total)
         if wanted:
             self._copy(stream, range(entry.first, cut + 1), wanted, prefix, done, missing)
         return missing
@@ -288,9 +289,9 @@ class ReplayLedger:
                     one = f"{prefix}{digest.hex()}.{nth}".encode()
                     if one not in done:
                         missing.ids.append(one)
-                        missing.rows.subjects.append(chunk.subjects[at])
-                        missing.rows.payloads.append(chunk.payloads[at])
-                        missing.rows.headers.append(own_headers(block))
+                        missing.messages.subjects.append(chunk.subjects[at])
+                        missing.messages.payloads.append(chunk.payloads[at])
+                        missing.messages.headers.append(own_headers(block))
         if left:
             raise ReplayRefused(
                 f"{self.epochs.named}: {len(left)} rows of which another copy has to be stored "

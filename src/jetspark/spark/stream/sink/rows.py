@@ -1,14 +1,17 @@
 """The columns of a write: which there may be, and Arrow batches turned into messages."""
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error
 from jetspark.headers.block import (
+    append_lines,
     encode_headers,
     has_nats_headers,
     remove_header,
@@ -34,21 +37,77 @@ _ALIASES: Final = {"value": "data"}
 # stream must not be refused, or dropped, because of it. The columns say what this publish wants.
 _OF_ANOTHER_PUBLISH: Final = (b"Nats-Expected-", b"Nats-Batch-", b"Nats-Fast-Batch-", b"Nats-Flow")
 
+_Value = TypeVar("_Value")
+
 
 class RowRefused(Error, ValueError):
     """A row that cannot be a message; the text says which and why."""
 
 
-class Rows(NamedTuple):
-    """Messages of one chunk, as parallel columns."""
+class SinkRows(msgspec.Struct, frozen=True, eq=False):
+    """Messages of one chunk, and what their columns ask for beside."""
 
-    subjects: list[str]
-    payloads: list[bytes]
-    headers: list[bytes]
-    """The user's headers as blocks, empty for none."""
-    lines: list[bytes] | None
+    messages: MessageColumns
+    """With the user's headers."""
+    lines: list[bytes] | None = None
     """Header lines that the columns ask for (expected sequence, time to live)."""
-    msg_ids: list[str] | None
+    msg_ids: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[SinkRows]") -> "SinkRows":
+        """Return the rows of all parts, which have the same columns."""
+        parts = [part for part in parts if len(part)]
+        return cls(
+            MessageColumns.joined([part.messages for part in parts]),
+            _joined([part.lines for part in parts]),
+            _joined([part.msg_ids for part in parts]),
+        )
+
+    def picked(self, places: Sequence[int]) -> "SinkRows":
+        """Return some of the rows."""
+        return SinkRows(
+            self.messages.picked(places),
+            [self.lines[place] for place in places] if self.lines is not None else None,
+            [self.msg_ids[place] for place in places] if self.msg_ids is not None else None,
+        )
+
+    def finished(self, stream: str, ids: Sequence[bytes] | None) -> MessageColumns:
+        """Return the messages as they are sent: the user's headers, then those of this publish.
+
+        ``stream`` empty: whichever stream takes the message.
+        """
+        messages = self.messages
+        expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode() if stream else b""
+        if ids is not None and self.lines is None and not any(messages.headers):
+            start = append_lines(b"", expected + b"Nats-Msg-Id: ")[: -len(b"\r\n")]
+            headers = [b"%s%s\r\n\r\n" % (start, one) for one in ids]
+            return MessageColumns.to_publish(messages.subjects, messages.payloads, headers)
+        if ids is None:
+            lines = [expected] * len(messages)
+        else:
+            lines = [b"%sNats-Msg-Id: %s\r\n" % (expected, one) for one in ids]
+        if self.lines is not None:
+            lines = [line + asked for line, asked in zip(lines, self.lines, strict=True)]
+        headers = [
+            append_lines(block, line) if line else block
+            for block, line in zip(messages.headers, lines, strict=True)
+        ]
+        return MessageColumns.to_publish(messages.subjects, messages.payloads, headers)
+
+
+def _joined(columns: Sequence[list[_Value] | None]) -> list[_Value] | None:
+    """Return a column of all parts; None where they do not have it."""
+    if len(columns) == 1:
+        return columns[0]
+    whole: list[_Value] = []
+    for column in columns:
+        if column is None:
+            return None
+        whole += column
+    return whole if columns else None
 
 
 def column_name(name: str) -> str:
@@ -100,7 +159,7 @@ class RowDecoder:
         self._at = {column_name(name): at for at, name in enumerate(schema.fieldNames())}
         self._subject = subject
 
-    def decode(self, batch: pa.RecordBatch) -> Rows:
+    def decode(self, batch: pa.RecordBatch) -> SinkRows:
         """Return the messages of ``batch``; raises ``RowRefused`` for a row that is none."""
         count = batch.num_rows
         subjects = [self._subject] * count if self._subject else self._texts(batch, "subject")
@@ -110,10 +169,8 @@ class RowDecoder:
         payloads: list[bytes] = data.to_pylist()
         if data.null_count:
             payloads = [payload or b"" for payload in payloads]
-        return Rows(
-            subjects,
-            payloads,
-            self._headers(batch),
+        return SinkRows(
+            MessageColumns.to_publish(subjects, payloads, self._headers(batch)),
             self._lines(batch),
             self._texts(batch, "msg_id") if "msg_id" in self._at else None,
         )

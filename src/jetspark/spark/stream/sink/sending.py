@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from jetspark import sync
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.publish_fast import FLOW
 from jetspark.errors import (
     BatchDuplicate,
@@ -46,49 +47,33 @@ class Sender:
         self._options = plan.options
         self._known_subjects: set[str] = set()
 
-    def send(
-        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
-    ) -> int:
+    def send(self, messages: MessageColumns) -> int:
         """Return when all rows are stored, with a sequence known of them (0: none is)."""
-        self.check_subjects(subjects)
+        self.check_subjects(messages.subjects)
         match self._plan.mode:
             case PublishMode.FAST:
-                return self._send_fast(subjects, payloads, headers)
+                return self._send_fast(messages)
             case PublishMode.ATOMIC:
-                return self._send_atomic(subjects, payloads, headers)
+                return self._send_atomic(messages)
             case _:
-                return self.with_retries(
-                    lambda jetstream: self._publish(jetstream, subjects, payloads, headers)
-                )
+                return self.with_retries(lambda jetstream: self._publish(jetstream, messages))
 
-    def _publish(
-        self,
-        jetstream: sync.JetStream,
-        subjects: Sequence[str],
-        payloads: Sequence[bytes],
-        headers: Sequence[bytes],
-    ) -> int:
+    def _publish(self, jetstream: sync.JetStream, messages: MessageColumns) -> int:
         if self._check is not None:
             self._check(jetstream)
         return publish_columns(
             jetstream,
-            subjects,
-            payloads,
-            headers,
+            messages,
             max_in_flight=self._options.max_in_flight,
             timeout=self._options.ack_timeout_s,
         ).last_seq
 
-    def send_together(
-        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
-    ) -> int:
+    def send_together(self, messages: MessageColumns) -> int:
         """Store rows as one atomic batch, once; the sequence of the last."""
         with CONNECTIONS.borrow(self._options.connection) as client:
             return publish_together(
                 jetstream_of(client, self._options.connection),
-                subjects,
-                payloads,
-                headers,
+                messages,
                 max_messages=ATOMIC_ROWS_MAX,
                 timeout=self._options.ack_timeout_s,
             ).seq
@@ -103,10 +88,8 @@ class Sender:
             except Error as error:
                 retries.pause(error)
 
-    def _send_fast(
-        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
-    ) -> int:
-        at, retries = 0, self.retries()
+    def _send_fast(self, messages: MessageColumns) -> int:
+        left, retries = messages, self.retries()
         flow = min(FLOW, self._options.max_in_flight)
         while True:
             publisher: sync.FastPublisher | None = None
@@ -121,30 +104,28 @@ class Sender:
                         ack_timeout=self._options.ack_timeout_s,
                     )
                     with publisher:
-                        publisher.extend(subjects[at:], payloads[at:], headers[at:])
+                        publisher.extend(left.subjects, left.payloads, left.headers)
                     return publisher.ack.seq
             except Error as error:
                 stored = publisher.acked if publisher is not None else 0
                 # The batch is over; what was not acknowledged is sent again.
-                at += stored
+                left = left.part(stored, len(left))
                 if stored:
                     retries.restart()
-                if error.transient and at == len(subjects):
+                if error.transient and not len(left):
                     return 0
                 retries.pause(error)
 
-    def _send_atomic(
-        self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
-    ) -> int:
+    def _send_atomic(self, messages: MessageColumns) -> int:
         last = 0
-        for at in range(0, len(subjects), ATOMIC_ROWS_MAX):
-            rows = slice(at, at + ATOMIC_ROWS_MAX)
+        for at in range(0, len(messages), ATOMIC_ROWS_MAX):
+            batch = messages.part(at, at + ATOMIC_ROWS_MAX)
             retries = self.retries()
             while True:
                 try:
-                    last = self.send_together(subjects[rows], payloads[rows], headers[rows])
+                    last = self.send_together(batch)
                 except BatchDuplicate as error:
-                    self._check_all_known(headers[rows], error)
+                    self._check_all_known(batch.headers, error)
                 except Error as error:
                     retries.pause(error)
                     continue

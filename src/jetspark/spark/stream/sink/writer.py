@@ -14,15 +14,9 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from jetspark.headers.block import append_lines
-from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.sink.epoch_ledger import Totals
 from jetspark.spark.stream.sink.markers import (
     COMMIT_PART,
@@ -37,8 +31,9 @@ from jetspark.spark.stream.sink.options import AtomicScope, IdSource
 from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused
 from jetspark.spark.stream.sink.replay import KnownIds, ReplayLedger
 from jetspark.spark.stream.sink.row_counts import RowCounts, digest_sum, sum_of_sums
-from jetspark.spark.stream.sink.rows import RowDecoder, Rows
+from jetspark.spark.stream.sink.rows import RowDecoder, SinkRows
 from jetspark.spark.stream.sink.sending import Sender
+from jetspark.spark.writers import Commits
 
 _log = logging.getLogger(__name__)
 
@@ -50,14 +45,14 @@ CHUNK_BYTES: Final = 8 * 1024 * 1024
 
 @dataclass
 class SinkCommit(WriterCommitMessage):
-    """What a task tells the driver: how much it wrote, as part of what."""
+    """What a task reports to the driver: how much it wrote, as part of what."""
 
     task: WriteTask
     rows: int
     last_seq: int
     """The highest sequence of its rows, as far as the task knows; 0: unknown."""
-    held: Rows | None = None
-    """Rows that the driver is to store (``atomicScope`` epoch)."""
+    held: SinkRows | None = None
+    """SinkRows that the driver is to store (``atomicScope`` epoch)."""
     run: str = ""
     """The run of the write that the task belongs to; Spark plans the commit as another one."""
     checksum: int = 0
@@ -90,18 +85,23 @@ class Tally:
                 places.append(place)
         return places
 
-    def message(self, task: WriteTask, run: str, held: Rows | None = None) -> SinkCommit:
-        """Return what the driver is told."""
+    def message(self, task: WriteTask, run: str, held: SinkRows | None = None) -> SinkCommit:
+        """Return the report to the driver."""
         reported = RowCounts.of(self._reported).packed() if self._reported else b""
         return SinkCommit(task, self.rows, self.last_seq, held, run, self.checksum, reported)
 
 
-class RowWriter:
-    """What batch and streaming writes have in common. Travels to the tasks by pickle."""
+class StreamRowWriter:
+    """Writes rows into a stream. Travels to the tasks by pickle."""
 
     def __init__(self, plan: SinkPlan, schema: StructType) -> None:
         self._plan = plan
         self._schema = schema
+
+    @property
+    def target(self) -> str:
+        """What is written to, for messages."""
+        return f"stream {self._plan.stream!r}"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
         """Publish the rows of one task. Runs in a worker."""
@@ -113,14 +113,13 @@ class RowWriter:
             return self._write_ledgered(task, chunks)
         sender, tally = Sender(self._plan), Tally()
         for rows in chunks:
-            tally.rows += len(rows.subjects)
+            tally.rows += len(rows)
             ids = encoded(rows.msg_ids) if rows.msg_ids is not None else None
-            headers = finished_headers(self._plan.stream, rows, ids)
-            last = sender.send(rows.subjects, rows.payloads, headers)
+            last = sender.send(rows.finished(self._plan.stream, ids))
             tally.last_seq = max(tally.last_seq, last)
         return tally.message(task, self._plan.run)
 
-    def _write_ledgered(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:
+    def _write_ledgered(self, task: WriteTask, chunks: Iterator[SinkRows]) -> SinkCommit:
         """Publish rows with message ids, in a run that the ledger knows."""
         plan, tally = self._plan, Tally()
         ledger = ReplayLedger(plan, plan.run, task)
@@ -145,16 +144,15 @@ class RowWriter:
             tally.add(digests)
             if earlier is not None:
                 new = tally.new_places(digests, earlier)
-                rows, digests = picked(rows, new), [digests[at] for at in new]  # noqa: PLW2901
+                rows, digests = rows.picked(new), [digests[at] for at in new]  # noqa: PLW2901
             ids = maker.ids(digests) if by_content else encoded(rows.msg_ids or [])
             if known.due():
                 sender.with_retries(known.read)
             if known:
                 new = [at for at, one in enumerate(ids) if one not in known]
-                rows, ids = picked(rows, new), [ids[at] for at in new]  # noqa: PLW2901
-            if rows.subjects:
-                headers = finished_headers(plan.stream, rows, ids)
-                last = sender.send(rows.subjects, rows.payloads, headers)
+                rows, ids = rows.picked(new), [ids[at] for at in new]  # noqa: PLW2901
+            if len(rows):
+                last = sender.send(rows.finished(plan.stream, ids))
                 tally.last_seq = max(tally.last_seq, last)
                 if epochs.may_be_late:
                     sender.with_retries(
@@ -162,11 +160,11 @@ class RowWriter:
                     )
         return tally.message(task, plan.run)
 
-    def _write_marked(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:
+    def _write_marked(self, task: WriteTask, chunks: Iterator[SinkRows]) -> SinkCommit:
         """Store rows in atomic batches, or leave that to the driver for a whole epoch."""
         plan, tally = self._plan, Tally()
         scope = plan.options.atomic_scope
-        rows = functools.reduce(joined, chunks, NO_ROWS)
+        rows = SinkRows.joined(list(chunks))
         digests = row_digests(rows, strong_digest)
         tally.add(digests)
         if scope is not AtomicScope.CHUNK:
@@ -174,7 +172,7 @@ class RowWriter:
         if scope is AtomicScope.EPOCH:
             return tally.message(task, plan.run, rows)
         sender = Sender(plan)
-        sender.check_subjects(rows.subjects)
+        sender.check_subjects(rows.messages.subjects)
         ledger = MarkedLedger(plan, plan.run, task)
         found = sender.with_retries(ledger.epochs.begin)
         if ledger.epochs.is_committed(found):
@@ -182,14 +180,13 @@ class RowWriter:
         if ledger.epochs.is_replay(found):
             earlier = sender.with_retries(lambda js: ledger.earlier_rows(js, found)).counts
             new = tally.new_places(digests, earlier)
-            rows, digests = picked(rows, new), [digests[at] for at in new]
-        if rows.subjects:
-            headers = finished_headers(plan.stream, rows, None)
+            rows, digests = rows.picked(new), [digests[at] for at in new]
+        if len(rows):
             writer = MarkedWriter(plan, ledger, task, str(task.partition))
-            tally.last_seq = writer.write(found, rows, headers, digests)
+            tally.last_seq = writer.write(found, rows.finished(plan.stream, None), digests)
         return tally.message(task, plan.run)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Commits) -> None:
         """Every task has written; the driver does what is left to do for all of them."""
         plan = self._plan
         done = [message for message in messages if isinstance(message, SinkCommit)]
@@ -218,8 +215,7 @@ class RowWriter:
                 lambda js: ledger.missing(js, found, reports_of(done), totals.rows)
             )
             if missing.ids:
-                headers = finished_headers(plan.stream, missing.rows, missing.ids)
-                sender.send(missing.rows.subjects, missing.rows.payloads, headers)
+                sender.send(SinkRows(missing.messages).finished(plan.stream, missing.ids))
             sender.with_retries(lambda js: ledger.check_complete(js, found, missing, totals.rows))
         elif plan.id_source is IdSource.CONTENT:
             sender.with_retries(lambda js: ledger.check_taken(js, found, totals.rows))
@@ -231,12 +227,11 @@ class RowWriter:
         epochs = ledger.epochs
         if plan.options.atomic_scope is AtomicScope.EPOCH:
             held = [message.held for message in done if message.held is not None]
-            rows = functools.reduce(joined, held, NO_ROWS)
+            rows = SinkRows.joined(held)
             check_size(rows, "an epoch")
-            Sender(plan).check_subjects(rows.subjects)
-            headers = finished_headers(plan.stream, rows, None)
+            Sender(plan).check_subjects(rows.messages.subjects)
             digests = row_digests(rows, strong_digest)
-            EpochWriter(plan, ledger).write(rows, headers, digests, totals)
+            EpochWriter(plan, ledger).write(rows.finished(plan.stream, None), digests, totals)
             return
         sender = Sender(plan)
         found = sender.with_retries(epochs.begin)
@@ -247,82 +242,16 @@ class RowWriter:
             stored = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
             reported = RowCounts.merged(reports_of(done))
             surplus = epochs.report_surplus(stored.counts, reported, totals.rows)
-            rows, digests = sender.with_retries(
+            missing, digests = sender.with_retries(
                 lambda js: missing_copies(js, plan, stored, reported)
             )
             if digests:
-                headers = finished_headers(plan.stream, rows, None)
                 writer = MarkedWriter(plan, ledger, done[0].task, COMMIT_PART)
-                writer.write(found, rows, headers, digests)
+                messages = SinkRows(missing).finished(plan.stream, None)
+                writer.write(found, messages, digests)
             due = totals.rows + surplus
             sender.with_retries(lambda js: ledger.check_complete(js, found, due))
         sender.with_retries(lambda js: epochs.commit(js, found, totals))
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say so, and leave what is stored: Spark's replay counts on it."""
-        done = sum(message is not None for message in messages)
-        _log.warning(
-            "a write to stream %r was aborted: %d of %d tasks have written, their rows stay",
-            self._plan.stream,
-            done,
-            len(messages),
-        )
-
-
-class JetStreamBatchWriter(DataSourceArrowWriter):
-    """A batch write."""
-
-    def __init__(self, rows: RowWriter) -> None:
-        self._rows = rows
-
-    def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
-        return reduced(self)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Publish the rows of one task."""
-        return self._rows.write(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Every task has written."""
-        self._rows.commit(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """The write failed."""
-        self._rows.abort(messages)
-
-
-class JetStreamStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write: the same for each epoch."""
-
-    def __init__(self, rows: RowWriter) -> None:
-        self._rows = rows
-
-    def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
-        return reduced(self)
-
-    # The names of the arguments are Spark's.
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Publish the rows of one task of one epoch."""
-        return self._rows.write(iterator)
-
-    def commit(
-        self,
-        messages: list[WriterCommitMessage | None],
-        batchId: int,  # noqa: N803, ARG002
-    ) -> None:
-        """Every task of an epoch has written."""
-        self._rows.commit(messages)
-
-    def abort(
-        self,
-        messages: list[WriterCommitMessage | None],
-        batchId: int,  # noqa: N803, ARG002
-    ) -> None:
-        """The epoch failed; Spark runs it again."""
-        self._rows.abort(messages)
 
 
 def totals_of(done: Sequence[SinkCommit]) -> Totals:
@@ -365,74 +294,24 @@ def attempt_number() -> int:
     return context.attemptNumber() if context is not None else 0
 
 
-def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[SinkRows]:
     """Yield the rows of small batches together, in order; none are empty."""
-    held: Rows | None = None
-    size = 0
+    held: list[SinkRows] = []
+    count = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         # Spark's batches are bounded (10,000 rows by default), so that one fits a chunk.
-        rows = decoder.decode(batch)
+        held.append(decoder.decode(batch))
+        count += batch.num_rows
         size += batch.nbytes
-        held = rows if held is None else joined(held, rows)
-        if len(held.subjects) >= CHUNK_ROWS or size >= CHUNK_BYTES:
-            yield held
-            held, size = None, 0
-    if held is not None:
-        yield held
-
-
-NO_ROWS: Final = Rows([], [], [], None, None)
-
-
-def joined(first: Rows, second: Rows) -> Rows:
-    """Return the rows of both, which have the same columns."""
-    if not first.subjects:
-        return second
-    if not second.subjects:
-        return first
-    return Rows(
-        first.subjects + second.subjects,
-        first.payloads + second.payloads,
-        first.headers + second.headers,
-        first.lines + second.lines if first.lines and second.lines else None,
-        first.msg_ids + second.msg_ids if first.msg_ids and second.msg_ids else None,
-    )
-
-
-def picked(rows: Rows, places: Sequence[int]) -> Rows:
-    """Return some of the rows."""
-    return Rows(
-        [rows.subjects[place] for place in places],
-        [rows.payloads[place] for place in places],
-        [rows.headers[place] for place in places],
-        [rows.lines[place] for place in places] if rows.lines is not None else None,
-        [rows.msg_ids[place] for place in places] if rows.msg_ids is not None else None,
-    )
+        if count >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield SinkRows.joined(held)
+            held, count, size = [], 0, 0
+    if held:
+        yield SinkRows.joined(held)
 
 
 def encoded(ids: Sequence[str]) -> list[bytes]:
     """Return message ids of a column as they are sent."""
     return [one.encode() for one in ids]
-
-
-def finished_headers(stream: str, rows: Rows, ids: Sequence[bytes] | None) -> list[bytes]:
-    """Return the header blocks as they are sent: the user's, then those of this publish.
-
-    ``stream`` empty: whichever stream takes the message.
-    """
-    expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode() if stream else b""
-    if ids is not None and rows.lines is None and not any(rows.headers):
-        start = append_lines(b"", expected + b"Nats-Msg-Id: ")[: -len(b"\r\n")]
-        return [b"%s%s\r\n\r\n" % (start, one) for one in ids]
-    if ids is None:
-        lines = [expected] * len(rows.subjects)
-    else:
-        lines = [b"%sNats-Msg-Id: %s\r\n" % (expected, one) for one in ids]
-    if rows.lines is not None:
-        lines = [line + asked for line, asked in zip(lines, rows.lines, strict=True)]
-    return [
-        append_lines(block, line) if line else block
-        for block, line in zip(rows.headers, lines, strict=True)
-    ]

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import AuthorizationFailed, Error, RequestTimeout
 from jetspark.headers.block import append_lines
 from jetspark.spark.stream.sink import sending
@@ -25,7 +26,6 @@ from jetspark.spark.stream.sink.markers import (
 )
 from jetspark.spark.stream.sink.message_ids import WriteTask
 from jetspark.spark.stream.sink.row_counts import RowCounts
-from jetspark.spark.stream.sink.rows import Rows
 from jetspark.sync import retry
 
 FENCE = b"Nats-Expected-Last-Subject-Sequence: 7\r\n"
@@ -120,13 +120,13 @@ def test_a_question_with_retries_of_its_own_is_not_tried_again_as_a_whole(
 ) -> None:
     ledger = FailingLedger(error)
     expects = append_lines(b"", b"Nats-Expected-Last-Subject-Sequence: 3\r\n")
-    rows, digests = Rows(["a"], [b"1"], [expects], None, None), [b"d" * 16]
+    messages, digests = MessageColumns.to_publish(["a"], [b"1"], [expects]), [b"d" * 16]
     epoch = EpochWriter(plan, cast("Any", ledger))
     task = cast("WriteTask", SimpleNamespace(epoch=1))
     chunk = MarkedWriter(plan, cast("Any", ledger), task, "0")
     writes: dict[str, Callable[[], object]] = {
-        "epoch": lambda: epoch.write(rows, [expects], digests, Totals(1, 1)),
-        "chunk": lambda: chunk.write(ledger.begin(None), rows, [expects], digests),
+        "epoch": lambda: epoch.write(messages, digests, Totals(1, 1)),
+        "chunk": lambda: chunk.write(ledger.begin(None), messages, digests),
     }
     with pytest.raises(type(error)):
         writes[scope]()

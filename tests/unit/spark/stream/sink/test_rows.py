@@ -10,6 +10,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 from xxhash import xxh3_128_digest
 
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.headers.block import append_lines, decode_headers
 from jetspark.spark.stream.sink.message_ids import (
     IdMaker,
@@ -20,8 +21,8 @@ from jetspark.spark.stream.sink.message_ids import (
     row_digests,
 )
 from jetspark.spark.stream.sink.row_counts import RowCounts, digest_sum, sum_of_sums
-from jetspark.spark.stream.sink.rows import RowDecoder, RowRefused, Rows
-from jetspark.spark.stream.sink.writer import finished_headers, gather, picked
+from jetspark.spark.stream.sink.rows import RowDecoder, RowRefused, SinkRows
+from jetspark.spark.stream.sink.writer import gather
 
 TASK = WriteTask("query", 7, 3)
 SCHEMA = StructType().add("subject", "string").add("data", "string")
@@ -31,16 +32,20 @@ def _batch(**columns: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _decode(schema: StructType, batch: pa.RecordBatch, subject: str = "") -> Rows:
+def _decode(schema: StructType, batch: pa.RecordBatch, subject: str = "") -> SinkRows:
     return RowDecoder(schema, subject).decode(batch)
 
 
-def _rows(*payloads: bytes) -> Rows:
+def _rows(*payloads: bytes) -> SinkRows:
     count = len(payloads)
-    return Rows(["s"] * count, list(payloads), [b""] * count, None, None)
+    return _messages(["s"] * count, list(payloads), [b""] * count)
 
 
-def _ids(task: WriteTask, *chunks: Rows) -> list[bytes]:
+def _messages(subjects: list[str], payloads: list[bytes], headers: list[bytes]) -> SinkRows:
+    return SinkRows(MessageColumns.to_publish(subjects, payloads, headers))
+
+
+def _ids(task: WriteTask, *chunks: SinkRows) -> list[bytes]:
     maker = IdMaker(task.id_prefix)
     return [one for rows in chunks for one in maker.ids(row_digests(rows))]
 
@@ -48,14 +53,14 @@ def _ids(task: WriteTask, *chunks: Rows) -> list[bytes]:
 def test_text_becomes_bytes_and_null_an_empty_payload() -> None:
     rows = _decode(SCHEMA, _batch(subject=["a", "b"], data=["\u00e4", None]))
 
-    assert rows.subjects == ["a", "b"]
-    assert rows.payloads == ["\u00e4".encode(), b""]
+    assert rows.messages.subjects == ["a", "b"]
+    assert rows.messages.payloads == ["\u00e4".encode(), b""]
 
 
 def test_the_option_subject_is_that_of_every_row() -> None:
     rows = _decode(SCHEMA, _batch(subject=["a", "b"], data=["1", "2"]), "all")
 
-    assert rows.subjects == ["all", "all"]
+    assert rows.messages.subjects == ["all", "all"]
 
 
 @pytest.mark.parametrize("subject", [None, ""])
@@ -86,8 +91,8 @@ def test_headers_may_be_maps_or_blocks(
 
     rows = _decode(schema, batch)
 
-    assert list(decode_headers(rows.headers[0]).items()) == expected
-    assert rows.headers[1] == b""
+    assert list(decode_headers(rows.messages.headers[0]).items()) == expected
+    assert rows.messages.headers[1] == b""
 
 
 def test_headers_of_another_publish_are_left_out() -> None:
@@ -97,7 +102,7 @@ def test_headers_of_another_publish_are_left_out() -> None:
 
     rows = _decode(schema, _batch(subject=["a"], data=[""], headers=[block]))
 
-    assert rows.headers == [b"NATS/1.0\r\nA: 1\r\n\r\n"]
+    assert rows.messages.headers == [b"NATS/1.0\r\nA: 1\r\n\r\n"]
 
 
 def test_a_block_that_is_none_is_refused() -> None:
@@ -114,7 +119,7 @@ def test_columns_become_headers_of_the_publish() -> None:
     batch = _batch(subject=["a", "b"], data=["", ""], seq=[5, None], ttl=[None, 60])
 
     rows = _decode(schema, batch)
-    blocks = finished_headers("S", rows, [b"id1", b"id2"])
+    blocks = rows.finished("S", [b"id1", b"id2"]).headers
 
     assert blocks[0] == (
         b"NATS/1.0\r\nNats-Expected-Stream: S\r\nNats-Msg-Id: id1\r\n"
@@ -145,8 +150,8 @@ def test_equal_rows_of_two_partitions_are_two_messages() -> None:
 
 
 def test_a_digest_tells_where_a_subject_ends() -> None:
-    first = Rows(["ab"], [b"c"], [b""], None, None)
-    second = Rows(["a"], [b"bc"], [b""], None, None)
+    first = _messages(["ab"], [b"c"], [b""])
+    second = _messages(["a"], [b"bc"], [b""])
 
     assert row_digests(first) != row_digests(second)
 
@@ -197,9 +202,7 @@ def test_small_batches_are_gathered() -> None:
     batches = [_batch(subject=["a"] * 4_000, data=["x"] * 4_000) for _ in range(4)]
     empty = _batch(subject=pa.array([], pa.string()), data=pa.array([], pa.string()))
 
-    sizes = [
-        len(rows.subjects) for rows in gather(RowDecoder(SCHEMA, ""), iter([empty, *batches]))
-    ]
+    sizes = [len(rows) for rows in gather(RowDecoder(SCHEMA, ""), iter([empty, *batches]))]
 
     assert sizes == [12_000, 4_000]
 
@@ -212,25 +215,23 @@ def test_ids_are_those_of_the_version_before_however_they_are_computed(
 ) -> None:
     """A task of 0.1.0 may have stored the same row: the stream must recognise its id."""
     count = 60
-    rows = Rows(
+    rows = _messages(
         [subjects[n % len(subjects)] for n in range(count)],
         [b"%d" % (n % payloads) for n in range(count)],
         [block] * count,
-        None,
-        None,
     )
     seen: Counter[bytes] = Counter()
     expected = []
-    for subject, payload in zip(rows.subjects, rows.payloads, strict=True):
+    for subject, payload in zip(rows.messages.subjects, rows.messages.payloads, strict=True):
         start = b"%d %d 0 " % (len(subject), len(block)) + subject.encode() + block
         digest = xxh3_128_digest(start + payload)
         nth = f".{seen[digest]}" if seen[digest] else ""
         expected.append(f"{TASK.id_prefix}{digest.hex()}{nth}".encode())
         seen[digest] += 1
 
-    halves = [picked(rows, range(at, at + 30)) for at in (0, 30)]
+    halves = [rows.picked(range(at, at + 30)) for at in (0, 30)]
     assert _ids(TASK, *halves) == expected
-    blocks = finished_headers("S", rows, expected)
+    blocks = rows.finished("S", expected).headers
     assert all(
         one == append_lines(block, b"Nats-Expected-Stream: S\r\nNats-Msg-Id: %s\r\n" % msg_id)
         for one, msg_id in zip(blocks, expected, strict=True)

@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jetspark.cli.doctor_export import find_consumer, find_stream, write_messages
-from jetspark.cli.doctor_report import as_json, clocks_as_json, show, show_clocks
+from jetspark.cli.doctor.export import find_consumer, find_stream, write_messages
+from jetspark.cli.doctor.report import as_json, clocks_as_json, show, show_clocks
 from jetspark.clock import SystemClock
 from jetspark.engine.replicate.adoption import adoption_problems
 from jetspark.errors.storage import StorageFault, StoreLocked
@@ -63,7 +63,7 @@ def doctor() -> None:
     """
 
 
-# Whether it can be read is found out by reading it, and told with what to do.
+# Whether it can be read is found out by reading it, and reported with what to do.
 _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, readable=False))
 _account = click.option(
     "--account", default="", help="Its account, when several have such a stream."

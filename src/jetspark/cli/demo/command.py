@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from jetspark import sync
-from jetspark.cli.demo_report import Steps, bars
+from jetspark.cli.demo.report import Steps, bars
 from jetspark.cli.main import version_text
 from jetspark.errors import Error
 
 if TYPE_CHECKING:
-    from jetspark.cli.demo_check import Account
-    from jetspark.cli.demo_pipeline import Story
+    from jetspark.cli.demo.check import Account
+    from jetspark.cli.demo.pipeline import Story
 
 MARKER: Final = ".jetspark-demo"
 CRASH_MESSAGES: Final = 20_000
@@ -82,10 +82,10 @@ def demo(*, events: int, output: Path) -> None:
 
 def _run(console: Console, folder: Path, output: Path, events: int) -> list[str]:
     """Go through the parts; return what was not as it should be."""
-    from jetspark.cli.demo_check import account_for
-    from jetspark.cli.demo_crash import crash_server
-    from jetspark.cli.demo_pipeline import run_pipeline
-    from jetspark.cli.demo_plot import save_plot
+    from jetspark.cli.demo.check import account_for
+    from jetspark.cli.demo.crash import crash_server
+    from jetspark.cli.demo.pipeline import run_pipeline
+    from jetspark.cli.demo.plot import save_plot
     from jetspark.spark import session
 
     console.print(f"[bold]{version_text()}[/bold], results in {output}")

@@ -11,9 +11,9 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from jetspark.cli.stream_ndjson import NdjsonWriter, read_ndjson
-from jetspark.cli.stream_parquet import ParquetWriter, read_metadata, read_parquet
-from jetspark.cli.stream_rows import Rows
+from jetspark.cli.stream.ndjson import NdjsonWriter, read_ndjson
+from jetspark.cli.stream.parquet import ParquetWriter, read_metadata, read_parquet
+from jetspark.cli.stream.rows import ExportRows
 
 try:
     import fcntl
@@ -118,7 +118,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         file.write(text + b"\n")
 
 
-def read_rows(path: Path) -> Iterator[tuple[Rows, float]]:
+def read_rows(path: Path) -> Iterator[tuple[ExportRows, float]]:
     """Yield the messages of an export file, and the share of it that was read.
 
     The first bytes say which kind it is.

@@ -84,7 +84,7 @@ def init(name: str, parent: Path) -> None:
 @_json_option
 def dry_run(**chosen: Any) -> None:
     """Check a project with Spark: files, names and columns. Asks no server, writes nothing."""
-    from jetspark.cli.pipeline_run import check
+    from jetspark.cli.pipeline.run import check
 
     with one_line_errors():
         check(**chosen)
@@ -144,11 +144,11 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
             raise click.UsageError(f"{flag} is {'not ' if continuous else ''}for --continuous")
     with one_line_errors():
         if continuous:
-            from jetspark.cli.pipeline_watch import run_continuous
+            from jetspark.cli.pipeline.watch import run_continuous
 
             run_continuous(**{name: chosen[name] for name in chosen if name not in theirs})
         else:
-            from jetspark.cli.pipeline_run import run_once
+            from jetspark.cli.pipeline.run import run_once
 
             run_once(**{name: chosen[name] for name in chosen if name not in ours})
 
@@ -159,7 +159,7 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
 @_json_option
 def status(**chosen: Any) -> None:
     """Show how far each flow is: lag, last committed epoch, ledger. Starts no Spark."""
-    from jetspark.cli.pipeline_status import show_status
+    from jetspark.cli.pipeline.status import show_status
 
     with one_line_errors():
         show_status(**chosen)

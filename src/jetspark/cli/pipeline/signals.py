@@ -26,7 +26,7 @@ class Stopped(BaseException):
 
 
 @contextmanager
-def ends_when_told() -> Iterator[Callable[[], None]]:
+def ends_on_signals() -> Iterator[Callable[[], None]]:
     """End at a signal with exit code 128 and its number, after everything is put away.
 
     Lends a function that takes the signals again: Spark takes SIGINT for itself when it starts.
@@ -47,7 +47,7 @@ def ends_when_told() -> Iterator[Callable[[], None]]:
 
 def _take() -> None:
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-        # Putting away takes seconds; who is told twice ends at once.
+        # Putting away takes seconds; a second signal ends the process at once.
         for one in _SIGNALS:
             signal.signal(one, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, lambda _number, _frame: _break_off(number))

@@ -16,14 +16,15 @@ import msgspec
 from jetspark import sync
 from jetspark.api.base import decoder
 from jetspark.api.stream import StreamConfig
-from jetspark.cli.stream_files import (
+from jetspark.cli.stream.files import (
     ExportRefused,
     parts_of,
     read_manifest,
     read_rows,
     saved_config,
 )
-from jetspark.cli.stream_rows import Rows
+from jetspark.cli.stream.rows import ExportRows
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, StreamNotFound
 from jetspark.headers import names
 from jetspark.headers.block import (
@@ -104,7 +105,7 @@ class Import:
         self._summary.seconds = round(time.monotonic() - begun, 3)
         return self._summary
 
-    def _take(self, rows: Rows, stored: set[bytes]) -> None:
+    def _take(self, rows: ExportRows, stored: set[bytes]) -> None:
         self._check_subjects(rows)
         headers = [self._block(rows, row) for row in range(len(rows))]
         new = [
@@ -115,13 +116,14 @@ class Import:
         self._summary.already_there += len(rows) - len(new)
         if not new:
             return
-        subjects = [rows.messages.subjects[row] for row in new]
-        payloads = [rows.messages.payloads[row] for row in new]
-        self._send(subjects, payloads, [headers[row] for row in new])
+        taken = MessageColumns.to_publish(
+            rows.messages.subjects, rows.messages.payloads, headers
+        ).picked(new)
+        self._send(taken)
         self._summary.messages += len(new)
-        self._summary.bytes += sum(map(len, payloads))
+        self._summary.bytes += sum(map(len, taken.payloads))
 
-    def _block(self, rows: Rows, row: int) -> bytes:
+    def _block(self, rows: ExportRows, row: int) -> bytes:
         """Return the headers a message is stored with: its own, without orders, with our id."""
         block = rows.messages.headers[row]
         if block and has_nats_headers(block):
@@ -135,7 +137,7 @@ class Import:
                 block = remove_headers_starting(block, names.SCHEDULE)
         return append_lines(block, b"%b: %b\r\n" % (names.MSG_ID, self._id(rows, row)))
 
-    def _id(self, rows: Rows, row: int) -> bytes:
+    def _id(self, rows: ExportRows, row: int) -> bytes:
         seq = rows.messages.sequences[row]
         if seq:
             source = rows.streams[row].encode("utf-8", "replace")
@@ -147,28 +149,26 @@ class Import:
         where = self._rows_before + row
         return b"%b:%d:%b" % (_ID_PREFIX, where, digest.hexdigest().encode())
 
-    def _send(self, subjects: list[str], payloads: list[bytes], headers: list[bytes]) -> None:
-        """Store rows; what is transient is tried again with the same ids."""
-        at, retries = 0, Retries(RETRIES_MAX)
-        while at < len(subjects):
+    def _send(self, messages: MessageColumns) -> None:
+        """Store messages; what is transient is tried again with the same ids."""
+        left, retries = messages, Retries(RETRIES_MAX)
+        while len(left):
             publisher: sync.FastPublisher | None = None
             try:
                 if not self._config.allow_batched:
                     publish_columns(
                         self._jetstream,
-                        subjects,
-                        payloads,
-                        headers,
+                        messages,
                         max_in_flight=_IN_FLIGHT,
                         timeout=self._request.timeout,
                     )
                     return
                 publisher = self._jetstream.fast_publisher(ack_timeout=self._request.timeout)
                 with publisher:
-                    publisher.extend(subjects[at:], payloads[at:], headers[at:])
+                    publisher.extend(left.subjects, left.payloads, left.headers)
             except Error as error:
                 acked = publisher.acked if publisher is not None else 0
-                at += acked
+                left = left.part(acked, len(left))
                 if acked:
                     retries.restart()
                 retries.pause(error)
@@ -189,7 +189,7 @@ class Import:
                         found.add(msg_id)
         return found
 
-    def _check_subjects(self, rows: Rows) -> None:
+    def _check_subjects(self, rows: ExportRows) -> None:
         """Refuse subjects that the stream does not take: nobody would answer for them."""
         for subject in set(rows.messages.subjects) - self._known_subjects:
             name = subject.encode("utf-8", "surrogateescape")

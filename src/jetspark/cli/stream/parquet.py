@@ -6,15 +6,15 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from jetspark.cli.stream_rows import (
-    Rows,
+from jetspark.cli.stream.rows import (
+    ExportRows,
     UnreadableRow,
     headers_of,
     named_headers,
     subject_of,
     subject_text,
 )
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.client.jetstream.message_columns import MessageColumns
 
 # A row group is held in memory until it is full: few large ones compress and read best.
 _GROUP_ROWS: Final = 100_000
@@ -55,10 +55,10 @@ class ParquetWriter:
             metadata=metadata,
         )
         self._writer = pa.parquet.ParquetWriter(file, self._schema, compression="zstd")
-        self._held = Rows.empty()
+        self._held = ExportRows.empty()
         self._size = 0
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: ExportRows) -> None:
         """Append messages."""
         self._held.extend(rows)
         self._size += sum(map(len, rows.messages.payloads)) + sum(map(len, rows.messages.headers))
@@ -72,7 +72,7 @@ class ParquetWriter:
         self._writer.close()
 
     def _write_group(self) -> None:
-        rows, self._held, self._size = self._held, Rows.empty(), 0
+        rows, self._held, self._size = self._held, ExportRows.empty(), 0
         named = [named_headers(block) for block in rows.messages.headers]
         subjects = [subject_text(subject) for subject in rows.messages.subjects]
         blocks = [
@@ -108,7 +108,7 @@ def read_metadata(path: Path) -> dict[str, str]:
     return {key.decode(): value.decode("utf-8", "replace") for key, value in found.items()}
 
 
-def read_parquet(path: Path) -> Iterator[tuple[Rows, float]]:
+def read_parquet(path: Path) -> Iterator[tuple[ExportRows, float]]:
     """Yield the messages of a file and the share of it that was read.
 
     It is one of an export, or any with the columns ``subject`` and ``data``.
@@ -131,7 +131,7 @@ def read_parquet(path: Path) -> Iterator[tuple[Rows, float]]:
         raise UnreadableRow(text if str(path) in text else f"{path}: {text}") from None
 
 
-def _rows(pa: Any, batch: Any) -> Rows:
+def _rows(pa: Any, batch: Any) -> ExportRows:
     count = batch.num_rows
 
     def column(name: str, kind: Any, default: Any) -> list[Any]:
@@ -151,7 +151,7 @@ def _rows(pa: Any, batch: Any) -> Rows:
     exact = column("subject_bytes", binary, None)
     blocks = column("headers_block", binary, None)
     named, raw = _headers(pa, batch, count)
-    messages = ScanChunk(
+    messages = MessageColumns(
         [seq or 0 for seq in column("seq", pa.int64(), 0)],
         times,
         [
@@ -164,7 +164,7 @@ def _rows(pa: Any, batch: Any) -> Rows:
             for names, own, block in zip(named, blocks, raw, strict=True)
         ],
     )
-    return Rows([name or "" for name in column("stream", pa.string(), "")], messages)
+    return ExportRows([name or "" for name in column("stream", pa.string(), "")], messages)
 
 
 def _headers(pa: Any, batch: Any, count: int) -> tuple[list[Any], list[Any]]:

@@ -19,11 +19,11 @@ from rich.progress import (
 )
 
 from jetspark.cli.connection import ConnectionSettings, connection_options
-from jetspark.cli.stream_export import Export, ExportRequest, ExportSummary, is_folder
-from jetspark.cli.stream_files import FORMATS, ExportRefused
-from jetspark.cli.stream_import import Import, ImportRequest
-from jetspark.cli.stream_parquet import pyarrow
-from jetspark.cli.stream_rows import UnreadableRow
+from jetspark.cli.stream.exporting import Export, ExportRequest, ExportSummary, is_folder
+from jetspark.cli.stream.files import FORMATS, ExportRefused
+from jetspark.cli.stream.importing import Import, ImportRequest
+from jetspark.cli.stream.parquet import pyarrow
+from jetspark.cli.stream.rows import UnreadableRow
 from jetspark.clock import SystemClock
 from jetspark.units import format_bytes, parse_duration, parse_rfc3339
 

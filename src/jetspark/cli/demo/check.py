@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jetspark import sync
-from jetspark.cli.demo_events import ALERT_CENTS, Event
+from jetspark.cli.demo.events import ALERT_CENTS, Event
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from jetspark.cli.stream_rows import (
-    Rows,
+from jetspark.cli.stream.rows import (
+    ExportRows,
     UnreadableRow,
     headers_of,
     named_headers,
@@ -30,7 +30,7 @@ class NdjsonWriter:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: ExportRows) -> None:
         """Append messages."""
         lines = []
         for row in range(len(rows)):
@@ -60,14 +60,14 @@ class NdjsonWriter:
         """Write what was held back: nothing."""
 
 
-def read_ndjson(path: Path) -> Iterator[tuple[Rows, float]]:
+def read_ndjson(path: Path) -> Iterator[tuple[ExportRows, float]]:
     """Yield the messages of a file and the share of it that was read.
 
     ``UnreadableRow`` names the line that is no message.
 
     Lines by which `jetspark doctor export` lists what it could not read are passed over.
     """
-    rows, size, total, read = Rows.empty(), 0, path.stat().st_size, 0
+    rows, size, total, read = ExportRows.empty(), 0, path.stat().st_size, 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             read += len(line)
@@ -79,12 +79,12 @@ def read_ndjson(path: Path) -> Iterator[tuple[Rows, float]]:
                 raise UnreadableRow(f"{path}, line {number}: {error}") from None
             if len(rows) >= _ROWS_MAX or size >= _BYTES_MAX:
                 yield rows, read / total
-                rows, size = Rows.empty(), 0
+                rows, size = ExportRows.empty(), 0
     if len(rows):
         yield rows, 1.0
 
 
-def _add(rows: Rows, line: bytes) -> int:
+def _add(rows: ExportRows, line: bytes) -> int:
     """Take a line apart and append it; the size of its message."""
     found = _DECODE(line)
     if "unreadable" in found:

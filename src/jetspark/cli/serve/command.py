@@ -14,8 +14,8 @@ from typing import Final
 
 import click
 
-from jetspark.cli.serve_help import help_text, tls_help_text
-from jetspark.cli.serve_log import open_log, reopen_log, set_up_log
+from jetspark.cli.serve.help import help_text, tls_help_text
+from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
 from jetspark.errors.storage import StorageFault
 from jetspark.server.auth.users import build_directory
 from jetspark.server.config import (
@@ -51,12 +51,12 @@ log = logging.getLogger("jetspark.server")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="")
 def serve(flags: tuple[str, ...]) -> None:
     """Run a NATS server with durable JetStream."""
-    told = from_command_line(flags, os.environ)
-    if not isinstance(told, Settings):
-        _do_instead(told)
+    asked = from_command_line(flags, os.environ)
+    if not isinstance(asked, Settings):
+        _do_instead(asked)
         return
     try:
-        set_up_log(told, open_log(told))
+        set_up_log(asked, open_log(asked))
     except OSError as error:
         click.echo(f"[FTL] {in_words(error)}", err=True)
         sys.exit(1)
@@ -65,8 +65,8 @@ def serve(flags: tuple[str, ...]) -> None:
     gc.disable()
     try:
         with contextlib.ExitStack() as pid_files:
-            _write_pid(told.pid_file, pid_files)
-            _run(told, flags, pid_files)
+            _write_pid(asked.pid_file, pid_files)
+            _run(asked, flags, pid_files)
     except (ConfigRefused, StorageFault, OSError, ssl.SSLError) as error:
         for line in in_words(error).splitlines():
             log.critical("%s", line)
@@ -86,9 +86,9 @@ def _write_pid(path: str, pid_files: contextlib.ExitStack) -> None:
     pid_files.callback(Path(path).unlink, missing_ok=True)
 
 
-def _do_instead(told: Instruction) -> None:
+def _do_instead(asked: Instruction) -> None:
     """Show or do what the flags asked for instead of serving."""
-    match told:
+    match asked:
         case ShowVersion():
             click.echo(f"nats-server: v{NATS_VERSION} (jetspark {VERSION})")
         case ShowHelp():
@@ -152,9 +152,9 @@ async def _serve(
 
 def how_to_have_streams(store_dir: str) -> str:
     """What to say where JetStream is off; ``store_dir`` may have been given in vain."""
-    told = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
+    idle = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
     return (
-        f"JetStream is off{told}: start with -js, or put 'jetstream {{}}' into the configuration, "
+        f"JetStream is off{idle}: start with -js, or put 'jetstream {{}}' into the configuration, "
         "to have streams"
     )
 
@@ -187,24 +187,24 @@ def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None])
 
 def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
     """Read the configuration again and take over what can change; all of it or nothing."""
-    told = from_command_line(flags, os.environ)
-    if not isinstance(told, Settings):
-        problems = told.error.splitlines() if isinstance(told, Exit) else [str(told)]
+    asked = from_command_line(flags, os.environ)
+    if not isinstance(asked, Settings):
+        problems = asked.error.splitlines() if isinstance(asked, Exit) else [str(asked)]
         for problem in problems:
             log.error("Failed to reload server configuration: %s", problem)
         return
     pid_file_before = server.settings.pid_file
     try:
-        handler = open_log(told)
-        server.reload(told)
+        handler = open_log(asked)
+        server.reload(asked)
     except (ConfigRefused, OSError, ssl.SSLError) as error:
         for line in in_words(error).splitlines():
             log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
         return
-    set_up_log(told, handler)
-    if told.pid_file != pid_file_before:
+    set_up_log(asked, handler)
+    if asked.pid_file != pid_file_before:
         try:
-            _write_pid(told.pid_file, pid_files)
+            _write_pid(asked.pid_file, pid_files)
         except OSError as error:
             log.error("%s", in_words(error))  # noqa: TRY400
     log.info("Reloaded server configuration")

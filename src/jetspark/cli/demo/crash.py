@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from rich.progress import Progress
 
 from jetspark.api.stream import StreamConfig
-from jetspark.cli.demo_report import Steps
-from jetspark.cli.demo_server import ServerProcess
+from jetspark.cli.demo.report import Steps
+from jetspark.cli.demo.server import ServerProcess
 from jetspark.client.client import connect
 from jetspark.errors import Error
 

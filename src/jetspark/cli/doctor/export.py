@@ -7,7 +7,7 @@ from typing import BinaryIO
 import msgspec
 
 from jetspark.cli.standard_output import standard_output
-from jetspark.cli.stream_files import whole_file
+from jetspark.cli.stream.files import whole_file
 from jetspark.engine.consumer.consumers import name_in
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StorageFault
 from jetspark.headers.block import decode_headers

@@ -11,7 +11,7 @@ import msgspec
 from jetspark import sync
 from jetspark.api.base import encode
 from jetspark.cli.standard_output import standard_output
-from jetspark.cli.stream_files import (
+from jetspark.cli.stream.files import (
     MANIFEST,
     ExportRefused,
     Manifest,
@@ -23,9 +23,9 @@ from jetspark.cli.stream_files import (
     write_manifest,
     writer_of,
 )
-from jetspark.cli.stream_ndjson import NdjsonWriter
-from jetspark.cli.stream_rows import Rows
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.cli.stream.ndjson import NdjsonWriter
+from jetspark.cli.stream.rows import ExportRows
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, MessageNotFound, StreamNotFound
 from jetspark.sync.retry import Retries
 from jetspark.units import format_rfc3339
@@ -161,12 +161,12 @@ class Export:
         self,
         folder: Path,
         first: int,
-        pending: Rows,
-        source: Iterator[Rows],
+        pending: ExportRows,
+        source: Iterator[ExportRows],
         progress: Progress,
-    ) -> tuple[int, Rows | None]:
+    ) -> tuple[int, ExportRows | None]:
         """Write one part; the last sequence it covers, and the rows behind it."""
-        rows: Rows | None = pending
+        rows: ExportRows | None = pending
         count, end = 0, first
         path = folder / f"part-{first:020d}"
         with whole_file(path, replace=True) as file:
@@ -191,18 +191,18 @@ class Export:
             self._count(rows, progress)
         progress(self.last)
 
-    def _count(self, rows: Rows, progress: Progress) -> None:
+    def _count(self, rows: ExportRows, progress: Progress) -> None:
         self._summary.messages += len(rows)
         self._summary.bytes += sum(map(len, rows.messages.payloads))
         progress(rows.messages.sequences[-1])
 
-    def _chunks(self, first: int) -> Iterator[Rows]:
+    def _chunks(self, first: int) -> Iterator[ExportRows]:
         name = self._request.stream
         request = self._request
         for chunk in scan_in_order(
             self._stream, first, self.last, request.subjects, request.batch
         ):
-            yield Rows([name] * len(chunk), chunk)
+            yield ExportRows([name] * len(chunk), chunk)
 
     def _range(self) -> tuple[int, int]:
         """Return the first and the last sequence to read; the first is higher for nothing."""
@@ -241,23 +241,23 @@ def is_folder(target: Path) -> bool:
 
 def scan_in_order(
     stream: sync.Stream, first: int, last: int, subjects: Sequence[str], batch: int
-) -> Iterator[ScanChunk]:
+) -> Iterator[MessageColumns]:
     """Yield the messages of a range by sequence, whatever the number of filters."""
     if len(subjects) <= 1:
         yield from _scan(stream, first, last, tuple(subjects), batch)
         return
     each = [_single(_scan(stream, first, last, (subject,), batch)) for subject in subjects]
-    chunk = ScanChunk.empty()
+    chunk = MessageColumns.empty()
     for row in heapq.merge(*each):
         chunk.append(*row)
         if len(chunk) == _MERGED_ROWS:
             yield chunk
-            chunk = ScanChunk.empty()
+            chunk = MessageColumns.empty()
     if len(chunk):
         yield chunk
 
 
-def _single(chunks: Iterator[ScanChunk]) -> Iterator[tuple[int, int, str, bytes, bytes]]:
+def _single(chunks: Iterator[MessageColumns]) -> Iterator[tuple[int, int, str, bytes, bytes]]:
     for chunk in chunks:
         yield from zip(
             chunk.sequences,
@@ -271,7 +271,7 @@ def _single(chunks: Iterator[ScanChunk]) -> Iterator[tuple[int, int, str, bytes,
 
 def _scan(
     stream: sync.Stream, first: int, last: int, filters: tuple[str, ...], batch: int
-) -> Iterator[ScanChunk]:
+) -> Iterator[MessageColumns]:
     retries = Retries(RETRIES_MAX)
     while first <= last:
         try:

@@ -10,8 +10,8 @@ from typing import Any, Final
 from rich.progress import Progress
 
 from jetspark import sync
-from jetspark.cli.demo_driver import Driver
-from jetspark.cli.demo_events import messages
+from jetspark.cli.demo.driver import Driver
+from jetspark.cli.demo.events import messages
 from jetspark.spark.pipelines.project import load_project
 from jetspark.spark.pipelines.resources import ensure_resources
 from jetspark.spark.pipelines.template import write_files
@@ -83,7 +83,7 @@ class Story:
 def run_pipeline(url: str, output: Path, events: int, progress: Progress) -> Story:
     """Publish ``events`` while a pipeline works on them, is killed and comes back."""
     root = output / "pipeline"
-    project = load_project(write_files("jetspark.cli", "demo_project", root, "demo"))
+    project = load_project(write_files("jetspark.cli.demo", "project", root, "demo"))
     story = Story()
     errors = output / "driver.log"
     with sync.connect(url, name="jetspark demo") as client:
@@ -125,7 +125,7 @@ class _Bars:
         self._events = events
         self._published = progress.add_task("Publish events (fast ingest)", total=events)
         self._cleaned = progress.add_task("Clean them into Parquet (Spark)", total=events)
-        self._told = 0
+        self._tenth = 0
 
     def show(self, story: Story) -> None:
         """Move the bars."""
@@ -133,8 +133,8 @@ class _Bars:
         self._progress.update(self._published, completed=story.published)
         self._progress.update(self._cleaned, completed=cleaned)
         tenth = cleaned * 10 // self._events
-        if tenth > self._told and not self._progress.console.is_terminal:
-            self._told = tenth
+        if tenth > self._tenth and not self._progress.console.is_terminal:
+            self._tenth = tenth
             self._progress.console.print(
                 f"{story.now():6.1f} s  published {story.published:>9,}  cleaned {cleaned:>9,}"
             )

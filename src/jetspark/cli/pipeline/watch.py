@@ -1,4 +1,4 @@
-"""`jetspark pipeline run --continuous`: start the flows, show them, stop them when told to."""
+"""`jetspark pipeline run --continuous`: start the flows, show them, stop them on request."""
 
 import logging
 import os
@@ -17,10 +17,10 @@ import msgspec
 from rich.console import Console
 
 from jetspark.cli.connection import ConnectionSettings
-from jetspark.cli.pipeline_metrics import Metrics, MetricsServer
-from jetspark.cli.pipeline_run import prepared, settings_of
-from jetspark.cli.pipeline_screen import Screen
-from jetspark.cli.pipeline_signals import ends_when_told
+from jetspark.cli.pipeline.metrics import Metrics, MetricsServer
+from jetspark.cli.pipeline.run import prepared, settings_of
+from jetspark.cli.pipeline.screen import Screen
+from jetspark.cli.pipeline.signals import ends_on_signals
 from jetspark.spark.pipelines.progress import Event
 from jetspark.spark.pipelines.project import (
     PipelineRefused,
@@ -73,7 +73,7 @@ def run_continuous(
 
     with ExitStack() as stack:
         # Until there are flows that can be stopped in order.
-        stack.enter_context(ends_when_told())
+        stack.enter_context(ends_on_signals())
         found = stack.enter_context(
             prepared(project, connection, show.say, samples=samples, given=extra)
         )
@@ -176,14 +176,14 @@ def _metrics_server(metrics: Metrics, port: int) -> MetricsServer:
 
 def _on_signals() -> threading.Event:
     """Return an event that the first signal sets; the second one ends at once."""
-    told = threading.Event()
+    stopping = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if told.is_set():
+        if stopping.is_set():
             raise SystemExit(128 + number)
-        told.set()
+        stopping.set()
 
     # After Spark's: pyspark takes SIGINT for itself when a session starts.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    return told
+    return stopping

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.headers.block import decode_headers, encode_headers
 
 COLUMNS: Final = (
@@ -24,21 +24,21 @@ COLUMNS: Final = (
 )
 
 
-class Rows(msgspec.Struct, gc=False):
+class ExportRows(msgspec.Struct, gc=False):
     """Messages of an export, and the stream that each was in."""
 
     streams: list[str]
-    messages: ScanChunk
+    messages: MessageColumns
 
     @classmethod
-    def empty(cls) -> "Rows":
+    def empty(cls) -> "ExportRows":
         """Return no rows, to be filled."""
-        return cls([], ScanChunk.empty())
+        return cls([], MessageColumns.empty())
 
     def __len__(self) -> int:
         return len(self.streams)
 
-    def extend(self, other: "Rows") -> None:
+    def extend(self, other: "ExportRows") -> None:
         """Append the rows of ``other``."""
         self.streams += other.streams
         self.messages.extend(other.messages)

@@ -85,7 +85,7 @@ class Driver:
         return self._process.poll() is not None
 
     def await_flows(self, count: int, show: Callable[[int], None]) -> None:
-        """Wait until so many flows have started; ``show`` is told how many have."""
+        """Wait until so many flows have started; ``show`` gets how many have."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while len(self.flows) < count:
             if self.ended or time.monotonic() > deadline:

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from jetspark import sync
 from jetspark.cli.connection import ConnectionSettings
-from jetspark.cli.pipeline import EMBEDDED
-from jetspark.cli.pipeline_signals import ends_when_told
+from jetspark.cli.pipeline.command import EMBEDDED
+from jetspark.cli.pipeline.signals import ends_on_signals
 from jetspark.spark.pipelines.connection import OPTION_SETTING
 from jetspark.spark.pipelines.declarative import run_declarative
 from jetspark.spark.pipelines.only_run import only_run
@@ -55,7 +55,7 @@ def run_once(
     extra = settings_of(confs)
     say = Speaker(as_json=as_json)
     with (
-        ends_when_told() as take_signals,
+        ends_on_signals() as take_signals,
         prepared(project, connection, say, samples=samples, given=extra) as settings,
     ):
         run_declarative(
@@ -75,7 +75,7 @@ def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) ->
     """Let Spark read and resolve a project, without running it."""
     project = load_project(find_project(place))
     say = Speaker(as_json=as_json)
-    with ends_when_told() as take_signals, tempfile.TemporaryDirectory() as nowhere:
+    with ends_on_signals() as take_signals, tempfile.TemporaryDirectory() as nowhere:
         settings = {
             **spark_settings(project, settings_of(confs)),
             # A check leaves nothing behind, so the tables of the last run are not looked at.
@@ -131,8 +131,8 @@ def prepared(
         if reached != connection:
             say(f"The embedded server listens on {reached.server}.")
         with reached.jetstream() as jetstream:
-            for told in ensure_resources(jetstream, project):
-                say(told)
+            for line in ensure_resources(jetstream, project):
+                say(line)
             if samples:
                 say(f"Published {publish_samples(jetstream, project)} samples.")
         yield connection_settings(reached)

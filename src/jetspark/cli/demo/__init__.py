@@ -1,0 +1,1 @@
+"""`jetspark demo`: a server and a Spark driver are killed, and every event is accounted for."""

@@ -1,0 +1,1 @@
+"""`jetspark doctor`: stores that no server uses."""

@@ -1,0 +1,1 @@
+"""`jetspark pipeline`: projects of Spark pipelines over streams."""

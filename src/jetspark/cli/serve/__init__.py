@@ -1,0 +1,1 @@
+"""`jetspark serve`: a server in a process of its own."""

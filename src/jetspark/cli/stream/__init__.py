@@ -1,0 +1,1 @@
+"""`jetspark stream`: streams of any server to files and back."""

@@ -1,0 +1,94 @@
+"""Messages as parallel columns: what scans bring, and what bulk publishing takes."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeVar
+
+import msgspec
+
+Column = Literal["sequences", "times", "subjects", "payloads", "headers"]
+COLUMNS: Final[tuple[Column, ...]] = ("sequences", "times", "subjects", "payloads", "headers")
+
+_Value = TypeVar("_Value")
+
+
+class MessageColumns(msgspec.Struct, eq=False, gc=False):
+    """Messages of a stream as parallel lists; a column that was not asked for is empty.
+
+    ``times`` are nanoseconds since 1970, ``headers`` are whole header blocks (empty bytes for a
+    message without headers). Messages that were read have ``sequences``, those that are to be
+    published have none, and no ``times``.
+    """
+
+    sequences: list[int]
+    times: list[int]
+    subjects: list[str]
+    payloads: list[bytes]
+    headers: list[bytes]
+
+    @classmethod
+    def empty(cls) -> "MessageColumns":
+        """No messages, to be filled."""
+        return cls([], [], [], [], [])
+
+    @classmethod
+    def to_publish(
+        cls, subjects: list[str], payloads: list[bytes], headers: list[bytes]
+    ) -> "MessageColumns":
+        """Messages that no stream has yet."""
+        return cls([], [], subjects, payloads, headers)
+
+    @classmethod
+    def joined(cls, parts: Sequence["MessageColumns"]) -> "MessageColumns":
+        """The messages of all parts, which have the same columns; a single one is not copied."""
+        if len(parts) == 1:
+            return parts[0]
+        whole = cls.empty()
+        for part in parts:
+            whole.extend(part)
+        return whole
+
+    def __len__(self) -> int:
+        return len(self.sequences) or len(self.subjects)
+
+    def append(self, seq: int, time_ns: int, subject: str, payload: bytes, headers: bytes) -> None:
+        """Add one message."""
+        self.sequences.append(seq)
+        self.times.append(time_ns)
+        self.subjects.append(subject)
+        self.payloads.append(payload)
+        self.headers.append(headers)
+
+    def extend(self, other: "MessageColumns") -> None:
+        """Add the messages of ``other``."""
+        self.sequences += other.sequences
+        self.times += other.times
+        self.subjects += other.subjects
+        self.payloads += other.payloads
+        self.headers += other.headers
+
+    def picked(self, places: Sequence[int]) -> "MessageColumns":
+        """Return some of the messages, by their places."""
+        return MessageColumns(
+            _picked(self.sequences, places),
+            _picked(self.times, places),
+            _picked(self.subjects, places),
+            _picked(self.payloads, places),
+            _picked(self.headers, places),
+        )
+
+    def part(self, first: int, end: int) -> "MessageColumns":
+        """Return the messages from one place up to, not including, another."""
+        if first == 0 and end >= len(self):
+            return self
+        rows = slice(first, end)
+        return MessageColumns(
+            self.sequences[rows],
+            self.times[rows],
+            self.subjects[rows],
+            self.payloads[rows],
+            self.headers[rows],
+        )
+
+
+def _picked(column: list[_Value], places: Sequence[int]) -> list[_Value]:
+    return [column[place] for place in places] if column else []

@@ -127,7 +127,7 @@ def prepared(
         raise PipelineRefused(
             f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
         )
-    with only_run(project), embedded_or(connection, project) as reached:
+    with only_run(project, say), embedded_or(connection, project) as reached:
         if reached != connection:
             say(f"The embedded server listens on {reached.server}.")
         with reached.jetstream() as jetstream:

@@ -2,11 +2,16 @@
 
 The lock is the operating system's on a file in ``storage``: it ends with the process that has it,
 however that ends, and so is never left behind.
+
+Spark's JVM may live longer than the process that started it: it ends its tasks, and after the
+first run on a machine it writes the archive of classes. Until it is gone it has the catalog, in
+which Derby locks a file of its own. A run waits for that.
 """
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,11 +19,22 @@ from typing import Final
 from jetspark.spark.pipelines.project import PipelineRefused, Project
 
 LOCK_NAME: Final = "run.lock"
+# Derby holds a lock on this file of a database for as long as it has the database open.
+CATALOG_LOCK_NAME: Final = "dbex.lck"
+
+_JVM_PATIENCE_S: Final = 120.0
+_JVM_PAUSE_S: Final = 0.1
 
 
 @contextmanager
-def only_run(project: Project) -> Iterator[None]:
-    """Hold the project; raises ``PipelineRefused`` when somebody has it, or it is not writable."""
+def only_run(
+    project: Project, say: Callable[[str], None], *, patience_s: float = _JVM_PATIENCE_S
+) -> Iterator[None]:
+    """Hold the project; raises ``PipelineRefused`` when somebody has it, or it is not writable.
+
+    ``say`` gets a line when the JVM of an earlier run has to be waited for, which is done for
+    ``patience_s``.
+    """
     _check_writable("'storage'", project.storage)
     _check_writable("the folder of tables", project.warehouse)
     path = project.storage / LOCK_NAME
@@ -41,9 +57,41 @@ def only_run(project: Project) -> Iterator[None]:
         file.write(f"{os.getpid()}\n")
         file.flush()
         try:
+            _await_catalog(project, say, patience_s)
             yield
         finally:
             file.truncate(0)
+
+
+def _await_catalog(project: Project, say: Callable[[str], None], patience_s: float) -> None:
+    """Wait until no JVM has the catalog: two would write the same checkpoints."""
+    lock = project.metastore / CATALOG_LOCK_NAME
+    deadline = time.monotonic() + patience_s
+    told = False
+    while _is_locked(lock):
+        if time.monotonic() >= deadline:
+            raise PipelineRefused(
+                f"the catalog of {project.name} is still open after {patience_s:.0f} s, in a java "
+                f"process that has {project.metastore} in its command line: Spark of an earlier "
+                "run, or another program that reads it; let it end, or stop it"
+            )
+        if not told:
+            say("Waiting until Spark of an earlier run has ended.")
+            told = True
+        time.sleep(_JVM_PAUSE_S)
+
+
+def _is_locked(path: Path) -> bool:
+    """Say whether another process holds a lock on a file, which need not exist."""
+    try:
+        with path.open("rb+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # Without a catalog, or where nothing can be locked, Derby says what there is to say.
+        return False
+    return False
 
 
 def _check_writable(what: str, folder: Path) -> None:

@@ -85,6 +85,11 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
         return self.root / WAREHOUSE_FOLDER
 
     @property
+    def metastore(self) -> Path:
+        """Where Derby keeps the catalog: a database that one process at a time opens."""
+        return self.storage / "metastore"
+
+    @property
     def checkpoints(self) -> Path:
         """Where Spark's runner keeps the checkpoints of all flows."""
         return self.storage / "_checkpoints"

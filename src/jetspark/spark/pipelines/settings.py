@@ -29,7 +29,7 @@ def prepare_workers(environ: MutableMapping[str, str]) -> None:
 
 def spark_settings(project: Project, extra: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a session; those of the spec win over ours, ``extra`` over both."""
-    metastore = project.storage / "metastore"
+    metastore = project.metastore
     java = log_settings(LOG_LEVEL, os.environ)
     ours = {
         **java,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.spark.pipelines.only_run import LOCK_NAME, only_run
+from jetspark.spark.pipelines.only_run import CATALOG_LOCK_NAME, LOCK_NAME, only_run
 from jetspark.spark.pipelines.project import PipelineRefused, Project
 
 NOBODY = 65534
@@ -34,11 +34,61 @@ def without_rights() -> Iterator[None]:
         os.seteuid(before)
 
 
+@contextmanager
+def open_catalog(project: Project) -> Iterator["subprocess.Popen[str]"]:
+    """Lock the catalog as Derby does, in a process that ends when its standard input does."""
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1], 'a+'); fcntl.lockf(file, fcntl.LOCK_EX);"
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    project.metastore.mkdir(parents=True)
+    lock = project.metastore / CATALOG_LOCK_NAME
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_run_waits_until_spark_of_the_one_before_has_closed_the_catalog(
+    project: Project,
+) -> None:
+    said: list[str] = []
+
+    with open_catalog(project) as spark:
+
+        def end_spark(line: str) -> None:
+            said.append(line)
+            assert spark.stdin is not None
+            spark.stdin.close()
+
+        with only_run(project, end_spark):
+            assert spark.wait(timeout=60) == 0
+
+    assert said == ["Waiting until Spark of an earlier run has ended."]
+
+
+def test_a_catalog_that_stays_open_is_named(project: Project) -> None:
+    with (
+        open_catalog(project),
+        pytest.raises(PipelineRefused, match=f"still open after 0 s.*{project.metastore}"),
+        only_run(project, print, patience_s=0),
+    ):
+        pass
+
+
 def test_a_second_run_is_refused_and_told_who_has_the_project(project: Project) -> None:
     with (
-        only_run(project),
+        only_run(project, print),
         pytest.raises(PipelineRefused, match=f"shop is running already, as process {os.getpid()}"),
-        only_run(project),
+        only_run(project, print),
     ):
         pass
 
@@ -52,7 +102,7 @@ def test_a_run_that_was_killed_holds_nothing(project: Project) -> None:
     lock = project.storage / LOCK_NAME
     subprocess.run([sys.executable, "-c", code, str(lock)], check=False)
 
-    with only_run(project):
+    with only_run(project, print):
         held = lock.read_text()
 
     assert held == f"{os.getpid()}\n"
@@ -62,7 +112,10 @@ def test_a_run_that_was_killed_holds_nothing(project: Project) -> None:
 def test_a_file_where_the_folder_should_be_is_named(project: Project) -> None:
     project.storage.touch()
 
-    with pytest.raises(PipelineRefused, match=r"'storage' .* cannot be made"), only_run(project):
+    with (
+        pytest.raises(PipelineRefused, match=r"'storage' .* cannot be made"),
+        only_run(project, print),
+    ):
         pass
 
 
@@ -75,6 +128,6 @@ def test_a_folder_that_may_not_be_written_to_is_named(project: Project) -> None:
         pytest.raises(
             PipelineRefused, match=r"(storage|warehouse) cannot be .*: Permission denied"
         ),
-        only_run(project),
+        only_run(project, print),
     ):
         pass

@@ -301,6 +301,17 @@ def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:
     assert _sequences(reader.read(part)) == [seq for seq in range(1, 101) if seq != 50]
 
 
+def test_a_purge_of_one_subject_after_the_head_is_no_data_loss(streams: "Streams") -> None:
+    """docs/spark.md, "Loss": the read gives what is left, here nothing."""
+    stream = streams.fill("ONE_PURGED", 10)
+    options = _options(streams.url, "ONE_PURGED", subjects=("ONE_PURGED.2",))
+    reader = JetStreamBatchReader(options, SCHEMA)
+    parts = reader.partitions()
+    stream.purge(subject="ONE_PURGED.2")
+
+    assert [seq for part in parts for seq in _sequences(reader.read(part))] == []
+
+
 def test_a_read_goes_on_when_the_server_was_restarted(
     start_nats: "Callable[..., NatsServer]",
 ) -> None:

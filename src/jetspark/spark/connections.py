@@ -20,6 +20,11 @@ from jetspark.spark.connection_settings import Connection
 # More than one only when a worker serves queries on several servers by turns; the oldest goes.
 IDLE_MAX: Final = 4
 
+# A query that has been running, and a task, waits so long for a server that does not answer: it
+# restarts, or a cluster elects a leader. Spark runs the tasks of ``local[n]`` once: what a task
+# does not wait for ends the query.
+OUTAGE_S: Final = 60.0
+
 # A kept connection whose server does not answer a PING within this is given up for a new one.
 PING_TIMEOUT_S: Final = 2.0
 

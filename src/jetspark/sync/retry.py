@@ -8,23 +8,29 @@ from typing import Final
 from jetspark.errors import Error
 
 RETRY_DELAY_S: Final = 0.2
+RETRY_DELAY_MAX_S: Final = 5.0
 
 
 class Retries:
     """Failures in a row, and the pauses between tries.
 
     What is transient is tried again, and errors of the classes in ``also``: ``limit`` times
-    without a success in between. ``advice`` is added to an error that did not go away.
+    without a success in between. With ``outage_s`` what is transient is tried at least that long,
+    whatever the count: a server that restarts is away for some time. ``advice`` is added to an
+    error that did not go away.
     """
 
     def __init__(
         self,
         limit: int,
         *,
+        outage_s: float = 0.0,
         also: tuple[type[Error], ...] = (),
         advice: Mapping[type[Error], str] | None = None,
     ) -> None:
         self._limit = limit
+        self._outage_s = outage_s
+        self._since = 0.0
         self._also = also
         self._advice = advice or {}
         self._failures = 0
@@ -33,8 +39,12 @@ class Retries:
         """Wait before the next try; raise ``error`` when another one is of no use."""
         if not error.transient and not isinstance(error, self._also):
             raise error
+        now = time.monotonic()
+        if not self._failures:
+            self._since = now
         self._failures += 1
-        if self._failures > self._limit:
+        outage = error.transient and now < self._since + self._outage_s
+        if self._failures > self._limit and not outage:
             for kind, text in self._advice.items():
                 if isinstance(error, kind):
                     error.add_note(text)
@@ -49,4 +59,6 @@ class Retries:
 def retry_delay(failures: int) -> float:
     """Return the seconds to wait after so many failures: doubling, with jitter."""
     jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; nothing secret about it
-    return RETRY_DELAY_S * 2.0 ** (failures - 1) * jitter
+    # No more doublings than are needed: 2.0 ** 1025 is no float.
+    doubled = RETRY_DELAY_S * 2.0 ** min(failures - 1, 10)
+    return min(doubled, RETRY_DELAY_MAX_S) * jitter

@@ -101,3 +101,39 @@ def test_pauses_grow() -> None:
     for failures in range(1, 6):
         base = retry.RETRY_DELAY_S * 2 ** (failures - 1)
         assert 0.5 * base <= retry_delay(failures) <= 1.5 * base
+
+
+def pause_until_it_raises(retries: Retries, error: Error) -> None:
+    for _ in range(1000):
+        retries.pause(error)
+
+
+def test_a_server_that_is_away_is_waited_for_as_long_as_an_outage_may_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        assert 0 < seconds <= 1.5 * retry.RETRY_DELAY_MAX_S
+        now += seconds
+
+    monkeypatch.setattr("jetspark.sync.retry.time.sleep", sleep)
+    monkeypatch.setattr("jetspark.sync.retry.time.monotonic", lambda: now)
+    retries = Retries(4, outage_s=60.0)
+    gone = ConnectFailed("nobody")
+
+    with pytest.raises(ConnectFailed):
+        pause_until_it_raises(retries, gone)
+
+    assert 60.0 <= now < 75.0
+
+
+def test_what_an_outage_cannot_explain_is_not_tried_longer(pauses: list[float]) -> None:
+    retries = Retries(2, outage_s=60.0, also=(WrongLastSequence,))
+    refused = WrongLastSequence(400, 10071, "wrong last sequence: 5")
+
+    with pytest.raises(WrongLastSequence):
+        pause_until_it_raises(retries, refused)
+
+    assert len(pauses) == 2

@@ -16,7 +16,7 @@ from jetspark.api.enums import Retention
 from jetspark.client.jetstream.message_columns import Column, MessageColumns
 from jetspark.errors import Error
 from jetspark.spark.connection_settings import Connection
-from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.connections import CONNECTIONS, OUTAGE_S, jetstream_of
 from jetspark.spark.stream.consumer_scan import consumer_scan
 from jetspark.spark.stream.offsets import BatchPlan
 from jetspark.spark.stream.options import ReadMode, SourceOptions
@@ -143,7 +143,7 @@ class RangeReader:
         options = self._options
         position = partition.first
         missing: int | None = None
-        retries = Retries(RETRIES_MAX)
+        retries = Retries(RETRIES_MAX, outage_s=OUTAGE_S)
         while True:
             try:
                 with CONNECTIONS.borrow(options.connection) as client:
@@ -254,7 +254,7 @@ class StreamRows:
 
 def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
     """Return what ``attempt`` returns, tried again after what is transient."""
-    retries = Retries(RETRIES_MAX)
+    retries = Retries(RETRIES_MAX, outage_s=OUTAGE_S)
     while True:
         try:
             with CONNECTIONS.borrow(connection) as client:

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.connections import CONNECTIONS, OUTAGE_S
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.consumer_scan import acknowledge_up_to
 from jetspark.spark.stream.offsets import (
@@ -58,9 +58,6 @@ from jetspark.spark.stream.view import (
 )
 from jetspark.sync.retry import retry_delay
 
-# A query that has been running waits so long for a server that does not answer: it restarts, or a
-# cluster elects a leader. Then the query fails, and Spark's checkpoint knows where it was.
-OUTAGE_S: Final = 60.0
 OUTAGE_PAUSE_MAX_S: Final = 2.0
 
 # An idle query asks for the latest offset every 10 ms; it is answered, and the stream asked, less

@@ -22,7 +22,7 @@ from jetspark.errors import (
     Error,
     StreamNotFound,
 )
-from jetspark.spark.connections import jetstream_of
+from jetspark.spark.connections import OUTAGE_S, jetstream_of
 from jetspark.spark.stream.options import FORMAT_NAME
 from jetspark.spark.stream.sink.options import (
     LEDGER_BUCKET,
@@ -88,7 +88,8 @@ def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Re
 
     Spark plans each epoch again: a server that restarts meanwhile must not end the query.
     """
-    retries = Retries(options.retries if options.streaming else 0)
+    again = options.retries if options.streaming else 0
+    retries = Retries(again, outage_s=OUTAGE_S if again else 0.0)
     while True:
         try:
             return attempt()

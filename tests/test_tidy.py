@@ -136,6 +136,7 @@ def headings(page: str) -> list[str]:
 
 # Classes and functions ---------------------------------------------------------------------------
 
+
 def test_no_class_is_torn_into_a_base_class_elsewhere() -> None:
     """A base class with a single subclass, in another module, is a part of that class."""
     homes: dict[str, set[Path]] = {}

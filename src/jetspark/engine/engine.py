@@ -13,7 +13,7 @@ import msgspec
 
 from jetspark.api.account import AccountLimits
 from jetspark.api.base import encode
-from jetspark.api.enums import Storage
+from jetspark.api.enums import Retention, Storage
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.limits import BatchLimits
@@ -354,8 +354,7 @@ class Engine:
             if error is None:
                 self._drop(stream, now, outbox)
             elif stream.log.access.failed:
-                stream.tending.failed(self._store.reserve, no_space=False)
-                self._deadlines.note(stream)
+                self._write_failed(stream, no_space=False)
             finish(error, now, outbox)
 
         operation = Operation(stream.config.name, None, removed)
@@ -547,8 +546,7 @@ class Engine:
             return
         self.usage.note(stream)
         self.purges.end(stream)
-        stream.tending.failed(self._store.reserve, no_space=no_space)
-        self._deadlines.note(stream)
+        self._write_failed(stream, no_space=no_space)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
@@ -558,6 +556,11 @@ class Engine:
         self.copies.failed(stream)
         if self._removals:
             self.may_remove(stream, stream.committed_ns, outbox)
+
+    def _write_failed(self, stream: Stream, *, no_space: bool) -> None:
+        by_interest = stream.config.retention != Retention.LIMITS
+        stream.tending.failed(self._store.reserve, no_space=no_space, by_interest=by_interest)
+        self._deadlines.note(stream)
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""

@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from jetspark.api.message import StoredMessage
-from jetspark.client.jetstream.moment import from_nanoseconds
+from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.client.message import Message
 from jetspark.errors import ProtocolViolation
 from jetspark.headers.block import decode_headers, find_value

@@ -44,7 +44,6 @@ from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
 from jetspark.client.jetstream.listing import consumer_name_pages, consumer_pages
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
-from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
     BATCH_SIZE,
@@ -60,6 +59,7 @@ from jetspark.client.jetstream.scan import (
 )
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import message_pages, noted
+from jetspark.client.jetstream.timestamps import to_nanoseconds
 from jetspark.client.pager import Pager
 from jetspark.errors import ApiError, MessageNotFound
 from jetspark.errors.codes import ErrCode

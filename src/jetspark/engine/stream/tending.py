@@ -24,7 +24,7 @@ class Tending:
     def __init__(self, log: StreamLog) -> None:
         self._log = log
         self.due: i64 = 0
-        # A write failed, and what was decided with it was not decided again yet.
+        # A write failed, and what nobody asks for a second time was not decided again yet.
         self._dropped = False
 
     def soon(self) -> None:
@@ -38,17 +38,20 @@ class Tending:
 
     def reopened(self) -> None:
         """The log was verified, and takes writes again."""
-        self.due = SOON
+        self.due = SOON if self._dropped else 0
 
-    def failed(self, reserve: Reserve, *, no_space: bool) -> None:
-        """A write failed: what becomes of the stream from now on."""
+    def failed(self, reserve: Reserve, *, no_space: bool, by_interest: bool = False) -> None:
+        """A write failed: what becomes of the stream from now on.
+
+        ``by_interest``: it removes what nobody needs, and has to decide that again.
+        """
         access = self._log.access
         if no_space:
             reserve.release()
             # A quota, or a disk that somebody cleaned meanwhile: nothing to wait for.
             access.set_full(not reserve.has_room(0))
-        self._dropped = True
-        self.due = SOON
+        self._dropped = self._dropped or by_interest
+        self.due = SOON if self._dropped or access.full or access.failed else 0
 
     def find_room(self, reserve: Reserve, error: OSError) -> bool:
         """Say whether what met a full disk may be written once more, with the reserve's space.

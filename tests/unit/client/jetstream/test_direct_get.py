@@ -14,8 +14,8 @@ from jetspark.client.jetstream.direct_get import (
     make_request,
     without_min_last_seq,
 )
-from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.stored import from_direct
+from jetspark.client.jetstream.timestamps import to_nanoseconds
 from jetspark.client.message import Message
 from jetspark.errors import MinLastSequence, ProtocolViolation, RequestTimeout
 

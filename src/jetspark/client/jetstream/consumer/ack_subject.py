@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.client.jetstream.moment import from_nanoseconds
+from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.errors import NotJetStreamMessage
 
 _V1_TOKENS: Final = 9

@@ -36,7 +36,7 @@ from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
-from jetspark.client.jetstream.moment import to_nanoseconds
+from jetspark.client.jetstream.timestamps import to_nanoseconds
 from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
 from jetspark.headers.block import find_value
 from jetspark.headers.names import PIN_ID

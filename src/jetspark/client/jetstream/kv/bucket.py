@@ -24,7 +24,7 @@ from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.typed import T, TypedKeyValue
 from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher, Watches
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
-from jetspark.client.jetstream.moment import to_nanoseconds
+from jetspark.client.jetstream.timestamps import to_nanoseconds
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyNotFound, ReadOnly
 

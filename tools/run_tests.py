@@ -87,8 +87,8 @@ PARTS = (
         arguments=("-n3", "--dist", "loadgroup"),
         shares_machine=True,
     ),
-    # One JVM serves all tests that share a session, and which of its sessions is active depends
-    # on what ran before: in a fixed order a failure can be looked into. The other workers have
+    # Two JVMs serve the tests that share a session, and which of its sessions is active depends
+    # on what ran before: in a fixed order a failure can be looked into. The third worker has
     # the tests with processes of their own, which wait for each other as they start.
     Part(
         "spark",

@@ -54,22 +54,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(file: Path) -> int:
     """Return where a file stands in the order of the run."""
-    if _shares_session(file):
+    if _session(file):
         return 0
     return 1 + OWN_PROCESSES.index(file.name) if file.name in OWN_PROCESSES else 99
 
 
-def _shares_session(file: Path) -> bool:
+def _session(file: Path) -> str:
+    """Return which session the tests of a file share; empty: none.
+
+    There are two, each with a JVM of its own, so that two workers share these tests evenly.
+    """
     source = file.read_text()
-    return "SparkSession" in source or 'usefixtures("spark")' in source
+    if "SparkSession" not in source and 'usefixtures("spark")' not in source:
+        return ""
+    return "session of streams" if file.parent.name == "stream" else "session of the rest"
 
 
 class SessionScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """File by file, but one worker has all files that share the session: one JVM serves them."""
+    """File by file, but one worker has all files that share a session: one JVM serves them."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "session" if _shares_session(HERE.parents[1] / file) else file
+        return _session(HERE.parents[1] / file) or file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:

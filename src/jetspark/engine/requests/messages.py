@@ -1,5 +1,7 @@
 """STREAM.MSG.GET, and what removes messages."""
 
+import msgspec
+
 from jetspark.api.base import Success
 from jetspark.api.message import MSG_DELETE, MsgDeleteRequest, MsgGetRequest
 from jetspark.api.stream import STREAM_PURGE, PurgeRequest, PurgeResponse
@@ -81,14 +83,18 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
     pattern = wanted.filter.encode()
     request.need_order(engine, stream, [pattern])
+    last = request.last_seq(stream)
+    if last < int(stream.log.staged.seq) and not wanted.keep:
+        # What came while it waited came behind it.
+        seq = min(wanted.seq or last + 1, last + 1)
+        wanted = msgspec.structs.replace(wanted, seq=seq)
     if not _is_long(stream, wanted, pattern, engine.settings.purge_step):
         return _purge_at_once(engine, request, stream, wanted)
     pattern = b"" if is_everything(pattern) else pattern
-    if not wanted.keep:
-        beyond = int(stream.log.staged.seq) + 1
-        _purge_long(engine, request, stream, min(wanted.seq or beyond, beyond), pattern)
-        return None
-    _purge_but_newest(engine, request, stream, wanted.keep, pattern)
+    if wanted.keep:
+        _purge_but_newest(engine, request, stream, wanted.keep, pattern)
+    else:
+        _purge_long(engine, request, stream, min(wanted.seq or last + 1, last + 1), pattern)
     return None
 
 
@@ -111,16 +117,20 @@ def _purge_but_newest(
 ) -> None:
     """Purge all but the newest messages of a pattern, as they are when this is asked for."""
     log = stream.log
+    last = request.last_seq(stream)
     staged = [
         seq
         for seq, _, entry in log.staged.rows()
-        if not (pattern and not matches(entry.subject, pattern))
+        if seq <= last
+        and not (pattern and not matches(entry.subject, pattern))
         and not log.staged.deletions.has(seq, entry.subject)
     ]
     if len(staged) >= keep:
         _purge_long(engine, request, stream, staged[-keep], pattern)
         return
-    search = KeepSearch(log.index, pattern, keep - len(staged))
+    # What is staged now was counted, and may be durable when the search begins.
+    durable = min(last, int(log.index.last_seq))
+    search = KeepSearch(log.index, pattern, keep - len(staged), durable)
 
     def step() -> bool:
         return search.step(log.staged.deletions, ROWS_PER_STEP)

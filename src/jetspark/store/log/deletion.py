@@ -175,7 +175,7 @@ def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDel
 
     Messages of pending removals do not count.
     """
-    search = KeepSearch(index, pattern, keep)
+    search = KeepSearch(index, pattern, keep, index.last_seq)
     while not search.step(pending, ROWS_PER_STEP):
         pass
     return search.end
@@ -184,16 +184,16 @@ def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDel
 class KeepSearch:
     """Finds from which sequence on a stream has so many messages of a pattern, newest first.
 
-    Some rows at a time. It begins with what was the last message when it was made, so what comes
-    meanwhile is not counted, and neither is what goes before it comes by.
+    Some rows at a time, from ``last`` down: what comes meanwhile is not counted, and neither is
+    what goes before it comes by.
     """
 
-    def __init__(self, index: StreamIndex, pattern: bytes, keep: i64) -> None:
+    def __init__(self, index: StreamIndex, pattern: bytes, keep: i64, last: i64) -> None:
         self.index: StreamIndex = index
         self.pattern: bytes = pattern
         self.everything: bool = is_everything(pattern)
         self.left: i64 = keep
-        self.seq: i64 = index.last_seq
+        self.seq: i64 = last
         # The oldest message to keep; 0 when there are fewer.
         self.end: i64 = 0
 

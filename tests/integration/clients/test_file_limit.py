@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import socket
@@ -58,7 +57,7 @@ class Process:
     def allow(self, files: int) -> int:
         """Let it open so many more files than it has; how many that are."""
         pid = self._process.pid
-        limit = len(os.listdir(f"/proc/{pid}/fd")) + files
+        limit = len(list(Path(f"/proc/{pid}/fd").iterdir())) + files
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
         return limit
 

@@ -99,9 +99,7 @@ def handle(
     except Postponed as postponed:
 
         def again(now: int, outbox: Outbox) -> None:
-            _handle_late(
-                engine, verb, body, reply, now, outbox, headers, asker, request.arrival
-            )
+            _handle_late(engine, verb, body, reply, now, outbox, headers, asker, request.arrival)
 
         if engine.operations.postpone(postponed.until, name, len(body), again):
             return True

@@ -141,7 +141,10 @@ def _purge_but_newest(
         # With fewer than that, nothing goes: nothing lies below the first sequence.
         _purge_long(engine, request, stream, max(int(search.end), 1), pattern)
 
-    request.later(engine, step, STREAM_PURGE, found)
+    if step():
+        found()
+    else:
+        request.later(engine, step, STREAM_PURGE, found)
 
 
 def _is_long(stream: Stream, wanted: PurgeRequest, pattern: bytes, step: int) -> bool:

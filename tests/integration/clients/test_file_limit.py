@@ -33,10 +33,9 @@ class Process:
         self._log = folder / "log"
         program = f"import sys; {LOOPS[loop]}from jetspark.__main__ import main; main()"
         with self._log.open("w") as log:
+            command = [sys.executable, "-c", program, "serve", "-a", "127.0.0.1", "-p", "-1"]
             self._process = subprocess.Popen(
-                [sys.executable, "-c", program, "serve", "-a", "127.0.0.1", "-p", "-1", "-js"]
-                + ["-sd", str(folder / "store")],
-                stderr=log,
+                [*command, "-js", "-sd", str(folder / "store")], stderr=log
             )
         self.until(lambda: "Server is ready" in self.log)
         found = re.search(r"client connections on \S+:(\d+)", self.log)

@@ -253,9 +253,15 @@ class StreamAlternate(ApiStruct, frozen=True, kw_only=True):
 
 
 class JetsparkStreamInfo(ApiStruct, frozen=True, kw_only=True):
-    """What only jetspark says of a stream: what an acknowledgement of it means."""
+    """What only jetspark says of a stream.
+
+    ``durability`` is what an acknowledgement means. ``began_seq`` and ``began`` are the first
+    message that was stored since the server opened the stream; 0 when none was.
+    """
 
     durability: str = ""
+    began_seq: int = 0
+    began: Timestamp | None = None
 
 
 class StreamInfo(ApiStruct, frozen=True, kw_only=True):

@@ -283,6 +283,7 @@ class Engine:
 
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
+        stream.log.begin_again()
         shown = self._stream(config, stream.created_ns, stream.log)
         shown.begin_time(now, self.wall.lead)
         self._add(shown)
@@ -516,6 +517,9 @@ class Engine:
         self.purges.go_on(stream)
         if stream.log.index.take_order_wanted():
             self.operations.aside(stream.log.index.order_step)
+        if stream.log.index.sweep_wanted:
+            stream.log.index.sweep_wanted = False
+            self.operations.aside(stream.log.sweep_step)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:

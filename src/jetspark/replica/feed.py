@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Final
 from jetspark.api.base import ApiErrorBody, Timestamp, encode
 from jetspark.api.enums import Retention
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
-from jetspark.api.stream import STREAM_INFO, StreamInfo
+from jetspark.api.stream import (
+    STREAM_INFO,
+    JetsparkStreamInfo,
+    StreamInfo,
+    StreamInfoRequest,
+)
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import NOTHING, Chunk, Newest, OriginState
 from jetspark.errors import (
@@ -289,7 +294,12 @@ class RemoteFeed:
 
     async def _look(self, api: ApiClient) -> None:
         """Ask the leader about the stream; a new one is read when the copy says from where."""
-        info: StreamInfo = await api.call(f"STREAM.INFO.{self._stream}", None, STREAM_INFO)
+        ours = api.core.server_info.jetspark is not None
+        info: StreamInfo = await api.call(
+            f"STREAM.INFO.{self._stream}",
+            StreamInfoRequest(jetspark=True) if ours else None,
+            STREAM_INFO,
+        )
         created_ns = int(info.created)
         before = self.origin
         self.origin = OriginState(
@@ -310,6 +320,8 @@ class RemoteFeed:
             self._started.clear()
             self._upstream.on_doubt(self._stream)
         elif self._started.is_set():
+            if info.jetspark is not None:
+                self._compare_beginning(info.jetspark)
             self._look_for_loss(info.state.last_seq)
         if before is not None and before.config.retention != info.config.retention:
             self.renew()
@@ -336,6 +348,16 @@ class RemoteFeed:
                 "and make it again",
             )
 
+    def _compare_beginning(self, ours: JetsparkStreamInfo) -> None:
+        """Find out whether the stream went back when it was opened.
+
+        It says which message it stored first since then. What was copied under that sequence, or
+        a later one, is that message or younger; or else it is gone there.
+        """
+        seq, time_ns = self._newest
+        if ours.began is not None and seq >= ours.began_seq and time_ns < ours.began:
+            self._part()
+
     async def _compare(self, api: ApiClient) -> None:
         """Find out whether the stream still is what was copied.
 
@@ -351,7 +373,7 @@ class RemoteFeed:
                 f"STREAM.MSG.GET.{self._stream}", request, MSG_GET
             )
         except Error:
-            return  # there is none, or nobody may ask for it: reading goes on
+            return  # there is none, or this account may not ask for it: reading goes on
         found = answer.message
         # A server that does not look at the time answers with any message.
         if found is not None and found.seq <= seq and found.time > time_ns:

@@ -40,7 +40,7 @@ from jetspark.server.net.busy_poll import BusyPoll
 from jetspark.server.net.connection import Connection
 from jetspark.server.net.freed_memory import FreedMemory
 from jetspark.server.net.keepalive import Keepalive
-from jetspark.server.net.listening import open_listener, shown_address
+from jetspark.server.net.listening import Acceptor, open_listener, shown_address
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
 from jetspark.server.net.turn_queue import FanOuts, TurnQueue
 from jetspark.server.routing.client import ConnectedClient
@@ -113,7 +113,7 @@ class Server:
         self.busy_poll: BusyPoll | None = None
         self.runtime: JetStreamRuntime | None = None
         self._monitor: Monitor | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: Acceptor | None = None
         self._port = 0
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,7 +172,7 @@ class Server:
                     account.refuse_jetstream()
         try:
             await self.before_listening()
-            await self._listen()
+            self._listen()
             await self._start_monitor()
         except (OSError, ConfigRefused):
             await self.close()
@@ -183,16 +183,15 @@ class Server:
         if self.runtime is not None:
             self.runtime.keep_house()
 
-    async def _listen(self) -> None:
+    def _listen(self) -> None:
         """Open the port for clients."""
         host, port = self.settings.host, max(self.settings.port, 0)
-        loop = asyncio.get_running_loop()
         try:
             opened = open_listener(host, port, BACKLOG)
-            self._listener = await loop.create_server(self._accept, sock=opened, backlog=BACKLOG)
         except OSError as error:
             raise cannot_listen("clients", host, port, error) from error
-        self._port = int(self._listener.sockets[0].getsockname()[1])
+        self._listener = Acceptor(opened, self._accept, "clients")
+        self._port = self._listener.port
 
     async def before_listening(self) -> None:
         """For servers that are more than this one: the store is open, no client is there yet."""

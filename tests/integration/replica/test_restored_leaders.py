@@ -108,3 +108,89 @@ async def test_a_mirror_says_that_its_origin_went_back(written: int, tmp_path: P
                     await asyncio.sleep(0.05)
 
             assert (await rows(here, "M"))[:10] == before
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
+async def test_a_replica_copies_a_bucket_of_one_value_per_key_again_that_went_back(
+    away: bool, tmp_path: Path
+) -> None:
+    """The leader has no message any more under the sequences that it gave twice."""
+    leader = Leader(tmp_path / "leader")
+    async with leader.server() as server, await connect(server.client_url) as client:
+        leader.port, url = server.port, server.client_url
+        kv = await client.jetstream().create_key_value(KeyValueConfig(bucket="b", history=1))
+        await kv.put("a", b"kept")
+    leader.save()
+    async with AsyncExitStack() as stack:
+        replica = replica_of(url, store_dir=tmp_path / "replica", times=PATIENT)
+        await stack.enter_async_context(replica)
+        async with leader.server(), await connect(url) as client:
+            kv = await client.jetstream().key_value("b")
+            for _ in range(3):
+                await kv.put("a", b"lost")
+            await copied(replica, "KV_b", 4)
+        if away:
+            await replica.close()
+        leader.restore()
+        async with leader.server(), await connect(url) as client:
+            kv = await client.jetstream().key_value("b")
+            for _ in range(8):
+                await kv.put("c", b"new")
+            if away:
+                replica = replica_of(url, store_dir=tmp_path / "replica", times=PATIENT)
+                await stack.enter_async_context(replica)
+            async with await connect(replica.client_url) as reader, asyncio.timeout(SECONDS):
+                while await last_of(reader, "a") != b"kept":
+                    await asyncio.sleep(0.05)
+                await copied(replica, "KV_b", 9)
+
+                assert await last_of(reader, "a") == b"kept"
+                assert await last_of(reader, "c") == b"new"
+
+
+async def last_of(replica: Client, key: str) -> bytes:
+    return (await ask(replica, f"$JS.API.DIRECT.GET.KV_b.$KV.b.{key}")).data
+
+
+async def test_a_mirror_of_one_value_per_key_says_that_its_origin_went_back(
+    tmp_path: Path,
+) -> None:
+    leader = Leader(tmp_path / "leader")
+    async with leader.server() as server, await connect(server.client_url) as there:
+        leader.port, url = server.port, server.client_url
+        await make(there, "A", subjects=["a.>"], max_msgs_per_subject=1)
+        await fill(there, 5)
+    leader.save()
+    async with copying(url) as server, await connect(server.client_url) as here:
+        async with leader.server(), await connect(url) as there:
+            await make(here, "M", mirror={"name": "A", "external": HUB})
+            await fill(there, 5, first=5)
+            await caught_up(here, "M", 10)
+        leader.restore()
+        async with leader.server(), await connect(url) as there:
+            await fill(there, 20, first=100)
+            async with asyncio.timeout(SECONDS):
+                while "lost messages" not in str((await info(here, "M"))["mirror"].get("error")):
+                    await asyncio.sleep(0.05)
+
+
+async def test_a_leader_that_was_only_restarted_is_not_copied_again(tmp_path: Path) -> None:
+    leader = Leader(tmp_path / "leader")
+    async with leader.server() as server, await connect(server.client_url) as there:
+        leader.port, url = server.port, server.client_url
+        await make(there, "A", subjects=["a.>"], max_msgs_per_subject=1)
+        await fill(there, 5)
+        store = tmp_path / "copy"
+        async with copying(url, store) as copy, await connect(copy.client_url) as here:
+            await make(here, "M", mirror={"name": "A", "external": HUB})
+            await caught_up(here, "M", 5)
+    for first in (5, 10, 15):
+        async with (
+            leader.server(),
+            await connect(url) as there,
+            copying(url, store) as copy,
+            await connect(copy.client_url) as here,
+        ):
+            await fill(there, 5, first=first)
+            await caught_up(here, "M", first + 5)
+            assert "error" not in (await info(here, "M"))["mirror"]

@@ -239,7 +239,7 @@ async def test_requests_to_the_system_account_are_refused_by_name() -> None:
         assert "jetspark does not serve $SYS.REQ.SERVER.PING yet" in error["description"]
         assert json.loads(answer.data)["server"]["name"] == server.server_name
         with pytest.raises(nats.errors.NoRespondersError):
-            await client.request("$SYS.REQ.USER.INFO", b"", timeout=5)
+            await client.request("$SYS.REQ.SERVER.PING.JSZ", b"", timeout=5)
 
         async def own(message: Any) -> None:
             await message.respond(b"mine")

@@ -8,6 +8,7 @@ and searched, some in each turn of the loop: until then nothing is delivered.
 
 from typing import Final
 
+from librt.strings import BytesWriter
 from librt.vecs import append, vec
 from mypy_extensions import i64, u8
 
@@ -54,6 +55,8 @@ class Cursor:
         self.listed: vec[i64] = vec[i64]()
         self.listed_at: i64 = 0
         self.listed_to: i64 = 0
+        # A long list in few bytes, as the journal has it: all of it, with what is done.
+        self.packed: bytes = b""
         self.set_filters(filters)
 
     def place(self, following: i64) -> None:
@@ -61,9 +64,13 @@ class Cursor:
         self.next = following
         self.hint = 0
 
-    def list_first(self, sequences: vec[i64]) -> None:
-        """Have these messages come first, in their order; ``recount`` must follow."""
+    def list_first(self, sequences: vec[i64], packed: bytes) -> None:
+        """Have these messages come first, in their order; ``recount`` must follow.
+
+        ``packed`` is a list that ends with them, if it is long.
+        """
         self.listed = sequences
+        self.packed = packed
         self.listed_at = 0
         self.listed_to = 0
 
@@ -308,7 +315,7 @@ class Cursor:
         if self.listed_at < i64(len(self.listed)):
             self.listed_at += 1
             if self.listed_at == i64(len(self.listed)):
-                self.list_first(vec[i64]())
+                self.list_first(vec[i64](), b"")
             return
         self.next = seq + 1
         self.hint = seq
@@ -355,6 +362,58 @@ class Cursor:
         return -1
 
 
+class Packer:
+    """Writes sequences that rise in few bytes: how far each is from the one before.
+
+    Seven bits to a byte, the lowest first; the highest bit says that more follow. A journal record
+    of a million sequences is a megabyte, made as they are found and not in one turn.
+    """
+
+    def __init__(self) -> None:
+        self.writer: BytesWriter = BytesWriter()
+        self.last: i64 = 0
+
+    def add(self, seq: i64) -> None:
+        """Write the next one."""
+        step = seq - self.last
+        self.last = seq
+        while step > 127:
+            self.writer.append(int((step & 127) | 128))
+            step >>= 7
+        self.writer.append(int(step))
+
+
+def packed(sequences: vec[i64]) -> bytes:
+    """A long list in few bytes; nothing for a short one."""
+    if i64(len(sequences)) <= SUBJECTS_COUNTED:
+        return b""
+    packer = Packer()
+    for seq in sequences:
+        packer.add(seq)
+    return packer.writer.getvalue()
+
+
+def unpacked(data: bytes) -> vec[i64]:
+    """The sequences that a ``Packer`` wrote. Raises ValueError for other bytes."""
+    found = vec[i64]()
+    seq: i64 = 0
+    step: i64 = 0
+    shift: i64 = 0
+    for byte in data:
+        if shift > 56:
+            raise ValueError("a list of sequences has a number that is too long")
+        step |= (i64(byte) & 127) << shift
+        shift += 7
+        if byte < 128:
+            seq += step
+            found = append(found, seq)
+            step = 0
+            shift = 0
+    if shift:
+        raise ValueError("a list of sequences ends within a number")
+    return found
+
+
 class Listing:
     """Finds the last message of each subject up to a sequence, some rows in each turn.
 
@@ -366,6 +425,7 @@ class Listing:
         self.last: i64 = cursor.index.last_seq
         self.at: i64 = cursor.index.first_seq
         self.found: vec[i64] = vec[i64]()
+        self.packer: Packer = Packer()
 
     def step(self) -> bool:
         """Look at some rows; True when all were looked at."""
@@ -386,6 +446,7 @@ class Listing:
                     following = index.next_in_subject(seq)
                     if following == 0 or following > self.last:
                         self.found = append(self.found, seq)
+                        self.packer.add(seq)
                 i += 1
             n += 1
         self.at = end

@@ -227,7 +227,7 @@ def _due(consumer: Consumer, row: int, seq: int) -> int:
 def _is_listed(consumer: Consumer, seq: int) -> bool:
     """Say whether a message is among the newest of each subject that are still to come."""
     cursor = consumer.state.cursor
-    return any(cursor.listed[i] == seq for i in range(int(cursor.listed_at), len(cursor.listed)))
+    return cursor.is_listed(seq)
 
 
 def _is_before_start(consumer: Consumer, seq: int) -> bool:
@@ -258,7 +258,8 @@ def _is_before_start(consumer: Consumer, seq: int) -> bool:
 def _ahead(consumer: Consumer, seq: int) -> int:
     """How many messages the consumer delivers before this one."""
     cursor = consumer.state.cursor
-    listed = [int(cursor.listed[i]) for i in range(int(cursor.listed_at), len(cursor.listed))]
-    if seq in listed:
-        return sum(other < seq for other in listed)
-    return len(listed) + int(cursor.count(cursor.next, seq - 1)) if seq >= cursor.next else 0
+    place = int(cursor.listed_place(seq))
+    if place >= 0:
+        return place - int(cursor.listed_at)
+    listed = len(cursor.listed) - int(cursor.listed_at)
+    return listed + int(cursor.count(cursor.next, seq - 1)) if seq >= cursor.next else 0

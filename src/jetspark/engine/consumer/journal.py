@@ -46,7 +46,9 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     spent: dict[int, int] = {}
     # Last per subject: what is left of the list, from the end.
     listed_left: int = 0
-    listed: list[int] = []
+    # One that is long is said in bytes (``cursor.Packer``), the same ones until it is done: older
+    # versions refuse that, and let the consumer start again instead of leaving messages out.
+    listed: list[int] | bytes = []
     active_ns: int = 0
     # Counts the records: a change is worth nothing without the one before it, because what became
     # pending in between would not be known.
@@ -124,7 +126,7 @@ class Journal:
                     record.counts[record.seqs[-1]] = deliveries
         if whole:
             cursor = state.cursor
-            record.listed = cursor.listed_left()
+            record.listed = cursor.packed or cursor.listed_left()
         else:
             floor = state.floor_seq
             record.acked = [int(seq) for seq in pending.acked if seq > floor]
@@ -160,7 +162,7 @@ class Journal:
         record: Record,
         rows: dict[int, int],
         counts: dict[int, int],
-        listed: list[int],
+        listed: list[int] | bytes,
         now: int,
     ) -> None:
         state = self._state
@@ -175,5 +177,6 @@ class Journal:
         state.restore_messages(
             [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
             record.spent,
-            listed[-record.listed_left :] if record.listed_left else [],
+            listed,
+            record.listed_left,
         )

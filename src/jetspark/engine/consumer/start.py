@@ -26,12 +26,13 @@ def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None 
     """
     cursor = state.cursor
     index = cursor.index
-    cursor.list_first(vec[i64]())
+    cursor.list_first(vec[i64](), b"")
     first = int(index.first_seq)
     last = int(index.last_seq)
     policy = config.deliver_policy
     lists = lists_subjects(state.stream, config)
     listed = vec[i64]()
+    packed = b""
     listed_last = last
     start = first
     if config.opt_start_seq:
@@ -43,6 +44,7 @@ def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None 
             listed = vec[i64](newest_of_each(cursor))
         else:
             listed, listed_last = listing.found, int(listing.last)
+            packed = listing.packer.writer.getvalue()
         start = int(listed[0]) if len(listed) > 0 else last
     elif config.opt_start_time is not None:
         start = closer(state, int(state.stream.log.reader.first_at(config.opt_start_time)))
@@ -56,7 +58,7 @@ def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None 
         start = max(start, first, 1)
     state.place(start)
     if lists:
-        cursor.list_first(listed)
+        cursor.list_first(listed, packed)
         cursor.place(listed_last + 1)
     cursor.recount()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from jetspark.engine.consumer.cursor import packed, unpacked
 from jetspark.engine.consumer.pending import Pending
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class ConsumerState:
         """Forget what was delivered, and begin again at a sequence."""
         self.pending = Pending()
         self.spent = {}
-        self.cursor.list_first(vec[i64]())
+        self.cursor.list_first(vec[i64](), b"")
         self.start_at(start)
 
     def restore(
@@ -102,18 +103,26 @@ class ConsumerState:
         self.gated = gated
 
     def restore_messages(
-        self, rows: list[tuple[int, int, int]], spent: dict[int, int], listed: list[int]
+        self,
+        rows: list[tuple[int, int, int]],
+        spent: dict[int, int],
+        listed: list[int] | bytes,
+        listed_left: int,
     ) -> None:
         """Know the messages that the journal says are pending, as far as they still exist.
 
-        Rows are sequence, consumer sequence and deliveries, in order; ``listed`` is what is left
-        of the last message of each subject.
+        Rows are sequence, consumer sequence and deliveries, in order; ``listed`` are the last
+        messages of subjects, in bytes if there are many, of which so many are left.
         """
         cursor = self.cursor
         pending = self.pending
         self.spent = {seq: n for seq, n in spent.items() if cursor.is_there(seq)}
-        if listed:
-            cursor.list_first(vec[i64](listed))
+        if listed_left > 0:
+            sequences = unpacked(listed) if isinstance(listed, bytes) else vec[i64](listed)
+            done: i64 = max(i64(0), i64(len(sequences)) - listed_left)
+            cursor.list_first(
+                sequences[done:], listed if isinstance(listed, bytes) else packed(sequences)
+            )
         kept = False
         for seq, number, deliveries in rows:
             if seq > self.floor_seq and cursor.is_there(seq):

@@ -27,7 +27,7 @@ from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests import account, backups, consumers, messages, streams
-from jetspark.engine.requests.request import Request
+from jetspark.engine.requests.request import Arrival, Request, arrival_at
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
@@ -72,10 +72,11 @@ def handle(
     outbox: Outbox,
     headers: bytes = b"",
     asker: Asker = NOBODY,
+    arrival: Arrival | None = None,
 ) -> bool:
     """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
 
-    False when it was refused or nobody knows it.
+    False when it was refused or nobody knows it. ``arrival`` is for one that had to wait.
     """
     known = _known(verb)
     if known is None:
@@ -84,6 +85,7 @@ def handle(
     request = Request(name, body, reply, now, outbox, asker)
     request.consumer = consumer
     request.subject_filter = subject_filter
+    request.arrival = arrival or arrival_at(engine.streams.get(name))
     if engine.advisories.wanted(AUDIT_SUBJECT):
         request.audit = Audit(engine.advisories, verb, body, asker, now)
     answer: bytes | None
@@ -97,7 +99,7 @@ def handle(
     except Postponed as postponed:
 
         def again(now: int, outbox: Outbox) -> None:
-            _handle_late(engine, verb, body, reply, now, outbox, headers, asker)
+            _handle_late(engine, verb, body, reply, now, outbox, headers, asker, request.arrival)
 
         if engine.operations.postpone(postponed.until, name, len(body), again):
             return True
@@ -129,10 +131,11 @@ def _handle_late(
     outbox: Outbox,
     headers: bytes,
     asker: Asker,
+    arrival: Arrival,
 ) -> None:
     """Answer a request that had to wait; nothing else contains what goes wrong."""
     try:
-        handle(engine, verb, body, reply, now, outbox, headers, asker)
+        handle(engine, verb, body, reply, now, outbox, headers, asker, arrival)
     except RequestFailed as error:
         engine.failures.note(f"a request {verb.decode(errors='replace')!r}", error)
         outbox.reply(reply, error.answer)

@@ -1,5 +1,7 @@
 """STREAM.MSG.GET, and what removes messages."""
 
+import msgspec
+
 from jetspark.api.base import Success
 from jetspark.api.message import MSG_DELETE, MsgDeleteRequest, MsgGetRequest
 from jetspark.api.stream import STREAM_PURGE, PurgeRequest, PurgeResponse
@@ -13,7 +15,7 @@ from jetspark.engine.stream.values import SEQUENCE_MAX
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.log.deletion import is_everything, keep_from
+from jetspark.store.log.deletion import ROWS_PER_STEP, KeepSearch, is_everything
 from jetspark.store.log.subject_purge import rare_entries
 from jetspark.subjects.match import matches
 
@@ -79,12 +81,26 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
-    request.need_order(engine, stream, [wanted.filter.encode()])
-    end = _long_end(stream, wanted, engine.settings.purge_step)
-    if end:
-        pattern = wanted.filter.encode()
-        _purge_long(engine, request, stream, end, b"" if is_everything(pattern) else pattern)
-        return None
+    pattern = wanted.filter.encode()
+    request.need_order(engine, stream, [pattern])
+    last = request.last_seq(stream)
+    if last < int(stream.log.staged.seq) and not wanted.keep:
+        # What came while it waited came behind it.
+        seq = min(wanted.seq or last + 1, last + 1)
+        wanted = msgspec.structs.replace(wanted, seq=seq)
+    if not _is_long(stream, wanted, pattern, engine.settings.purge_step):
+        return _purge_at_once(engine, request, stream, wanted)
+    pattern = b"" if is_everything(pattern) else pattern
+    if wanted.keep:
+        _purge_but_newest(engine, request, stream, wanted.keep, pattern)
+    else:
+        _purge_long(engine, request, stream, min(wanted.seq or last + 1, last + 1), pattern)
+    return None
+
+
+def _purge_at_once(
+    engine: Engine, request: Request, stream: Stream, wanted: PurgeRequest
+) -> bytes | None:
     try:
         purged = stream.log.staged.purge(wanted.seq, wanted.filter.encode(), wanted.keep)
         stream.replies.hold_purge(wanted.filter.encode())
@@ -96,27 +112,54 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     return None
 
 
-def _long_end(stream: Stream, wanted: PurgeRequest, step: int) -> int:
-    """Where a purge ends that is too long for one turn; 0 for one that is not."""
+def _purge_but_newest(
+    engine: Engine, request: Request, stream: Stream, keep: int, pattern: bytes
+) -> None:
+    """Purge all but the newest messages of a pattern, as they are when this is asked for."""
+    log = stream.log
+    last = request.last_seq(stream)
+    staged = [
+        seq
+        for seq, _, entry in log.staged.rows()
+        if seq <= last
+        and not (pattern and not matches(entry.subject, pattern))
+        and not log.staged.deletions.has(seq, entry.subject)
+    ]
+    if len(staged) >= keep:
+        _purge_long(engine, request, stream, staged[-keep], pattern)
+        return
+    # What is staged now was counted, and may be durable when the search begins.
+    durable = min(last, int(log.index.last_seq))
+    search = KeepSearch(log.index, pattern, keep - len(staged), durable)
+
+    def step() -> bool:
+        return search.step(log.staged.deletions, ROWS_PER_STEP)
+
+    def found() -> None:
+        if stream.dropped:
+            raise Refusal(ErrCode.STREAM_NOT_FOUND)
+        # With fewer than that, nothing goes: nothing lies below the first sequence.
+        _purge_long(engine, request, stream, max(int(search.end), 1), pattern)
+
+    if step():
+        found()
+    else:
+        request.later(engine, step, STREAM_PURGE, found)
+
+
+def _is_long(stream: Stream, wanted: PurgeRequest, pattern: bytes, step: int) -> bool:
+    """Say whether a purge is too much for one turn."""
     log = stream.log
     index = log.index
-    pattern = wanted.filter.encode()
     everything = is_everything(pattern)
     if everything and not (wanted.seq or wanted.keep):
-        return 0
-    if int(index.last_seq) - int(index.first_seq) <= 2 * step:
-        return 0
-    if not everything and rare_entries(index, pattern) is not None:
-        return 0
-    end = min(wanted.seq or int(log.staged.seq) + 1, int(log.staged.seq) + 1)
-    if wanted.seq > end:
-        return 0  # it also moves the end of the stream
-    if wanted.keep:
-        staged = sum(everything or matches(row[2].subject, pattern) for row in log.staged.rows())
-        if staged >= wanted.keep:
-            return 0
-        end = int(keep_from(index, pattern, wanted.keep - staged, log.staged.deletions))
-    return end if end - int(index.first_seq) > 2 * step else 0
+        return False
+    if everything and wanted.seq > int(log.staged.seq) + 1:
+        return False  # it also moves the end of the stream
+    end = min(wanted.seq or int(index.last_seq), int(index.last_seq))
+    if end - int(index.first_seq) <= 2 * step:
+        return False
+    return everything or rare_entries(index, pattern) is None
 
 
 def _purge_long(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from jetspark.api.base import ApiStruct, Response
 from jetspark.api.strict import InvalidRequest, decode
@@ -22,6 +22,18 @@ READ_ONLY: Final = "stream is read-only after a disk error"
 _BLANKS: Final = b" \t\r\n"
 
 
+class Arrival(NamedTuple):
+    """What the stream of a request had when the request came, which may have had to wait since."""
+
+    stream: Stream | None = None
+    last_seq: int = 0
+
+
+def arrival_at(stream: Stream | None) -> Arrival:
+    """A request about a stream came now."""
+    return Arrival() if stream is None else Arrival(stream, int(stream.log.staged.seq))
+
+
 @dataclass(slots=True)
 class Request:
     """What a handler is given. ``name`` is the stream the subject names.
@@ -39,6 +51,7 @@ class Request:
     audit: Audit | None = None
     consumer: str = ""
     subject_filter: str = ""
+    arrival: Arrival = Arrival()  # noqa: RUF009 - it does not change
 
     def decoded(self, model: type[_Model]) -> _Model:
         """The body, read strictly (contracts.md, JSON)."""
@@ -124,6 +137,12 @@ class Request:
 
         stream.replies.hold_answer((self.reply, answer, refused), self.outbox)
         audit.hold(answer, stream, self.outbox)
+
+    def last_seq(self, stream: Stream) -> int:
+        """The last message that a stream had when the request came."""
+        if stream is self.arrival.stream:
+            return self.arrival.last_seq
+        return int(stream.log.staged.seq)
 
     def stream(self, engine: Engine) -> Stream:
         """The stream the subject names."""

@@ -15,7 +15,6 @@ from jetspark.api.stream import (
     STREAM_NAMES,
     STREAM_UPDATE,
     ClusterInfo,
-    JetsparkStreamInfo,
     StreamConfig,
     StreamCreateRequest,
     StreamCreateResponse,
@@ -33,7 +32,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.config import checked, invalid
-from jetspark.engine.stream.state import durability, stream_info, stream_info_with
+from jetspark.engine.stream.state import jetspark_info, stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.subject_page import SubjectPage
 from jetspark.engine.stream.update import updated
@@ -185,7 +184,7 @@ def _described(
     answer = stream_info(stream, request.now, StreamInfo)
     state = answer.state
     # Only who asks for it gets what nats-server does not say: strict clients refuse such answers.
-    ours = JetsparkStreamInfo(durability=durability(stream)) if wanted.jetspark else None
+    ours = jetspark_info(stream) if wanted.jetspark else None
     total = offset = limit = 0
     if wanted.deleted_details and state.num_deleted:
         state = msgspec.structs.replace(state, deleted=_deleted(stream))

@@ -8,6 +8,7 @@ import msgspec
 from jetspark.api.base import Timestamp
 from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import (
+    JetsparkStreamInfo,
     LostData,
     StreamConfig,
     StreamInfo,
@@ -66,6 +67,19 @@ def stream_state(stream: Stream) -> StreamState:
         num_deleted=holes,
         lost=lost_data(stream),
         consumer_count=len(stream.consumers),
+    )
+
+
+def jetspark_info(stream: Stream) -> JetsparkStreamInfo:
+    """What nats-server does not say of a stream."""
+    log = stream.log
+    if stream.config.mirror is not None or not log.began_seq:
+        # A copy has the times of its origin, which may go back where nobody keeps them in order.
+        return JetsparkStreamInfo(durability=durability(stream))
+    return JetsparkStreamInfo(
+        durability=durability(stream),
+        began_seq=int(log.began_seq),
+        began=Timestamp(int(log.began_time)),
     )
 
 

@@ -90,7 +90,11 @@ class PasswordChecks:
                 work = asyncio.get_running_loop().run_in_executor(self._executor, waiting.check)
             except RuntimeError as error:
                 # No thread can be had. Those who come later may have more luck.
-                log.error("A password cannot be checked: %s", error)  # noqa: TRY400
+                text = (
+                    "A password cannot be checked: %s; raise the limit of processes "
+                    "(ulimit -u, pids.max) or of memory for this server"
+                )
+                log.error(text, error)  # noqa: TRY400
                 waiting.drop()
                 continue
             self._running += 1

@@ -41,14 +41,15 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 class User(msgspec.Struct, frozen=True, kw_only=True):
     """Someone who may connect.
 
-    ``secret`` is a password or its bcrypt hash. ``rules`` None: everything is permitted.
-    ``connection_types`` empty: all of them.
+    ``secret`` is a password or its bcrypt hash. ``rules`` None: everything is permitted;
+    ``granted`` is what they were made of. ``connection_types`` empty: all of them.
     """
 
     name: str
     account: Account
     secret: Secret = Secret()
     rules: Rules | None = None
+    granted: PermissionSettings | None = None
     connection_types: frozenset[str] = frozenset()
 
     def permissions(self) -> Permissions | None:
@@ -157,6 +158,7 @@ def _directory(settings: Settings, problems: list[str]) -> Directory:
             account=accounts[account],
             secret=given.password,
             rules=shared[given.permissions],
+            granted=given.permissions,
             connection_types=given.connection_types,
         )
     credentials = _credentials(settings.authorization, everybody, users.get(settings.no_auth_user))

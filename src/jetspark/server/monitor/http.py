@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from jetspark.server.net.listening import open_listener
+from jetspark.server.net.listening import Acceptor, open_listener
 
 log = logging.getLogger("jetspark.server.monitor")
 
@@ -168,16 +168,18 @@ class _LoopServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; an unfinished TLS handshake has no more time than a request."""
-        loop = asyncio.get_running_loop()
         timeout = REQUEST_S if self.config.ssl is not None else None
+        # It has what uvicorn uses of a server of asyncio's.
         self.servers = [
-            await loop.create_server(
-                lambda: _Protocol(self, self.config),
-                sock=listener,
-                ssl=self.config.ssl,
-                backlog=self.config.backlog,
-                ssl_handshake_timeout=timeout,
-                ssl_shutdown_timeout=timeout,
+            cast(
+                "asyncio.Server",
+                Acceptor(
+                    listener,
+                    lambda: _Protocol(self, self.config),
+                    "monitoring",
+                    tls=self.config.ssl,
+                    handshake_s=timeout,
+                ),
             )
             for listener in sockets or ()
         ]

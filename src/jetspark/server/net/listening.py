@@ -1,13 +1,43 @@
-"""Opening a port, on the addresses that nats-server would listen on."""
+"""Opening a port on the addresses that nats-server would listen on, and accepting connections."""
 
+import asyncio
 import errno
+import logging
+import resource
 import socket
+import ssl
+from collections.abc import Callable
 from typing import Final
+
+log = logging.getLogger("jetspark.server")
 
 # All addresses of the machine, IPv4 and IPv6 alike: Go's net.Listen reads both so.
 WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104
 _NO_IPV6: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 _MAPPED: Final = "::ffff:"
+
+# So many connections are accepted in one turn of the loop.
+ACCEPTED_PER_TURN: Final = 64
+# When the system refuses to give a file for a connection, it is asked again so much later.
+RETRY_S: Final = 1.0
+# That is logged no more often than this.
+LOGGED_EVERY_S: Final = 60.0
+# What came to an end before it was accepted, and errors of the network that Linux passes on there.
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        errno.ECONNABORTED,
+        errno.ECONNRESET,
+        errno.EPROTO,
+        errno.EPERM,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENOPROTOOPT,
+        errno.ENONET,
+        errno.EOPNOTSUPP,
+    }
+)
 
 
 def open_listener(host: str, port: int, backlog: int) -> socket.socket:
@@ -47,3 +77,128 @@ def peer_ip(address: str) -> str:
     """The address of a client; one that came by IPv4 has its IPv4 address."""
     mapped = address.startswith(_MAPPED) and "." in address
     return address[len(_MAPPED) :] if mapped else address
+
+
+class Acceptor:
+    """Accepts the connections to a port that was opened.
+
+    asyncio's own reports each connection that the file limit refuses with a traceback, 4,096 of
+    them in one turn with a backlog of that size; uvloop's closes such connections without a word.
+    This one leaves them in the backlog, says so once, and goes on when there are files again.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        what: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        handshake_s: float | None = None,
+    ) -> None:
+        """Begin to accept; ``what`` names those who connect, in the log."""
+        self._listener = listener
+        self._protocol = protocol
+        self._what = what
+        self._tls = tls
+        self._handshake_s = handshake_s
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        # It was logged that connections are refused, and not that they are accepted again.
+        self._refused = False
+        self._log_from = 0.0
+        self._open = True
+        self.port = int(listener.getsockname()[1])
+        self._loop.add_reader(listener.fileno(), self._accept_some)
+
+    def is_serving(self) -> bool:
+        """Say whether connections are accepted."""
+        return self._open
+
+    def close(self) -> None:
+        """Accept no more connections; twice is as good as once."""
+        if not self._open:
+            return
+        self._open = False
+        if self._retry is not None:
+            self._retry.cancel()
+        else:
+            self._loop.remove_reader(self._listener.fileno())
+        self._listener.close()
+
+    async def wait_closed(self) -> None:
+        """Give up what was accepted and has not finished its handshake."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept_some(self) -> None:
+        for _ in range(ACCEPTED_PER_TURN):
+            try:
+                accepted, _address = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _OF_ONE_CONNECTION:
+                    continue
+                self._pause(error)
+                return
+            if self._refused:
+                self._refused = False
+                log.info("Connections of %s are accepted again", self._what)
+            accepted.setblocking(False)
+            task = self._loop.create_task(self._begin(accepted))
+            self._tasks.add(task)
+            task.add_done_callback(self._begun)
+
+    async def _begin(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                self._protocol,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._handshake_s,
+                ssl_shutdown_timeout=self._handshake_s,
+            )
+        except OSError:
+            accepted.close()  # it left already, or speaks no TLS
+        except BaseException:
+            accepted.close()
+            raise
+
+    def _begun(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("A connection could not be served", exc_info=task.exception())
+
+    def _pause(self, error: OSError) -> None:
+        """Leave connections in the backlog for a moment: the system has no file for them."""
+        self._loop.remove_reader(self._listener.fileno())
+        self._retry = self._loop.call_later(RETRY_S, self._resume)
+        if self._loop.time() < self._log_from:
+            return
+        self._log_from = self._loop.time() + LOGGED_EVERY_S
+        self._refused = True
+        log.error(
+            "Connections of %s cannot be accepted: %s. They wait; it is tried again every second",
+            self._what,
+            shortage(error),
+        )
+
+    def _resume(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._listener.fileno(), self._accept_some)
+
+
+def shortage(error: OSError) -> str:
+    """Why the system gives no file or socket, and what to do about it."""
+    if error.errno == errno.EMFILE:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return (
+            f"all {limit} files that this process may have open are in use; raise that limit "
+            "(ulimit -n, LimitNOFILE= of a systemd unit), or set max_connections below it"
+        )
+    if error.errno == errno.ENFILE:
+        return "the system has as many files open as it may (sysctl fs.file-max)"
+    return f"{error.strerror or error} (errno {error.errno})"

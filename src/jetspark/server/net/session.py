@@ -2,7 +2,7 @@
 
 import logging
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from jetspark.server.server import Server
 
 log = logging.getLogger("jetspark.server")
+
+# Every client may ask this of the system account.
+USER_INFO: Final = b"$SYS.REQ.USER.INFO"
 
 PROTOCOL_MAX = 1
 # What a line of the log shows of a subject.
@@ -245,27 +248,37 @@ class Session:
             failure_answer(reply, target, error, self._client.router.outbox)
 
     def on_system_request(self, subject: bytes, reply: bytes) -> None:
-        """Refuse a request to the system account by name, in the form of its errors.
+        """Say who the client is; refuse other requests to the system account by name.
 
-        The status makes clients that look at nothing else see a failure, too.
+        In the form of its errors; the status makes clients that look at nothing else see a
+        failure, too.
         """
+        if subject == USER_INFO and self.user is not None:
+            body = msgspec.json.encode({"server": self._describe(), "data": user_info(self.user)})
+            self._client.router.deliver(
+                self._client.router.route(reply), None, reply, b"", b"", body
+            )
+            return
         name = subject[:SUBJECT_LOGGED].decode(errors="replace")
         text = f"jetspark does not serve {name} yet; use the monitoring port (http_port, -m)"
-        server = self._server
         body = msgspec.json.encode(
             {
-                "server": {
-                    "name": server.server_name,
-                    "host": server.settings.host,
-                    "id": server.server_id,
-                    "ver": NATS_VERSION,
-                },
+                "server": self._describe(),
                 "error": {"code": NO_RESPONDERS, "description": text},
             }
         )
         block = status_block(NO_RESPONDERS, b"Not Supported")
         router = self._client.router
         router.deliver(router.route(reply), None, reply, b"", block, body)
+
+    def _describe(self) -> dict[str, str]:
+        server = self._server
+        return {
+            "name": server.server_name,
+            "host": server.settings.host,
+            "id": server.server_id,
+            "ver": NATS_VERSION,
+        }
 
     # Denials -----------------------------------------------------------------------------------
 
@@ -318,3 +331,24 @@ class Session:
             self.rtt_at_ns = self._server.clock.now_ns()
             self.rtt_ns = max(1, self.rtt_at_ns - self.ping_sent_ns)
             self.ping_sent_ns = 0
+
+
+def user_info(user: User) -> dict[str, object]:
+    """Who a client is and what it may do, as nats-server says it."""
+    account = user.account.name
+    said: dict[str, object] = {"user": user.name, "account": account, "account_name": account}
+    granted = user.granted
+    if granted is None or user.rules is None:
+        return said
+    permissions: dict[str, object] = {}
+    for name, given in (("publish", granted.publish), ("subscribe", granted.subscribe)):
+        lists = {
+            word: entries for word, entries in (("allow", given.allow), ("deny", given.deny))
+            if entries
+        }  # fmt: skip
+        if lists:
+            permissions[name] = lists
+    responses = granted.allow_responses
+    if responses is not None:
+        permissions["responses"] = {"max": responses.max_msgs, "ttl": responses.expires}
+    return {**said, "permissions": permissions}

@@ -10,14 +10,19 @@ Both are applied at commit, and again at recovery. Until then they are an *overl
 about to go counts for no decision, and still shows to readers.
 """
 
+from typing import Final
+
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from jetspark.store.format.record import FIXED
-from jetspark.store.log.columns import NOWHERE
+from jetspark.store.log.columns import NOWHERE, Columns
 from jetspark.store.log.index import StreamIndex
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
+
+# A search for the newest messages of a pattern looks at so many rows in a turn.
+ROWS_PER_STEP: Final[i64] = 16_384
 
 
 def delete_body(as_of: i64, first: i64, last: i64) -> bytes:
@@ -170,20 +175,52 @@ def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDel
 
     Messages of pending removals do not count.
     """
-    everything = is_everything(pattern)
-    n: i64 = len(index.segments) - 1
-    while n >= 0:
-        columns = index.segments[n]
-        i: i64 = len(columns.offsets) - 1
-        while i >= 0:
-            if columns.offsets[i] != NOWHERE:
-                subject = index.entries[i64(columns.subjects[i])].subject
-                if (everything or matches(subject, pattern)) and not (
-                    pending.any and pending.has(columns.base + i, subject)
-                ):
-                    keep -= 1
-                    if keep == 0:
-                        return columns.base + i
-            i -= 1
-        n -= 1
-    return 0
+    search = KeepSearch(index, pattern, keep, index.last_seq)
+    while not search.step(pending, ROWS_PER_STEP):
+        pass
+    return search.end
+
+
+class KeepSearch:
+    """Finds from which sequence on a stream has so many messages of a pattern, newest first.
+
+    Some rows at a time, from ``last`` down: what comes meanwhile is not counted, and neither is
+    what goes before it comes by.
+    """
+
+    def __init__(self, index: StreamIndex, pattern: bytes, keep: i64, last: i64) -> None:
+        self.index: StreamIndex = index
+        self.pattern: bytes = pattern
+        self.everything: bool = is_everything(pattern)
+        self.left: i64 = keep
+        self.seq: i64 = last
+        # The oldest message to keep; 0 when there are fewer.
+        self.end: i64 = 0
+
+    def step(self, pending: PendingDeletions, rows: i64) -> bool:
+        """Look at so many rows; True when it is known. Pending removals do not count."""
+        index = self.index
+        n: i64 = index.segment_at(self.seq)
+        while n >= 0:
+            columns = index.segments[n]
+            i: i64 = min(self.seq - columns.base, i64(len(columns.offsets)) - 1)
+            while i >= 0:
+                if rows <= 0:
+                    self.seq = columns.base + i
+                    return False
+                rows -= 1
+                if columns.offsets[i] != NOWHERE and self.counts(columns, i, pending):
+                    self.left -= 1
+                    if self.left <= 0:
+                        self.end = columns.base + i
+                        return True
+                i -= 1
+            n -= 1
+        return True
+
+    def counts(self, columns: Columns, i: i64, pending: PendingDeletions) -> bool:
+        """Say whether the message of a row is one of those to keep."""
+        subject = self.index.entries[i64(columns.subjects[i])].subject
+        if not self.everything and not matches(subject, self.pattern):
+            return False
+        return not (pending.any and pending.has(columns.base + i, subject))

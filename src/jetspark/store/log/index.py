@@ -12,8 +12,8 @@ stays, so that the chain of its subject still leads across it.
 
 from typing import Final
 
-from librt.vecs import append, vec
-from mypy_extensions import i64
+from librt.vecs import append, extend, pop, vec
+from mypy_extensions import i32, i64
 
 from jetspark.store.log.columns import HOLES_MAX, NOWHERE, Columns
 from jetspark.store.log.subject_order import (
@@ -35,6 +35,9 @@ __all__ = ["NOWHERE", "Columns", "StreamIndex", "SubjectEntry"]
 
 # Numbers of subjects without messages are given to others when there are this many, at least.
 EMPTY_SUBJECTS_MIN: Final[i64] = 4096
+# So many subjects are looked at in one turn to see whether they have no message; a stream that has
+# no more of them than that does it when a group is committed.
+RECYCLED_PER_TURN: Final[i64] = 16_384
 # A search over more sequences than these is counted as work (turn.py).
 LONG_SEARCH: Final[i64] = 1024
 # With fewer subjects an order is not worth it; with more than the second it is made in steps.
@@ -72,7 +75,16 @@ class StreamIndex:
         self.messages: i64 = 0
         self.first_seq: i64 = 0
         self.last_seq: i64 = 0
-        self.free: list[int] = []
+        # Numbers that nobody has. A sweep for more of them: whether there is to be one, whether
+        # somebody has to begin with it, and down to which number it has come (-1: none began).
+        self.free: vec[i64] = vec[i64]()
+        self.sweeping: bool = False
+        self.sweep_wanted: bool = False
+        self.sweep_at: i64 = -1
+        self.sweep_end: i64 = 0
+        # What it found so far, and from which number on all were free when it came by.
+        self.swept: vec[i64] = vec[i64]()
+        self.swept_from: i64 = 0
         self.blank: SubjectEntry = SubjectEntry(b"", -1)
         # The entry asked for last.
         self.newest: SubjectEntry | None = None
@@ -108,9 +120,9 @@ class StreamIndex:
         """The entry of a subject, made when it is new."""
         found = self.known(subject)
         if found is None:
-            if self.free:
-                number = self.free.pop()
-                found = SubjectEntry(subject, number)
+            if len(self.free) > 0:
+                self.free, number = pop(self.free)
+                found = SubjectEntry(subject, i32(number))
                 self.entries[number] = found
             else:
                 found = SubjectEntry(subject, len(self.entries))
@@ -641,32 +653,103 @@ class StreamIndex:
 
     def wants_recycling(self) -> bool:
         """Say whether so many subjects have no message that their numbers should be freed."""
-        used: i64 = len(self.entries) - len(self.free)
+        used: i64 = i64(len(self.entries)) - len(self.free)
         empty = used - self.subject_count
-        return empty > EMPTY_SUBJECTS_MIN and empty * 2 > used
+        return empty > EMPTY_SUBJECTS_MIN and empty * 2 > used and not self.sweeping
+
+    def want_sweep(self) -> bool:
+        """Have ``sweep_step`` called until it is done; False: so few that it can be done now."""
+        if i64(len(self.entries)) <= RECYCLED_PER_TURN:
+            return False
+        self.sweeping = True
+        self.sweep_wanted = True
+        return True
 
     def recycle(self, staged: list[SubjectEntry]) -> None:
-        """Forget subjects that have no message and none on its way."""
-        self.recount = self.recount or len(self.removed_seqs) > 0
-        kept = bytearray(len(self.entries))
-        for entry in staged:
-            kept[int(entry.number)] = 1
-        for number, entry in enumerate(self.entries):
-            if entry.count == 0 and kept[number] == 0 and entry.number >= 0:
-                self.entries[number] = self.blank
-        while self.entries and self.entries[-1].number < 0:
-            self.entries.pop()
-        self.free = [n for n, entry in enumerate(self.entries) if entry.number < 0]
-        self.generation += 1
+        """Forget subjects that have no message and none on its way, here and now."""
+        while not self.sweep_step(staged, RECYCLED_PER_TURN):
+            pass
+
+    def sweep_step(self, staged: list[SubjectEntry], count: i64) -> bool:
+        """Look at so many subjects and forget those without messages; True when all are done.
+
+        From the highest number down, so that the numbers at the end are given up altogether.
+        ``staged`` are the subjects of messages on their way.
+        """
+        if self.sweep_at < 0:
+            self.sweeping = True
+            self.sweep_at = self.sweep_end = self.swept_from = len(self.entries)
+            # It comes by those too; new subjects get new numbers meanwhile.
+            self.free = vec[i64]()
+        elif self.sweep_at > 0:
+            self.sweep_some(staged, count)
+            if self.sweep_at == 0:
+                self.hand_out_swept()
+        elif self.order.release_some() and self.subjects.move(count):
+            self.sweeping = False
+            self.sweep_at = -1
+            return True
+        return False
+
+    def sweep_some(self, staged: list[SubjectEntry], count: i64) -> None:
+        """Look at some of the subjects; those without messages are not found any more."""
+        kept = {int(entry.number) for entry in staged}
+        stop = max(i64(0), self.sweep_at - count)
+        at = self.sweep_at
+        while at > stop:
+            at -= 1
+            entry = self.entries[at]
+            if entry.number >= 0:
+                if entry.count > 0 or (kept and int(at) in kept):
+                    continue
+                self.subjects.remove(entry)
+                self.entries[at] = self.blank
+            self.swept = append(self.swept, at)
+            if self.swept_from == at + 1:
+                self.swept_from = at
+        self.sweep_at = at
         self.newest = None
-        self.subjects.rebuild()
+        self.kept = {}
+        # What was removed and not counted yet is known by its number.
+        self.recount = self.recount or len(self.removed_seqs) > 0
+
+    def hand_out_swept(self) -> None:
+        """A sweep has looked at all subjects: others may have the numbers that it found."""
+        swept = self.swept
+        if i64(len(self.entries)) == self.sweep_end:
+            # It came by those at the end first.
+            del self.entries[int(self.swept_from) :]
+            swept = swept[self.sweep_end - self.swept_from :]
+        self.free = extend(swept, self.free)
+        self.swept = vec[i64]()
+        self.numbers_changed()
         # Half of what the order has is gone, at least.
         self.ordered = False
         self.order.forget()
+        self.subjects.shrink()
 
-    def forget_staged(self) -> None:
+    def give_up(self, number: i64) -> None:
+        """Nobody has a number any more."""
+        self.entries[number] = self.blank
+        if number >= self.sweep_at:  # or else the sweep comes by
+            self.free = append(self.free, number)
+
+    def numbers_changed(self) -> None:
+        """Numbers may have other subjects from now on: what was found by them is void."""
+        self.recount = self.recount or len(self.removed_seqs) > 0
+        self.generation += 1
+        self.newest = None
+
+    def forget_staged(self, staged: list[SubjectEntry]) -> None:
         """Drop what exists only because of messages that did not become durable."""
-        self.recycle([])
+        for entry in staged:
+            number = i64(entry.number)
+            # It may be in there more than once.
+            there = number < i64(len(self.entries)) and self.entries[number] is entry
+            if there and entry.count == 0:
+                self.subjects.remove(entry)
+                self.give_up(number)
+        self.numbers_changed()
 
     def begin_staging(self) -> None:
         """All was replayed: decisions begin with what is durable."""

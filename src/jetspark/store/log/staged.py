@@ -129,15 +129,12 @@ class Staged:
 
         Numbers that were given out are not given out again.
         """
-        groups = [self.entries]
+        staged = self.entries
         if self.in_flight is not None:
-            groups.append(self.in_flight.entries)
-        if self.deletions.any:
-            groups.append(self.index.entries)
-        for entries in groups:
-            for entry in entries:
-                entry.staged_last = entry.last
-        self.index.forget_staged()
+            staged = self.in_flight.entries + staged
+        for entry in self.index.entries if self.deletions.any else staged:
+            entry.staged_last = entry.last
+        self.index.forget_staged(staged)
         fresh = Staged(
             self.index,
             self.codec,

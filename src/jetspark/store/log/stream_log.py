@@ -53,7 +53,7 @@ from jetspark.store.log.deletion import delete_range, is_of_newest, purge
 from jetspark.store.log.durability import Durability
 from jetspark.store.log.engine_state import EngineState
 from jetspark.store.log.group import Group
-from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.index import RECYCLED_PER_TURN, StreamIndex
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import NewSegment, Preparation
 from jetspark.store.log.reader import LogReader
@@ -130,6 +130,10 @@ class StreamLog:
         # The folder is being changed (``hold``).
         self.held: bool = False
         self.closed: bool = False
+        # The first message that was stored since the log was opened: its sequence and time. Who
+        # copied an older one under that sequence, or a later one, knows that the log went back.
+        self.began_seq: i64 = 0
+        self.began_time: i64 = 0
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -217,14 +221,24 @@ class StreamLog:
         if group.before is not None:
             self.prepared(group.before)
         self.apply_group(group)
+        if self.began_seq == 0 and len(group.entries) > 0:
+            self.note_beginning(group.blob)
         self.reader.cache.add(self.index.segments[-1].start + group.offset, group.blob)
         self.segments.written(group)
         if group.synced:
             self.durability.proven()
         self.index.reach(group.last_position)
-        if self.index.wants_recycling():
+        if self.index.wants_recycling() and not self.index.want_sweep():
             self.index.recycle(self.staged.entries)
         return group.last_position
+
+    def sweep_step(self) -> bool:
+        """Forget some of the subjects without messages, in one turn; True when all are done."""
+        staged = self.staged
+        entries = staged.entries
+        if staged.in_flight is not None:
+            entries = entries + staged.in_flight.entries
+        return self.index.sweep_step(entries, RECYCLED_PER_TURN)
 
     def fail(self, no_space: bool) -> None:
         """The group in flight did not reach the disk: drop all that was staged.
@@ -335,6 +349,18 @@ class StreamLog:
                 self.apply_other(blob, at)
                 limits = self.limits
             at += total
+
+    def begin_again(self) -> None:
+        """What was stored so far was restored: it is stored as if from now on."""
+        self.began_seq = 0
+
+    def note_beginning(self, blob: bytes) -> None:
+        """Remember the first message of a group; it is the first since the log was opened."""
+        at: i64 = 0
+        while record_kind(blob, at) != MESSAGE:
+            at += record_length(blob, at)
+        self.began_seq = record_sequence(blob, at)
+        self.began_time = record_time(blob, at)
 
     def apply_message(self, data: bytes, at: i64, offset: i64, entry: SubjectEntry) -> None:
         """A message record is durable at this offset of the newest segment."""

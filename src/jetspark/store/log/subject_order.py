@@ -23,6 +23,9 @@ DEALT: Final[i64] = 3
 SORTED: Final[i64] = 1
 LOOKED_AT: Final[i64] = 2
 
+# So many blocks that were forgotten are given back in a turn.
+RELEASED: Final = 32
+
 NOT_MADE: Final = 0
 DEALING: Final = 1
 SORTING: Final = 2
@@ -38,6 +41,8 @@ class SubjectOrder:
         # Where each block begins; the first begins before everything.
         self.heads: list[bytes] = []
         self.blocks: list[list[bytes]] = []
+        # What it had before it was forgotten, until that is given back.
+        self.remains: list[list[bytes]] = []
         # How far it is made, and what came meanwhile.
         self.at: i64 = 0
         self.late: list[bytes] = []
@@ -105,8 +110,14 @@ class SubjectOrder:
         self.state = NOT_MADE
         self.size = 0
         self.heads = []
+        self.remains += self.blocks
         self.blocks = []
         self.late = []
+
+    def release_some(self) -> bool:
+        """Give back some of what was forgotten, in one turn; True when nothing is left of it."""
+        del self.remains[-RELEASED:]
+        return not self.remains
 
     def matching(self, pattern: bytes, start: bytes, units: i64, found: list[bytes]) -> bytes:
         """Add to ``found`` what matches from ``start`` on; where to go on, or nothing at the end.

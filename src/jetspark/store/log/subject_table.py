@@ -3,6 +3,9 @@
 A dict takes 50 bytes and more per subject, zeroed and copied whole each time that it grows. Here
 a slot is one word, with open addressing: 31 bits of the subject's hash (so that hardly an entry
 is looked at in vain, and growing looks at none) and the number of the entry, counted from 1.
+
+A table that becomes larger or smaller is moved to its new slots some at a time: moving a million
+of them in one turn of the loop would make everybody wait.
 """
 
 from typing import Final
@@ -13,6 +16,11 @@ from mypy_extensions import i32, i64, mypyc_attr
 _SLOTS_MIN: Final = 64
 _HASH: Final[i64] = 0x7FFFFFFF
 _NUMBER: Final[i64] = 0xFFFFFFFF
+# A slot of the table before that was moved or whose subject is gone: searches go on after it.
+_MOVED: Final[i64] = -1
+# So many slots are moved with each subject that comes: all of them long before the new ones are
+# full, since only two in three are used.
+_MOVED_WITH_EACH: Final[i64] = 8
 
 
 @mypyc_attr(acyclic=True)  # there may be a million: nothing for the garbage collector to visit
@@ -32,13 +40,16 @@ class SubjectEntry:
 
 
 class SubjectTable:
-    """Entries by subject. ``entries`` has them by number; only this class adds to it."""
+    """Entries by subject. ``entries`` has them by number; the index puts them there."""
 
     def __init__(self) -> None:
         # By number; one that nobody has holds an entry whose own number is negative.
         self.entries: list[SubjectEntry] = []
         self.slots: vec[i64] = vec[i64]([0] * _SLOTS_MIN)
         self.used: i64 = 0
+        # While the table is moved: its slots before, and how many of them were looked at.
+        self.before: vec[i64] = vec[i64]()
+        self.moved: i64 = 0
 
     def get(self, subject: bytes) -> SubjectEntry | None:
         """The entry of a subject; None when it has none."""
@@ -55,19 +66,68 @@ class SubjectTable:
                     return entry
             at = (at + 1) & last
             slot = slots[at]
+        if len(self.before) > 0:
+            return self._get_before(subject, mark)
+        return None
+
+    def _get_before(self, subject: bytes, mark: i64) -> SubjectEntry | None:
+        slots = self.before
+        last: i64 = len(slots) - 1
+        at = mark & last
+        slot = slots[at]
+        while slot != 0:
+            if slot >> 32 == mark:
+                entry = self.entries[(slot & _NUMBER) - 1]
+                if entry.subject == subject:
+                    return entry
+            at = (at + 1) & last
+            slot = slots[at]
         return None
 
     def add(self, entry: SubjectEntry) -> None:
         """Let an entry of ``entries`` be found by its subject."""
         self.used += 1
+        if len(self.before) > 0:
+            self.move(_MOVED_WITH_EACH)
         if self.used * 3 > i64(len(self.slots)) * 2:
-            before = self.slots
-            self.slots = vec[i64]([0] * (2 * len(before)))
-            for slot in before:
-                if slot != 0:
-                    self._put(slot)
+            self._resize(2 * i64(len(self.slots)))
         mark: i64 = hash(entry.subject)
         self._put(((mark & _HASH) << 32) | (i64(entry.number) + 1))
+
+    def remove(self, entry: SubjectEntry) -> None:
+        """Let an entry be found no more; it was added before."""
+        mark: i64 = hash(entry.subject)
+        mark &= _HASH
+        wanted = (mark << 32) | (i64(entry.number) + 1)
+        self.used -= 1
+        slots = self.slots
+        last: i64 = len(slots) - 1
+        at = mark & last
+        while slots[at] != 0:
+            if slots[at] == wanted:
+                self._close(at)
+                return
+            at = (at + 1) & last
+        slots = self.before
+        last = len(slots) - 1
+        at = mark & last
+        while slots[at] != wanted:
+            assert slots[at] != 0, "it was added before"
+            at = (at + 1) & last
+        slots[at] = _MOVED
+
+    def _close(self, hole: i64) -> None:
+        """Empty a slot, and move up those after it that would not be found any more."""
+        slots = self.slots
+        last: i64 = len(slots) - 1
+        at = (hole + 1) & last
+        while slots[at] != 0:
+            home = (slots[at] >> 32) & last
+            if (at - home) & last >= (at - hole) & last:
+                slots[hole] = slots[at]
+                hole = at
+            at = (at + 1) & last
+        slots[hole] = 0
 
     def _put(self, slot: i64) -> None:
         slots = self.slots
@@ -77,10 +137,36 @@ class SubjectTable:
             at = (at + 1) & last
         slots[at] = slot
 
-    def rebuild(self) -> None:
-        """Make the table again: entries lost their subjects."""
-        self.used = 0
-        self.slots = vec[i64]([0] * _SLOTS_MIN)
-        for entry in self.entries:
-            if entry.number >= 0:
-                self.add(entry)
+    def _resize(self, size: i64) -> None:
+        """Have so many slots; what the table holds is moved to them from now on."""
+        self.move(i64(len(self.before)))
+        self.before = self.slots
+        self.moved = 0
+        self.slots = vec[i64]([0] * int(size))
+
+    def move(self, count: i64) -> bool:
+        """Move so many slots to where they belong; True when nothing is left to be moved."""
+        before = self.before
+        end = min(self.moved + count, i64(len(before)))
+        at = self.moved
+        while at < end:
+            slot = before[at]
+            if slot > 0:
+                self._put(slot)
+                before[at] = _MOVED
+            at += 1
+        self.moved = at
+        if at < i64(len(before)):
+            return False
+        self.before = vec[i64]()
+        self.moved = 0
+        return True
+
+    def shrink(self) -> None:
+        """Begin to have fewer slots, if hardly any of them are used."""
+        size: i64 = len(self.slots)
+        if len(self.before) > 0 or self.used * 16 >= size or size <= _SLOTS_MIN:
+            return
+        while size > _SLOTS_MIN and self.used * 4 < size:
+            size //= 2
+        self._resize(size)

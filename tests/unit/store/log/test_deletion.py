@@ -4,6 +4,7 @@ wire.md, Streams (PURGE, MSG.DELETE), contracts.md, Commit (staged and durable s
 """
 
 import errno
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.index import StreamIndex, SubjectEntry
+from jetspark.subjects.match import matches
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import check_counts, messages, sequences
 
@@ -117,6 +119,73 @@ def test_subjects_without_messages_give_their_numbers_back() -> None:
     )
     mask = index.mask_for(b"s.29995")
     assert index.next_seq(1, mask) == 29_995
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_numbers_are_given_back_in_steps_while_messages_come_and_go(seed: int) -> None:
+    """Whatever happens between two steps, each subject finds its own messages and no others."""
+    rng = random.Random(seed)
+    index = StreamIndex()
+    index.add_segment(3, 1, 0)
+    model: dict[bytes, list[int]] = {}
+    staged: list[SubjectEntry] = []
+    seq = 0
+
+    def publish(subject: bytes) -> None:
+        nonlocal seq
+        seq += 1
+        index.add_message(seq, index.entry(subject), 100 + seq, seq, 30)
+        model.setdefault(subject, []).append(seq)
+
+    def remove() -> None:
+        subject = rng.choice(list(model))
+        gone = model[subject].pop(rng.randrange(len(model[subject])))
+        if not model[subject]:
+            del model[subject]
+        assert index.remove(gone)
+
+    for _ in range(3):
+        for number in range(1_000):
+            publish(b"s.%d.%d" % (rng.randint(0, 3), number))
+        while len(model) > 200:
+            remove()
+        index.order_made()
+        done = False
+        while not done:
+            done = index.sweep_step(staged, 50)
+            what = rng.randint(0, 3)
+            if what == 0:
+                publish(b"s.%d.%d" % (rng.randint(0, 3), rng.randint(0, 1_100)))
+            elif what == 1 and model:
+                remove()
+            elif what == 2 and staged:
+                entry = staged.pop()
+                publish(entry.subject)
+                assert index.entry(entry.subject) is entry
+            elif what == 2:
+                staged.append(index.entry(b"s.0.%d" % rng.randint(0, 1_100)))
+            else:
+                index.forget_staged(staged)
+                staged.clear()
+            assert {int(n) for n in index.free}.isdisjoint(live_numbers(index))
+        assert index.entries_like(b"s.1.*") is not None
+        check_model(index, model)
+    assert len(index.entries) < 1_500
+
+
+def live_numbers(index: StreamIndex) -> set[int]:
+    return {number for number, entry in enumerate(index.entries) if entry.number >= 0}
+
+
+def check_model(index: StreamIndex, model: dict[bytes, list[int]]) -> None:
+    for subject, there in model.items():
+        entry = index.subjects.get(subject)
+        assert entry is not None
+        assert index.entries[int(entry.number)] is entry
+        assert (entry.first, entry.last, entry.count) == (there[0], there[-1], len(there))
+    for pattern in (b"s.1.*", b"s.*.7", b">"):
+        found = {entry.subject for entry in index.entries_like(pattern) if entry.count > 0}
+        assert found == {subject for subject in model if matches(subject, pattern)}
 
 
 def test_a_number_on_its_way_is_kept() -> None:

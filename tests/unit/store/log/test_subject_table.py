@@ -1,5 +1,7 @@
 """Entries by subject, in less memory than a dict takes (hot-path.md, Memory)."""
 
+import random
+
 import pytest
 
 from jetspark.store.log.subject_table import SubjectEntry, SubjectTable
@@ -37,15 +39,54 @@ def test_a_slot_takes_at_most_a_third_of_what_a_dict_takes() -> None:
         assert len(table.slots) * 8 <= 24 * count
 
 
-def test_entries_that_lost_their_subjects_are_not_found() -> None:
+def test_entries_that_were_removed_are_not_found() -> None:
     table = filled([b"s.%d" % number for number in range(1_000)])
-    blank = SubjectEntry(b"", -1)
     for number in range(0, 1_000, 2):
-        table.entries[number] = blank
-
-    table.rebuild()
+        table.remove(table.entries[number])
 
     found = [table.get(b"s.%d" % number) for number in range(1_000)]
     assert [entry is None for entry in found] == [number % 2 == 0 for number in range(1_000)]
     assert table.used == 500
-    assert len(table.slots) == 1_024
+
+
+def test_a_table_of_which_little_is_left_becomes_smaller_and_keeps_it() -> None:
+    table = filled([b"s.%d" % number for number in range(20_000)])
+    for entry in table.entries[100:]:
+        table.remove(entry)
+
+    table.shrink()
+    assert [table.get(entry.subject) for entry in table.entries[:100]] == table.entries[:100]
+    while not table.move(1_000):
+        assert [table.get(entry.subject) for entry in table.entries[:100]] == table.entries[:100]
+
+    assert len(table.slots) <= 1_024
+    assert [table.get(entry.subject) for entry in table.entries[:100]] == table.entries[:100]
+    assert all(table.get(entry.subject) is None for entry in table.entries[100:])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_table_is_a_dict_whatever_comes_and_goes(seed: int) -> None:
+    """While it is moved to more or fewer slots, too."""
+    rng = random.Random(seed)
+    table = SubjectTable()
+    model: dict[bytes, SubjectEntry] = {}
+    subjects = [b"s.%d" % number for number in range(400)]
+    for _ in range(3_000):
+        growing = rng.random() < 0.5
+        for subject in rng.sample(subjects, 3):
+            if growing and subject not in model:
+                entry = SubjectEntry(subject, len(table.entries))
+                table.entries.append(entry)
+                table.add(entry)
+                model[subject] = entry
+            elif not growing and subject in model:
+                table.remove(model.pop(subject))
+        if rng.random() < 0.05:
+            table.shrink()
+        if rng.random() < 0.1:
+            table.move(rng.randint(1, 40))
+        subject = rng.choice(subjects)
+        assert table.get(subject) is model.get(subject)
+
+    assert table.used == len(model)
+    assert [table.get(subject) for subject in subjects] == [model.get(s) for s in subjects]

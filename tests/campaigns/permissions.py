@@ -2,7 +2,7 @@
 
 The evaluator works on sets: a pattern is the set of all subjects of a small world that it matches,
 "covers" is the subset relation of such sets. Nothing of ``jetspark.subjects`` is used in it.
-The short form is `tests/property/test_permissions.py`; `judge_decisions` takes any count.
+The short form is `tests/property/server/test_permissions.py`; `judge_decisions` takes any count.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ Campaign = Callable[[float, int], str]
 
 CONSUMER_KILLS_MIN = 100
 RIGHTS_ACTIONS = 200
+WALKS = 50
 
 
 def kills(deadline: float, seed: int) -> str:
@@ -243,6 +244,23 @@ def chaos(deadline: float, seed: int) -> str:
     return f"{runs} runs against both servers, nothing acknowledged was lost"
 
 
+def walks(deadline: float, seed: int) -> str:
+    """Random walks over streams, consumers and publishes: nats-server and ours answer alike."""
+    runs = 0
+    while time.monotonic() < deadline or runs == 0:
+        run_tests(
+            "tests/interop/api/test_walk.py",
+            "tests/interop/consumers/test_walk.py",
+            "tests/interop/consumers/test_push_walk.py",
+            "tests/interop/publishing/test_publish_differential.py",
+            f"--hypothesis-seed={seed + runs}",
+            JETSPARK_WALKS=str(WALKS),
+            JETSPARK_PUBLISH_STEPS=str(100 * WALKS),
+        )
+        runs += 1
+    return f"{runs} times {WALKS} walks of each kind and {100 * WALKS} publishes, all alike"
+
+
 def through_replica(_deadline: float, _seed: int) -> str:
     """The client's whole suite through read replicas, once: it takes what it takes."""
     return run_tests("tests/client", "-n2", "--dist", "loadgroup", JETSPARK_THROUGH_REPLICA="1")
@@ -356,6 +374,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     permissions,
     rights,
     chaos,
+    walks,
     through_replica,
     spark_kills,
     spark_replays,

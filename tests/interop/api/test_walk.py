@@ -1,13 +1,14 @@
 """Random walks over a stream, taken on nats-server 2.15.1 and on ours: every answer alike.
 
-Hypothesis makes the walks, 5,000 steps in all; each has a stream of its own on the same two
-servers.
+Hypothesis makes the walks, of 100 steps each; `make torture` takes more of them. Each has a stream
+of its own on the same two servers.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +19,8 @@ from tests.support.both_servers import nats_server
 from tests.support.raw_requests import RawClient
 from tests.support.served import Served
 
-WALKS = 50
+# JETSPARK_WALKS makes it longer (tools/torture.py).
+WALKS = int(os.environ.get("JETSPARK_WALKS", "20"))
 STEPS = 100
 
 Pair = tuple[RawClient, RawClient]

@@ -7,6 +7,7 @@ nats-server on when it counts, so it is left out here; the walk of pull consumer
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ from tests.support.both_servers import running_nats_server
 from tests.support.consumer_wire import Message, Wire
 from tests.support.served import Served
 
-WALKS = 20
+# JETSPARK_WALKS makes it longer (tools/torture.py).
+WALKS = int(os.environ.get("JETSPARK_WALKS", "20"))
 STEPS = 40
 # How long a server may take until everything that goes out has gone out.
 SETTLED_S = 2.0

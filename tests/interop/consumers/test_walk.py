@@ -1,13 +1,14 @@
 """Random walks over consumers, taken on nats-server 2.15.1 and on ours: every answer alike.
 
-Hypothesis makes the walks, 5,000 steps in all; each has a stream of its own on the same two
-servers. Only what does not depend on time is walked: pulls that do not wait, acknowledgements as
-requests, and changes of the stream and its consumers.
+Hypothesis makes the walks, of 100 steps each; `make torture` takes more of them. Each has a stream
+of its own on the same two servers. Only what does not depend on time is walked: pulls that do not
+wait, acknowledgements as requests, and changes of the stream and its consumers.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from tests.support.both_servers import running_nats_server
 from tests.support.consumer_wire import Message, Wire
 from tests.support.served import Served
 
-WALKS = 50
+# JETSPARK_WALKS makes it longer (tools/torture.py).
+WALKS = int(os.environ.get("JETSPARK_WALKS", "20"))
 STEPS = 100
 # How long nats-server may take to count what it acknowledged.
 SETTLED_S = 2.0

@@ -42,7 +42,9 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
     assert [
         name
         for name in named
-        if not any((base / name).exists() for base in (ROOT, PACKAGE, PACKAGE / "server" / "config"))
+        if not any(
+            (base / name).exists() for base in (ROOT, PACKAGE, PACKAGE / "server" / "config")
+        )
         and not list(PACKAGE.rglob(name))
     ] == []
 
@@ -55,8 +57,7 @@ def test_every_class_and_method_that_is_named_exists(page: Path) -> None:
     assert [
         f"{owner}.{method}".rstrip(".")
         for owner, method in sorted(named)
-        if owner not in FOREIGN
-        and (owner not in known or (method and method not in known[owner]))
+        if owner not in FOREIGN and (owner not in known or (method and method not in known[owner]))
     ] == []
 
 

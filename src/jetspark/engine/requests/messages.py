@@ -84,11 +84,13 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     pattern = wanted.filter.encode()
     request.need_order(engine, stream, [pattern])
     last = request.last_seq(stream)
-    if last < int(stream.log.staged.seq) and not wanted.keep:
+    waited = last < int(stream.log.staged.seq)
+    if waited and not wanted.keep:
         # What came while it waited came behind it.
         seq = min(wanted.seq or last + 1, last + 1)
         wanted = msgspec.structs.replace(wanted, seq=seq)
-    if not _is_long(stream, wanted, pattern, engine.settings.purge_step):
+    is_long = _is_long(stream, wanted, pattern, engine.settings.purge_step)
+    if not is_long and not (waited and wanted.keep):
         return _purge_at_once(engine, request, stream, wanted)
     pattern = b"" if is_everything(pattern) else pattern
     if wanted.keep:

@@ -110,7 +110,7 @@ def copy_stream(folder: Path, remote: str) -> list[str]:
             env=os.environ | {"PYTHONPATH": _path()},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
         log = (folder / "connect.log").read_text(errors="replace")

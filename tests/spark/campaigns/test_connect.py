@@ -19,7 +19,7 @@ if find_spec("grpc_status") is None:
     )
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_a_connect_client_reads_and_writes_streams(tmp_path: Path) -> None:
     with connect_server(tmp_path, "local[2]") as remote:
         said = copy_stream(tmp_path, remote)

@@ -63,11 +63,16 @@ def parse_headers(block: "Column | str") -> "Column":
     return f.map_from_arrays(names, values)
 
 
+_OF_ID: Final = ("stream", "seq", "subject", "data")
+
+
 def with_msg_id(rows: "DataFrame") -> "DataFrame":
-    """Return rows of a ``jetstream`` source with a column ``msg_id``, ``<stream>:<seq>``.
+    """Return rows of a ``jetstream`` source with a column ``msg_id``, ``<stream>:<seq>:<digest>``.
 
     For pipelines in which every message becomes at most one: the id is the same in every run, even
-    after a full refresh with a new checkpoint.
+    after a full refresh with a new checkpoint. The digest is of subject and data: another message
+    that has the sequence because the stream was deleted and created again is not taken for this
+    one.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
@@ -76,14 +81,15 @@ def with_msg_id(rows: "DataFrame") -> "DataFrame":
         columns = rows.columns
     except PySparkException:
         # A declarative pipeline does not let its functions look: it will say so itself.
-        columns = ["stream", "seq"]
-    missing = [name for name in ("stream", "seq") if name not in columns]
+        columns = list(_OF_ID)
+    missing = [name for name in _OF_ID if name not in columns]
     if missing:
         raise ValueError(
-            f"with_msg_id needs the columns stream and seq of the source, and {missing} is gone: "
-            "call it before they are dropped"
+            f"with_msg_id needs the columns {', '.join(_OF_ID)} of the source, and "
+            f"{', '.join(missing)} is gone: call it before they are dropped"
         )
-    return rows.withColumn("msg_id", f.concat_ws(":", f.col("stream"), f.col("seq")))
+    digest = f.lower(f.hex(f.xxhash64("subject", "data")))
+    return rows.withColumn("msg_id", f.concat_ws(":", "stream", "seq", digest))
 
 
 def _column(given: "Column | str") -> "Column":

@@ -83,7 +83,8 @@ def rows_of(flow: Flow, source: Any) -> Any:
         return source.load().select(text.alias("key"), text.alias("value"))
     columns = [f.concat(f.lit(f"{flow['name']}.row."), text).alias("subject"), text.alias("data")]
     if flow["kind"] == "ids":
-        columns.append(f.concat(f.col("stream"), f.lit(":"), f.col("seq")).alias("msg_id"))
+        # As with_msg_id, whose digest is another in each version: stream, sequence and content.
+        columns.append(f.concat_ws(":", "stream", "seq", text).alias("msg_id"))
     return source.load().select(*columns)
 
 

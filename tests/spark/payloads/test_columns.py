@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import SparkSession
 
 from jetspark.spark import encode_headers, parse_headers, with_msg_id
 
@@ -34,11 +34,18 @@ def test_a_line_break_does_not_become_a_header(spark: SparkSession) -> None:
         frame.select(encode_headers("h", several=False)).collect()
 
 
-def test_ids_are_made_of_stream_and_sequence(spark: SparkSession) -> None:
-    rows = spark.range(2).select(
-        functions.lit("S").alias("stream"), functions.col("id").alias("seq")
+def test_ids_are_made_of_stream_sequence_and_content(spark: SparkSession) -> None:
+    """A stream that was created again has other messages under the same sequences."""
+    rows = spark.sql(
+        "SELECT 'S' AS stream, seq, subject, CAST(data AS BINARY) AS data "
+        "FROM VALUES (1, 's.a', 'one'), (2, 's.a', 'one'), (1, 's.a', 'other'), "
+        "(1, 's.b', 'one'), (1, 's.a', 'one') AS t(seq, subject, data)"
     )
 
-    assert [row.msg_id for row in with_msg_id(rows).collect()] == ["S:0", "S:1"]
-    with pytest.raises(ValueError, match="needs the columns stream and seq"):
+    ids = [row.msg_id for row in with_msg_id(rows).collect()]
+
+    assert [one.rpartition(":")[0] for one in ids] == ["S:1", "S:2", "S:1", "S:1", "S:1"]
+    assert len(set(ids)) == 4
+    assert ids[0] == ids[4]
+    with pytest.raises(ValueError, match=r"needs the columns stream, seq, .* seq is gone"):
         with_msg_id(rows.drop("seq"))

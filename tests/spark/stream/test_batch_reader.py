@@ -19,6 +19,7 @@ from jetspark.api.enums import Storage
 from jetspark.errors import AuthorizationFailed
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
+from jetspark.spark.stream import range_reader
 from jetspark.spark.stream import view as stream_view
 from jetspark.spark.stream.batch_reader import JetStreamBatchReader
 from jetspark.spark.stream.options import HeaderMode, ReadMode, SourceOptions
@@ -338,6 +339,7 @@ def test_a_server_that_stays_away_fails_the_task(
     server.stop()
     waits: list[float] = []
     monkeypatch.setattr("jetspark.sync.retry.time.sleep", waits.append)
+    monkeypatch.setattr(range_reader, "OUTAGE_S", 0.0)
     reader = JetStreamBatchReader(_options(server.url, "ANY"), SCHEMA)
 
     with pytest.raises(Exception, match=r"127\.0\.0\.1"):

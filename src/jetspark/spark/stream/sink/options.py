@@ -8,6 +8,7 @@ import msgspec
 
 from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.connections import OUTAGE_S
 from jetspark.spark.option_reader import (
     DIGITS,
     STREAMING_WRITE_OPTIONS,
@@ -54,6 +55,11 @@ class AtomicScope(StrEnum):
     CHUNK = "chunk"
     PARTITION = "partition"
     EPOCH = "epoch"
+
+
+def outage_of(retries: int) -> float:
+    """Return how long a server is waited for: who asks for fewer tries does not want to wait."""
+    return OUTAGE_S if retries >= RETRIES else 0.0
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):

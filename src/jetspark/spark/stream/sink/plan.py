@@ -22,7 +22,7 @@ from jetspark.errors import (
     Error,
     StreamNotFound,
 )
-from jetspark.spark.connections import OUTAGE_S, jetstream_of
+from jetspark.spark.connections import jetstream_of
 from jetspark.spark.stream.options import FORMAT_NAME
 from jetspark.spark.stream.sink.options import (
     LEDGER_BUCKET,
@@ -30,6 +30,7 @@ from jetspark.spark.stream.sink.options import (
     IdSource,
     PublishMode,
     SinkOptions,
+    outage_of,
 )
 from jetspark.spark.stream.view import PlanningFailed, ServerUnreachable, lend_for_planning
 from jetspark.subjects.match import matches
@@ -89,7 +90,7 @@ def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Re
     Spark plans each epoch again: a server that restarts meanwhile must not end the query.
     """
     again = options.retries if options.streaming else 0
-    retries = Retries(again, outage_s=OUTAGE_S if again else 0.0)
+    retries = Retries(again, outage_s=outage_of(again))
     while True:
         try:
             return attempt()

@@ -18,8 +18,8 @@ from jetspark.errors import (
     TooManyBatches,
 )
 from jetspark.headers.block import find_value
-from jetspark.spark.connections import CONNECTIONS, OUTAGE_S, jetstream_of
-from jetspark.spark.stream.sink.options import PublishMode
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.stream.sink.options import PublishMode, outage_of
 from jetspark.spark.stream.sink.plan import SinkPlan, takes
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.sync.bulk import publish_columns, publish_together
@@ -158,12 +158,8 @@ class Sender:
 
     def retries(self, *, also: tuple[type[Error], ...] = ()) -> Retries:
         """What counts the failures of one thing to be written."""
-        return Retries(
-            self._options.retries,
-            outage_s=OUTAGE_S if self._options.retries else 0.0,
-            also=also,
-            advice=_ADVICE,
-        )
+        again = self._options.retries
+        return Retries(again, outage_s=outage_of(again), also=also, advice=_ADVICE)
 
 
 def stored_ids(stream: sync.Stream, since_ns: int) -> set[bytes]:

@@ -107,7 +107,6 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(sending, "CONNECTIONS", SimpleNamespace(borrow=borrow))
     monkeypatch.setattr(sending, "jetstream_of", lambda *_: None)
     monkeypatch.setattr(retry, "retry_delay", lambda _failures: 0.0)
-    monkeypatch.setattr(sending, "OUTAGE_S", 0.0)
     options = SimpleNamespace(retries=RETRIES, connection=None, ack_timeout_s=1.0)
     return SimpleNamespace(options=options, stream="S")
 

@@ -24,7 +24,8 @@ CREATE = {
 
 
 def left(bench: Bench) -> list[int]:
-    return bench.engine.streams["S"].consumers["C"].state.cursor.listed_left()
+    found: list[int] = bench.engine.streams["S"].consumers["C"].state.cursor.listed_left()
+    return found
 
 
 def test_what_is_left_of_a_long_list_is_known_after_a_restart(bench: Bench) -> None:

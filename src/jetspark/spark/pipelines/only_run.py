@@ -10,6 +10,7 @@ which Derby locks a file of its own. A run waits for that.
 
 import fcntl
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -65,6 +66,8 @@ def only_run(
 
 def _await_catalog(project: Project, say: Callable[[str], None], patience_s: float) -> None:
     """Wait until no JVM has the catalog: two would write the same checkpoints."""
+    if _has_jvm():
+        return  # it is this process that has the catalog open, and goes on using it
     lock = project.metastore / CATALOG_LOCK_NAME
     deadline = time.monotonic() + patience_s
     told = False
@@ -79,6 +82,12 @@ def _await_catalog(project: Project, say: Callable[[str], None], patience_s: flo
             say("Waiting until Spark of an earlier run has ended.")
             told = True
         time.sleep(_JVM_PAUSE_S)
+
+
+def _has_jvm() -> bool:
+    """Say whether this process started a JVM before, which Spark uses for all its sessions."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._gateway is not None
 
 
 def _is_locked(path: Path) -> bool:

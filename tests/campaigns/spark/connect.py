@@ -121,7 +121,7 @@ def copy_stream(folder: Path, remote: str) -> list[str]:
         )
         assert {message.headers["Origin"] for message in copied} == {"IN"}
         ids = [message.headers["Nats-Msg-Id"] for message in copied]
-    assert [one for one in ids if one.startswith("IN:7:")]
+        assert [one for one in ids if one.startswith("IN:7:")]
         return done.stdout.splitlines()
 
 

@@ -87,7 +87,9 @@ def _await_catalog(project: Project, say: Callable[[str], None], patience_s: flo
 def _has_jvm() -> bool:
     """Say whether this process started a JVM before, which Spark uses for all its sessions."""
     pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and pyspark.SparkContext._gateway is not None
+    return (
+        pyspark is not None and pyspark.SparkContext._gateway is not None  # noqa: SLF001 - nothing public tells
+    )
 
 
 def _is_locked(path: Path) -> bool:

@@ -16,7 +16,9 @@ NOBODY = 65534
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project; whatever tests ran before in this process, it has no JVM."""
+    monkeypatch.setattr("jetspark.spark.pipelines.only_run._has_jvm", lambda: False)
     return Project(
         root=tmp_path, spec=tmp_path / "s.yml", name="shop", storage=tmp_path / "storage"
     )
@@ -81,6 +83,15 @@ def test_a_catalog_that_stays_open_is_named(project: Project) -> None:
         pytest.raises(PipelineRefused, match=f"still open after 0 s.*{project.metastore}"),
         only_run(project, print, patience_s=0),
     ):
+        pass
+
+
+def test_a_run_after_another_in_the_same_process_goes_on_with_its_jvm(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jetspark.spark.pipelines.only_run._has_jvm", lambda: True)
+
+    with open_catalog(project), only_run(project, pytest.fail, patience_s=0.0):
         pass
 
 

@@ -214,6 +214,9 @@ def fetched(client: Wire, consumer: bytes) -> list[int]:
         count = 0
         while count < 5000:
             head = client.until(b"\r\n").split(b" ")
+            if head[0] == b"PING":  # the server asks some seconds after the connection was made
+                client.send(b"PONG\r\n")
+                continue
             if head[0] == b"HMSG":
                 client.read(int(head[-1]) + 2)
                 return found

@@ -517,8 +517,7 @@ class Engine:
         self.purges.go_on(stream)
         if stream.log.index.take_order_wanted():
             self.operations.aside(stream.log.index.order_step)
-        if stream.log.index.sweep_wanted:
-            stream.log.index.sweep_wanted = False
+        if stream.log.index.take_sweep_wanted():
             self.operations.aside(stream.log.sweep_step)
         if stream.followers or stream.copies:
             self.copies.committed(stream)

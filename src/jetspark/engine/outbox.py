@@ -78,6 +78,10 @@ class Budget:
         self.records -= 1
         self.size -= size
 
+    def spend_search(self, compared: i64) -> None:
+        """Account for subjects that were compared with patterns: 16 take as long as a record."""
+        self.records -= compared >> 4
+
     def exhaust(self) -> None:
         """Something else took as long as a whole turn of reads."""
         self.records = 0

@@ -259,6 +259,8 @@ class Server:
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
+        if self._listener is not None:
+            await self._listener.wait_closed()
         for connection in self.connections:
             # What clients send from now on would keep it from the end for as long as they send.
             connection.hold_back()

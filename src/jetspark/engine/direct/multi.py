@@ -55,7 +55,7 @@ class MultiRead(Run):
         self.searching: SubjectSearch | None = None
         self.left: i64 = batch if batch > 0 else SUBJECTS_MAX
 
-    def begin(self) -> bool:
+    def begin(self, budget: Budget) -> bool:
         """Look up what the subjects have now; False when that goes on in the next turn."""
         index = self.stream.log.index
         search = self.searching
@@ -63,7 +63,9 @@ class MultiRead(Run):
             # Never beyond what exists: the next page asks for the same point in time again.
             self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
             search = self.searching = SubjectSearch(index, self.patterns, self.up_to)
-        if not search.step():
+        done = search.step()
+        budget.spend_search(search.take_compared())
+        if not done:
             return False
         self.searching = None
         found = search.entries()
@@ -83,7 +85,7 @@ class MultiRead(Run):
         would be missing.
         """
         late = self.at >= 0
-        if not late and not self.stream.dropped and not self.begin():
+        if not late and not self.stream.dropped and not self.begin(budget):
             budget.exhaust()  # as much work as a turn of reads
             return self.is_lost()
         while True:
@@ -123,6 +125,8 @@ class SubjectSearch:
         self.found: dict[bytes, SubjectEntry] = {}
         self.wild: list[bytes] = []
         self.at: i64 = 0
+        # Subjects compared with a pattern since somebody took account of it.
+        self.compared: i64 = 0
         self.following: bytes = b""
         for pattern in patterns:
             if is_literal(pattern):
@@ -155,17 +159,25 @@ class SubjectSearch:
                 self.wild[self.at], self.following, UNITS_PER_LOOK, subjects
             )
             looks += 1
+            self.compared += UNITS_PER_LOOK
             for entry in index.entries_of(subjects):
                 self.note(entry)
             if not self.following:
                 self.at += 1
         return True
 
+    def take_compared(self) -> i64:
+        """How many subjects were compared with a pattern since this was asked last."""
+        compared = self.compared
+        self.compared = 0
+        return compared
+
     def compare_all(self) -> None:
         """Look at every subject: for few of them that is the quickest."""
         while self.at < i64(len(self.wild)):
             pattern = self.wild[self.at]
             self.at += 1
+            self.compared += len(self.index.entries)
             for entry in self.index.entries:
                 if entry.count > 0 and matches(entry.subject, pattern):
                     self.note(entry)

@@ -103,7 +103,8 @@ class Acceptor:
         self._tls = tls
         self._handshake_s = handshake_s
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        # What was accepted and is not served yet, by the task that begins to.
+        self._beginning: dict[asyncio.Task[None], socket.socket] = {}
         self._retry: asyncio.TimerHandle | None = None
         # It was logged that connections are refused, and not that they are accepted again.
         self._refused = False
@@ -128,10 +129,11 @@ class Acceptor:
         self._listener.close()
 
     async def wait_closed(self) -> None:
-        """Give up what was accepted and has not finished its handshake."""
-        for task in self._tasks:
+        """Give up what was accepted and is not served yet; nothing is served after this."""
+        beginning = list(self._beginning)
+        for task in beginning:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*beginning, return_exceptions=True)
 
     def _accept_some(self) -> None:
         for _ in range(ACCEPTED_PER_TURN):
@@ -149,7 +151,7 @@ class Acceptor:
                 log.info("Connections of %s are accepted again", self._what)
             accepted.setblocking(False)
             task = self._loop.create_task(self._begin(accepted))
-            self._tasks.add(task)
+            self._beginning[task] = accepted
             task.add_done_callback(self._begun)
 
     async def _begin(self, accepted: socket.socket) -> None:
@@ -168,8 +170,10 @@ class Acceptor:
             raise
 
     def _begun(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
+        accepted = self._beginning.pop(task)
+        if task.cancelled():
+            accepted.close()  # its task may not even have begun
+        elif task.exception() is not None:
             log.error("A connection could not be served", exc_info=task.exception())
 
     def _pause(self, error: OSError) -> None:

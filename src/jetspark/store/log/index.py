@@ -437,6 +437,12 @@ class StreamIndex:
         self.order_wanted = False
         return wanted
 
+    def take_sweep_wanted(self) -> bool:
+        """Say whether ``sweep_step`` is to be called until it is done, and nobody does so yet."""
+        wanted = self.sweep_wanted
+        self.sweep_wanted = False
+        return wanted
+
     def order_made(self) -> bool:
         """Say whether all subjects are in their order; that of few subjects is made at once."""
         if self.order.state != MADE and len(self.entries) <= ORDER_AT_ONCE:

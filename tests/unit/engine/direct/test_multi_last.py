@@ -174,3 +174,20 @@ def test_only_the_records_that_are_returned_are_read(
     bench.engine.advance()
 
     assert len(files.reads) == reads
+
+
+def test_searches_that_find_nothing_share_turns_with_others(bench: Bench) -> None:
+    """A record that is read counts against a turn, and so does a subject that is looked at."""
+    stream = bench.create("S", "s.>")
+    for number in range(2000):
+        bench.store(stream, b"s.%d.a" % number, b"x")
+    asked = 100
+    for _ in range(asked):
+        assert bench.get(stream, b'{"multi_last":["s.*.b"]}') == []
+
+    turns = 1
+    while bench.engine.advance():
+        turns += 1
+
+    assert len(bench.outlet.written) == asked
+    assert turns >= asked // 10

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jetspark.engine.stream.stream import Stream
 
 KEYS = 50
-ROUNDS = 40
+ROUNDS = 10
 BODY = b"v" * 5_000
 # A record is asked for in one piece: a page first, which shows how long it is, then all of it.
 RECORD = 4096 + OVERHEAD + 20 + len(BODY)
@@ -47,8 +47,8 @@ def stream(bench: Bench) -> Stream:
         (b'{"multi_last":["$KV.b.>"]}', KEYS),
         (b'{"multi_last":["$KV.b.11","$KV.b.7"]}', 2),
         (b'{"multi_last":["$KV.b.>"],"up_to_seq":%d}' % (KEYS * ROUNDS // 2), KEYS),
-        (b'{"next_by_subj":"$KV.b.7","seq":900}', 1),
-        (b'{"next_by_subj":"$KV.b.*","seq":900}', 1),
+        (b'{"next_by_subj":"$KV.b.7","seq":400}', 1),
+        (b'{"next_by_subj":"$KV.b.*","seq":400}', 1),
         (b'{"next_by_subj":"$KV.b.7","seq":1,"batch":10}', 10),
         (b'{"last_by_subj":"$KV.b.*"}', 1),
     ],

@@ -1,6 +1,6 @@
 """The same bytes to our server and to nats-server 2.15.1, and the same answers (issue 3, R8).
 
-`JETSPARK_WIRE_SCRIPTS=100000` plays that many generated scripts instead of 2000, and other ones
+`JETSPARK_WIRE_SCRIPTS=100000` plays that many generated scripts instead of 800, and other ones
 each time.
 """
 
@@ -32,7 +32,7 @@ from tests.support.wire import (
 from tests.support.wire_grammar import TAPE_MAX, TAPE_MIN, is_settled, script_of
 
 CAMPAIGN: Final = os.environ.get("JETSPARK_WIRE_SCRIPTS")
-GENERATED: Final = int(CAMPAIGN or 2000)
+GENERATED: Final = int(CAMPAIGN or 800)
 SCRIPTS: Final = [
     *scripts.core_scripts(),
     *scripts_delivery.delivery_scripts(),

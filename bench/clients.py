@@ -10,6 +10,7 @@ cannot do is measured alone, on our server (``client_bulk.py``).
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bench import client_bulk, client_streams
+from bench import client_bulk, client_streams, instructions
 from bench.servers import OURS, PEER, running
 
 PAYLOAD = b"x" * 128
@@ -218,14 +219,22 @@ def send_load(port: int, count: int) -> None:
             pass
 
 
-async def run_one(client: str, case: str, url: str) -> None:
-    """Measure one case in this process and print it as JSON."""
+async def run_one(client: str, case: str, url: str, *, counted: int) -> None:
+    """Measure one case in this process and print it as JSON.
+
+    ``counted``: so many messages, counted by the callgrind that this process runs under.
+    """
     work, count = CASES[case] if case in CASES else client_bulk.CASES[case][:2]
+    count = counted or count
     figures: dict[str, float] = {}
 
     async def measure(timed: Callable[[], Awaitable[None]]) -> None:
+        if counted:
+            instructions.switch("on", os.getpid())
         cpu, begun = time.process_time(), time.perf_counter()
         await timed()
+        if counted:
+            instructions.switch("off", os.getpid())
         figures["cpu_ns"] = (time.process_time() - cpu) / count * 1e9
         figures["rate"] = count / (time.perf_counter() - begun)
 
@@ -303,13 +312,14 @@ def main() -> None:
     """Measure everything, or one case in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--one", nargs=3, metavar=("CLIENT", "CASE", "URL"))
+    parser.add_argument("--counted", type=int, default=0, help="with --one, under callgrind")
     parser.add_argument("--load", nargs=2, type=int, metavar=("PORT", "COUNT"))
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--server", choices=[PEER, OURS], default=PEER)
     arguments = parser.parse_args()
     if arguments.one:
-        asyncio.run(run_one(*arguments.one))
+        asyncio.run(run_one(*arguments.one, counted=arguments.counted))
     elif arguments.load:
         send_load(*arguments.load)
     else:

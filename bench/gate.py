@@ -2,7 +2,7 @@
 
     make bench ARGS="--gate OLD.whl"                     every row, three rounds
     make bench ARGS="--gate OLD.whl --only publish"      the rows whose name contains the word
-    make bench ARGS="--gate OLD.whl --instructions"      the server's rows, counted by callgrind
+    make bench ARGS="--gate OLD.whl --instructions"      rows of server and client, by callgrind
 
 The old wheel is unpacked beside the environment and put in front of the installed build, so both
 run on the same Python, the same dependencies and the same minute. The builds take turns. What is
@@ -10,7 +10,7 @@ judged is CPU time per message, the best of the rounds, because that is what oth
 machine disturbs least; the rate by the clock is printed beside it. A row below the bar is measured
 again before it counts. Exit status 1 when a row stays below. Where the machine is shared with
 others, CPU time differs by a third between two minutes: ``--instructions`` counts what the server
-executes per message, which does not (bench/instructions.py).
+or the client executes per message, which does not (bench/instructions.py).
 """
 
 import argparse
@@ -128,11 +128,19 @@ def _spark_jobs(session: "object", name: str, url: str, rows: int) -> list[Calla
 
 def count_server(name: str, scale: float) -> Mapping[str, float]:
     """Instructions of the server per message."""
-    return instructions.measured(SERVER_ROWS[name], scale)
+    return instructions.of_server(SERVER_ROWS[name], scale)
+
+
+def count_client(name: str, scale: float) -> Mapping[str, float]:
+    """Instructions of the client per message."""
+    if name in clients.CASES:
+        return instructions.of_client(name, clients.CASES[name][1], PEER, scale)
+    return instructions.of_client(name, client_bulk.CASES[name][1], OURS, scale)
 
 
 MEASURES: Mapping[str, Callable[[str, float], Mapping[str, float]]] = {
-    "counted": count_server,
+    "counted server": count_server,
+    "counted client": count_client,
     "server": measure_server,
     "client": measure_client,
     "spark": measure_spark,
@@ -166,17 +174,18 @@ class Gate:
         )
         return ratio
 
-    def count(self, name: str, rounds: int) -> float:
+    def count(self, row: Row, rounds: int) -> float:
         """Print a row counted by callgrind and return old instructions over new."""
         least = {
             build: min(
-                self._child(Row("counted", name), build)["instructions"] for _ in range(rounds)
+                self._child(Row(f"counted {row.kind}", row.name), build)["instructions"]
+                for _ in range(rounds)
             )
             for build in ("old", "new")
         }
         ratio = least["old"] / least["new"]
         print(
-            f"{name:<38} {least['old']:>10,.0f} {least['new']:>10,.0f} {ratio:>6.3f}"
+            f"{row.name:<38} {least['old']:>10,.0f} {least['new']:>10,.0f} {ratio:>6.3f}"
             f"{'' if ratio >= BAR else '   SLOWER'}",
             flush=True,
         )
@@ -211,7 +220,7 @@ def run_gate(wheel: Path, *, only: str, rounds: int, scale: float, counted: bool
     if not zipfile.is_zipfile(wheel):
         print(f"bench: {wheel} is not a wheel", file=sys.stderr)
         return 2
-    rows = [row for row in chosen_rows(only) if row.kind == "server" or not counted]
+    rows = [row for row in chosen_rows(only) if row.kind != "spark" or not counted]
     if counted and instructions.missing():
         print(f"bench: {instructions.missing()}", file=sys.stderr)
         return 2
@@ -224,7 +233,7 @@ def run_gate(wheel: Path, *, only: str, rounds: int, scale: float, counted: bool
         gate = Gate(Path(folder), scale)
         if counted:
             print(f"{'instructions per message':<38} {'old':>10} {'new':>10} {'ratio':>6}")
-            slower = [row.name for row in rows if gate.count(row.name, rounds) < BAR]
+            slower = [row.name for row in rows if gate.count(row, rounds) < BAR]
         else:
             print(f"{'':<38} {'CPU ns per message':>21} {'':>6}   {'messages/s':>25}")
             print(f"{'row':<38} {'old':>10} {'new':>10} {'ratio':>6}   {'old':>12} {'new':>12}")

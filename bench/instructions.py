@@ -1,13 +1,15 @@
-"""What a server executes per message, counted by callgrind instead of timed.
+"""What a server or a client executes per message, counted by callgrind instead of timed.
 
 Processor time differs by a third from minute to minute on a shared machine; the number of executed
 instructions hardly does, however busy the machine is. It says nothing about waiting for memory or
 disk, so it stands beside the times and does not replace them. Needs valgrind.
 """
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ from bench.servers import OURS, running
 
 # Fifty to a hundred times slower than without: a share of the messages is enough.
 MOST = 20_000
+LEAST = 1_000
 READY_S = 120
 
 
@@ -26,33 +29,67 @@ def missing() -> str:
     return "" if found else "valgrind is not installed (Debian: apt-get install valgrind)"
 
 
-def measured(case: Case, scale: float) -> Mapping[str, float]:
+def of_server(case: Case, scale: float) -> Mapping[str, float]:
     """Instructions of the server per message while the work of a case runs."""
     count = max(1, min(MOST, int(case.count * scale)))
-    with tempfile.TemporaryDirectory(prefix="jetspark-callgrind-") as folder:
-        counted = [
-            "valgrind",
-            "--tool=callgrind",
-            "--instr-atstart=no",
-            "--quiet",
-            f"--callgrind-out-file={folder}/out",
-        ]
-        with running(OURS, guarded=case.guarded, prefix=counted) as server:
-            work = case.prepare(server, count)
-            _control("--instr=on", server.pid)
-            work()
-            _control("--instr=off", server.pid)
-            _control("--dump", server.pid)
-            total = sum(_totals(each) for each in Path(folder).iterdir())
-    return {"instructions": total / count}
+    with (
+        tempfile.TemporaryDirectory(prefix="jetspark-callgrind-") as folder,
+        running(OURS, guarded=case.guarded, prefix=_counting(folder)) as server,
+    ):
+        work = case.prepare(server, count)
+        switch("on", server.pid)
+        work()
+        switch("off", server.pid)
+        return {"instructions": _totals(folder) / count}
 
 
-def _control(verb: str, pid: int) -> None:
-    subprocess.run(
-        ["callgrind_control", verb, str(pid)], check=True, capture_output=True, timeout=READY_S
-    )
+def of_client(case: str, usual: int, server: str, scale: float) -> Mapping[str, float]:
+    """Instructions of the client's process per message; ``usual`` is how many it else handles."""
+    count = max(LEAST, int(usual * scale) // 20 // LEAST * LEAST)
+    with (
+        tempfile.TemporaryDirectory(prefix="jetspark-callgrind-") as folder,
+        running(server) as peer,
+    ):
+        done = subprocess.run(
+            [
+                *_counting(folder),
+                *(sys.executable, "-m", "bench.clients", "--counted", str(count)),
+                *("--one", "jetspark", case, f"nats://{peer.host}:{peer.port}"),
+            ],
+            env=os.environ | {"PYTHONHASHSEED": "0"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{case}:\n{done.stderr}")
+        return {"instructions": _totals(folder) / count}
 
 
-def _totals(dump: Path) -> int:
-    found = re.search(r"^totals: (\d+)", dump.read_text(), re.MULTILINE)
-    return int(found[1]) if found else 0
+def switch(state: str, pid: int) -> None:
+    """Begin or end counting in a process; what was counted is written when it ends."""
+    control = ["callgrind_control", f"--instr={state}", str(pid)]
+    subprocess.run(control, check=True, capture_output=True, timeout=READY_S)
+    if state == "off":
+        subprocess.run(
+            ["callgrind_control", "--dump", str(pid)],
+            check=True,
+            capture_output=True,
+            timeout=READY_S,
+        )
+
+
+def _counting(folder: str) -> list[str]:
+    return [
+        "valgrind",
+        "--tool=callgrind",
+        "--instr-atstart=no",
+        "--quiet",
+        f"--callgrind-out-file={folder}/out",
+    ]
+
+
+def _totals(folder: str) -> int:
+    dumps = (each.read_text() for each in Path(folder).iterdir())
+    found = (re.search(r"^totals: (\d+)", dump, re.MULTILINE) for dump in dumps)
+    return sum(int(total[1]) for total in found if total)

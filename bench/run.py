@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument(
         "--instructions",
         action="store_true",
-        help="with --gate: count the server's instructions with callgrind",
+        help="with --gate: count instructions of server and client with callgrind",
     )
     arguments = parser.parse_args()
     if arguments.gate is not None:

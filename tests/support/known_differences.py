@@ -19,7 +19,10 @@ INFO_ONLY_THEIRS: Final = frozenset({"xkey"})
 # begins the arguments of PUB belongs to the subject; HMSG publishes to an empty subject; what
 # follows -ERR in the same read is still carried out on a connection that is closed. A form feed
 # is no such matter: it stands below.
-UNSETTLED: Final = rb"(?i)\r(?!\n)|h?pub[ \t]+[\r\n]|hmsg|-err[ \t]|\f"
+UNSETTLED: Final = (
+    rb"(?i)\r(?!\n)|h?pub[ \t]+[\r\n]|hmsg|-err[ \t]|\f"
+    rb"|h?pub[ \t]+\S+[ \t]+\$JS\.API\."  # depends on the user's permissions: it stands below
+)
 
 # nats-server says this as soon as it has the line of a publish, and once more for every part of
 # the network's that the payload is cut into; ours says it once, when the message is whole.
@@ -117,6 +120,15 @@ DIFFERENCES: Final = (
         [b"PONG", b"-ERR 'Authorization Violation'"],
         [b"PONG", b"PONG", END],
         "anonymous",
+    ),
+    Difference(
+        "a reply under $JS. of a user that may not publish there",
+        "the answer of a service would be a request to JetStream in this user's place",
+        b'CONNECT {"verbose":false,"user":"listed","pass":"pw"}\r\n'
+        b"PUB ok.x $JS.API.x 0\r\n\r\nPING\r\n",
+        [b"-ERR 'Permissions Violation for Publish with Reply of \"$JS.API.x\"'", b"PONG", END],
+        [b"PONG", END],
+        "users",
     ),
     Difference(
         "message trace",

@@ -174,6 +174,9 @@ async def publish_acked(
         await asyncio.sleep(PUBLISH_RETRY_WAIT)
 
 
+NO_MESSAGE: Final = (b"", b"")  # of a publish that is over: its bytes are not kept
+
+
 class PendingAck(ReplySink):
     """The ack of one publish, which the receive path brings."""
 
@@ -190,7 +193,8 @@ class PendingAck(ReplySink):
         self._error: Exception | None = None
         self.is_done = False
         self._seen = False
-        self._waiters: list[asyncio.Future[None]] = []
+        # Made when somebody waits: most acks are only counted.
+        self._waiters: list[asyncio.Future[None]] | None = None
 
     def result(self) -> PubAck:
         """The ack; raises what went wrong, or InvalidStateError before it is done."""
@@ -213,6 +217,8 @@ class PendingAck(ReplySink):
         """Wait for the ack; how long it may take was settled by the publish."""
         while not self.is_done:
             waiter: asyncio.Future[None] = self._window.loop.create_future()
+            if self._waiters is None:
+                self._waiters = []
             self._waiters.append(waiter)
             await waiter
         return self.result()
@@ -256,11 +262,12 @@ class PendingAck(ReplySink):
 
     def _finish(self) -> None:
         self.is_done = True
-        self._message = (b"", b"")
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
+        self._message = NO_MESSAGE
+        if self._waiters is not None:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters = None
         self._window.landed(self, failed=self._failed)
 
 

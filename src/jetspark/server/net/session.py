@@ -2,7 +2,7 @@
 
 import logging
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,7 +25,7 @@ from jetspark.server.auth.violations import (
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.listening import peer_ip
 from jetspark.server.net.tls import tls_peer
-from jetspark.server.routing.client import ConnectedClient
+from jetspark.server.routing.client import USER_INFO, ConnectedClient
 from jetspark.version import NATS_VERSION
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from jetspark.server.server import Server
 
 log = logging.getLogger("jetspark.server")
-
-# Every client may ask this of the system account.
-USER_INFO: Final = b"$SYS.REQ.USER.INFO"
 
 PROTOCOL_MAX = 1
 # What a line of the log shows of a subject.

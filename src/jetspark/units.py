@@ -174,11 +174,13 @@ def parse_duration(text: str) -> Nanoseconds:
     if not rest:
         raise ValueError(f"bad duration {_shown(text)}: expected a form like 1h30m or 250ms")
     total = 0
-    while rest:
-        part = _DURATION_PART.match(rest)
+    at = 0
+    while at < len(rest):
+        # By position: some would send thousands of parts.
+        part = _DURATION_PART.match(rest, at)
         whole, fraction, unit = part.groups() if part else ("", "", "")
         total += _duration_part(text, whole, fraction or "", unit)
-        rest = rest[part.end() :] if part else ""
+        at = part.end() if part else len(rest)
     if text.startswith("-"):
         total = -total
     if not -_INT64_MAX - 1 <= total <= _INT64_MAX:

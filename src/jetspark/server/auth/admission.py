@@ -13,6 +13,7 @@ operation through all the same is refused.
 """
 
 from enum import Enum, auto
+
 from jetspark.protocol.handshake import ConnectOptions
 from jetspark.server.auth.authenticator import (
     Accepted,
@@ -53,7 +54,7 @@ class Admission:
             self._settle(authenticator.examine_silent())
 
     def follow(self, authenticator: Authenticator) -> None:
-        """The users changed, and this client may stay: another CONNECT is judged by the new ones."""
+        """The users changed and this client stays: its next CONNECT is judged by the new ones."""
         self._authenticator = authenticator
 
     def connect(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:

@@ -238,7 +238,7 @@ class ConnectedClient(ServerOps):
         ):
             if frame.re > frame.rs:
                 if frame.data[frame.ss] == _DOLLAR and subject.startswith(SYSTEM_REQUESTS):
-                    # Others may listen to everything: who a client is the server says all the same.
+                    # Somebody may listen to everything: the server says who a client is all the same.
                     if not delivered or subject == USER_INFO:
                         self.session.on_system_request(subject, frame.reply())
                 elif not delivered and self.no_responders:

@@ -238,7 +238,7 @@ class ConnectedClient(ServerOps):
         ):
             if frame.re > frame.rs:
                 if frame.data[frame.ss] == _DOLLAR and subject.startswith(SYSTEM_REQUESTS):
-                    # Somebody may listen to everything: the server says who a client is all the same.
+                    # Who a client is the server says although others listen to everything.
                     if not delivered or subject == USER_INFO:
                         self.session.on_system_request(subject, frame.reply())
                 elif not delivered and self.no_responders:

@@ -72,6 +72,18 @@ async def test_a_consumer_counts_and_delivers_over_a_long_gap(
         assert (await api(client, "CONSUMER.INFO.M.c"))["num_pending"] == 0
 
 
+async def test_purges_pass_a_long_gap(tmp_path: Path) -> None:
+    async with (
+        jetspark.Server(store_dir=tmp_path) as server,
+        await jetspark.connect(server.client_url) as client,
+    ):
+        await with_a_long_gap(client)
+        kept = await api(client, "STREAM.PURGE.M", filter="a.*.x", keep=6)
+        one = await api(client, "STREAM.PURGE.M", filter="a.1.*", seq=FAR + 2)
+        rest = await api(client, "STREAM.PURGE.M", keep=1)
+        assert [kept["purged"], one["purged"], rest["purged"]] == [2, 2, 3]
+
+
 async def test_more_deleted_sequences_than_can_be_listed_are_refused(tmp_path: Path) -> None:
     async with (
         jetspark.Server(store_dir=tmp_path) as server,

@@ -24,7 +24,7 @@ from jetspark.units import format_duration
 # What one call may look at: the same bound as reads have in one turn (contracts.md, Commit).
 PER_TURN: Final[i64] = 1000
 # A schedule that fires is read, worked out and stored, which is some thirty microseconds.
-FIRED_PER_TURN: Final[i64] = 128
+FIRED_PER_TURN: Final[i64] = 256
 
 # Deadlines are 64-bit nanoseconds; a later one never comes.
 FOREVER: Final = 2**63 - 1

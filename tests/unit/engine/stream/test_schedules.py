@@ -114,19 +114,19 @@ def test_a_schedule_that_is_due_before_it_is_durable_fires_when_it_is(bench: Ben
 
 def test_very_many_schedules_that_are_due_at_once_fire_in_several_turns(bench: Bench) -> None:
     stream = scheduled(bench)
-    for n in range(300):
+    for n in range(600):
         publish(bench, stream, b"s.plan%d" % n, schedule=at(bench, 5), schedule_target=f"s.t{n}")
     flush(bench)
     bench.now += 6 * SECOND
 
     bench.engine.expire(bench.now, bench.outbox)
     flush(bench)
-    fired_at_once = int(stream.log.index.last_seq) - 300
+    fired_at_once = int(stream.log.index.last_seq) - 600
     wait(bench, 1)
 
-    assert 0 < fired_at_once < 200
-    assert len(there(stream)) == 300
-    assert all(stream.log.index.last_match(b"s.t%d" % n) for n in range(300))
+    assert 0 < fired_at_once < 400
+    assert len(there(stream)) == 600
+    assert all(stream.log.index.last_match(b"s.t%d" % n) for n in range(600))
 
 
 def test_a_schedule_sends_the_last_message_of_its_source(bench: Bench) -> None:

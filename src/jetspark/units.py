@@ -53,6 +53,7 @@ _DURATION_UNITS: Final = {
     "h": _HOUR,
 }
 _SHOWN_MAX: Final = 100
+_DURATION_MAX: Final = 1000  # headers of 64 KB may come, and each part takes a microsecond
 _DIGITS_MAX: Final = 40  # more than any number that fits 64 bits has
 _FRACTION_DIGITS: Final = 18  # an hour has 13 before the nanosecond
 _SIZE: Final = re.compile(r"(-?\d+)\s*([A-Za-z]*)", re.ASCII)
@@ -173,12 +174,15 @@ def parse_duration(text: str) -> Nanoseconds:
         return Nanoseconds(0)
     if not rest:
         raise ValueError(f"bad duration {_shown(text)}: expected a form like 1h30m or 250ms")
+    if len(rest) > _DURATION_MAX:
+        raise ValueError(f"bad duration {_shown(text)}: it has {len(text)} characters")
     total = 0
-    while rest:
-        part = _DURATION_PART.match(rest)
+    at = 0
+    while at < len(rest):
+        part = _DURATION_PART.match(rest, at)
         whole, fraction, unit = part.groups() if part else ("", "", "")
         total += _duration_part(text, whole, fraction or "", unit)
-        rest = rest[part.end() :] if part else ""
+        at = part.end() if part else len(rest)
     if text.startswith("-"):
         total = -total
     if not -_INT64_MAX - 1 <= total <= _INT64_MAX:

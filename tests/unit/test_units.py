@@ -329,3 +329,9 @@ def test_a_size_for_people_is_right_to_a_tenth_of_its_unit(count: int) -> None:
 
     assert abs(float(number) * factor - count) <= factor * 0.0501 + abs(count) * 1e-12
     assert float(number) < 1024 or unit == "EiB"
+
+
+def test_a_duration_of_thousands_of_parts_is_refused_before_it_is_read() -> None:
+    assert parse_duration("1s" * 400) == 400 * 10**9
+    with pytest.raises(ValueError, match="it has 40000 characters"):
+        parse_duration("1s" * 20_000)

@@ -12,6 +12,8 @@ PURGE_STEP: Final = 20_000  # sequences that a purge takes out at a time: a few 
 NAMES_PAGE: Final = 1024  # wire.md, API requests
 LIST_PAGE: Final = 256  # wire.md, API requests
 SUBJECTS_PAGE: Final = 100_000  # wire.md, API requests, subjects in STREAM.INFO
+# Sequences that STREAM.INFO lists with deleted_details: some megabytes. A gap may be 2^62 long.
+DELETED_LISTED_MAX: Final = 1_000_000
 MESSAGE_HEADERS_MAX: Final = 0xFFFF  # wire.md, Publishing, error 10097
 # An id costs about 200 bytes; past this number the next message with one is refused (10023).
 DUPLICATE_IDS_MAX: Final = 32_000_000

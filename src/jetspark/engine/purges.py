@@ -40,7 +40,8 @@ class LongPurge:
     def step(self) -> bool:
         """Stage the next step; True when that was the last one."""
         log = self.stream.log
-        bound = self._at = min(max(self._at, int(log.index.first_seq)) + self._step, self._end)
+        at = int(log.index.after_gap(max(self._at, int(log.index.first_seq))))
+        bound = self._at = min(at + self._step, self._end)
         try:
             self._purged += int(log.staged.purge(bound, self._pattern, 0))
             self.stream.replies.hold_purge(self._pattern)  # consumers hear of it

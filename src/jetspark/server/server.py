@@ -26,7 +26,7 @@ from jetspark.server.arguments import (
     raise_open_files_limit,
     users_by_name,
 )
-from jetspark.server.auth.authenticator import Authenticator
+from jetspark.server.auth.authenticator import Accepted, Authenticator
 from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
@@ -403,13 +403,24 @@ class Server:
         self.directory = directory
         self.authenticator = Authenticator(directory)
         old, new = users_by_name(before), users_by_name(self.settings)
+        unnamed_may_stay = self._lets_in_without_name()
         for connection in self.connections:
             user = connection.session.user
             name = user.name if user is not None else ""
-            if user is None or old.get(name) != new.get(name):
+            stays = user is not None and old.get(name) == new.get(name)
+            if stays and (name or unnamed_may_stay):
+                connection.session.admission.follow(self.authenticator)
+            else:
                 connection.client.close(
                     AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_FAILURE
                 )
+
+    def _lets_in_without_name(self) -> bool:
+        """Say whether clients that have no name may be there: by a token, or by nothing at all."""
+        if self.settings.authorization.token:
+            return True
+        silent = self.authenticator.examine_silent()
+        return isinstance(silent, Accepted) and not silent.user.name
 
     def _close_surplus(self) -> None:
         """Close as many connections as are too many, at random, as nats-server does."""

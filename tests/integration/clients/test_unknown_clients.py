@@ -95,3 +95,46 @@ async def test_everything_is_published_in_order_after_a_right_password(
         assert heard.replace(b"PING\r\n", b"") == b"PONG\r\n"
         for number in range(MESSAGES):
             assert (await inbox.next_msg(timeout=10)).subject == f"box.{number}"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"",
+        b'CONNECT {"verbose":false,"headers":false,"user":"bob","pass":"plain"}\r\n',
+        connect("bob", "plain") + b"".join(b"SUB other.%d %d\r\n" % (n, n) for n in range(3000)),
+    ],
+    ids=["at once", "without headers before", "with many subscriptions before"],
+)
+@pytest.mark.parametrize("user", [("ann", "right"), ("bob", "plain")])
+async def test_headers_may_follow_the_connect_that_asks_for_them_at_once(
+    tmp_path: Path, before: bytes, user: tuple[str, str]
+) -> None:
+    async with served(tmp_path) as (server, client):
+        inbox = await client.subscribe("box.>")
+        await client.flush()
+        asks = connect(*user).replace(b"{", b'{"headers":true,')
+        block = b"NATS/1.0\r\nA: b\r\n\r\n"
+        heard = await sent(
+            server,
+            before,
+            asks,
+            b"HPUB box.1 %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block),
+        )
+        assert heard.endswith(b"PONG\r\n")
+        message = await inbox.next_msg(timeout=60)
+        assert (message.data, message.header_block) == (b"x", block)
+
+
+async def test_headers_may_not_follow_a_connect_that_asks_for_none(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, client):
+        inbox = await client.subscribe("box.>")
+        await client.flush()
+        with_headers = connect("bob", "plain").replace(b"{", b'{"headers":true,')
+        without = connect("ann", "right").replace(b"{", b'{"headers":false,')
+        heard = await sent(
+            server, with_headers, without, b"HPUB box.1 12 12\r\nNATS/1.0\r\n\r\n\r\n"
+        )
+        client.publish("box.end", b"the only one")
+        assert (await inbox.next_msg(timeout=60)).subject == "box.end"
+    assert not heard

@@ -249,6 +249,21 @@ async def test_requests_to_the_system_account_are_refused_by_name() -> None:
         await client.close()
 
 
+async def test_who_a_client_is_is_answered_although_others_listen_to_everything() -> None:
+    async with jetspark.Server(jetstream=False) as server:
+        other = await nats.connect(server.client_url)
+        await other.subscribe(">")
+        await other.subscribe("$SYS.REQ.USER.INFO", "queue")
+        await other.flush()
+        client = await nats.connect(server.client_url)
+
+        answer = await client.request("$SYS.REQ.USER.INFO", b"", timeout=30)
+
+        assert json.loads(answer.data)["data"]["account"] == "$G"
+        await client.close()
+        await other.close()
+
+
 async def test_a_client_without_headers_gets_the_refusal_too() -> None:
     async with jetspark.Server(jetstream=False) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

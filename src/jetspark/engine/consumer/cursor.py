@@ -228,6 +228,7 @@ class Cursor:
             self.count_listed(self.listed_to + ROWS_PER_TURN)
             return False
         first = max(self.counted_to + 1, self.next, self.index.first_seq)
+        first = self.index.after_gap(first)
         last = min(first + ROWS_PER_TURN - 1, self.index.last_seq)
         self.left += self.count(first, last)
         self.counted_to = last
@@ -301,7 +302,7 @@ class Cursor:
                 self.left = 0  # cannot be: the count is exact
             return seq
         self.check_generation()
-        seq = max(seq, self.index.first_seq)
+        seq = self.index.after_gap(max(seq, self.index.first_seq))
         found = self.search(seq, seq + ROWS_PER_TURN)
         if found == 0:
             self.nothing_from = self.next
@@ -432,6 +433,7 @@ class Listing:
         cursor = self.cursor
         cursor.check_generation()
         index = cursor.index
+        self.at = index.after_gap(self.at)
         end = min(self.at + ROWS_PER_TURN, self.last + 1)
         n: i64 = max(i64(0), index.segment_at(self.at))
         while n < i64(len(index.segments)):

@@ -76,7 +76,7 @@ class Interest:
     def _sweep_some(self, stream: Stream) -> bool:
         """Look through the next part of a stream; False when there is none."""
         attached = stream.attached
-        first = self._sweeps[stream]
+        first = int(stream.log.index.after_gap(self._sweeps[stream]))
         if stream.dropped or first > stream.log.index.last_seq:
             del self._sweeps[stream]
             return False

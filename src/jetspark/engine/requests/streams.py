@@ -26,7 +26,7 @@ from jetspark.api.stream import (
     StreamNamesResponse,
 )
 from jetspark.engine.engine import Engine, NewStream
-from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
+from jetspark.engine.limits import DELETED_LISTED_MAX, LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.remotes import check_remotes
@@ -187,6 +187,10 @@ def _described(
     ours = jetspark_info(stream) if wanted.jetspark else None
     total = offset = limit = 0
     if wanted.deleted_details and state.num_deleted:
+        if state.num_deleted > DELETED_LISTED_MAX:
+            text = f"{state.num_deleted} sequences have no message, and at most "
+            text += f"{DELETED_LISTED_MAX} are listed: ask without deleted_details"
+            raise Refusal(ErrCode.STREAM_GENERAL, err=text)
         state = msgspec.structs.replace(state, deleted=_deleted(stream))
     if page is not None and page.total:
         total = page.total

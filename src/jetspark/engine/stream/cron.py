@@ -57,34 +57,45 @@ class Cron:
         day = start.date()
         end = day.replace(year=day.year + YEARS_AHEAD, month=12, day=31)
         while day <= end:
+            if day.month not in self._months:
+                day = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+                continue
             if self._matches(day):
-                found = self._within(day, after_ns, zone)
+                found = self._within(day, after_ns // SECOND, zone)
                 if found:
                     return found
             day += timedelta(days=1)
         raise ValueError(f"the pattern does not come within {YEARS_AHEAD} years")
 
     def _matches(self, day: date) -> bool:
-        if day.month not in self._months:
-            return False
         by_day = day.day in self._days
         by_weekday = day.isoweekday() % 7 in self._weekdays
         return by_day or by_weekday if self._either else by_day and by_weekday
 
-    def _within(self, day: date, after_ns: int, zone: tzinfo) -> int:
+    def _within(self, day: date, after: int, zone: tzinfo) -> int:
+        """The first time of a day that comes later than ``after``, in seconds; 0: none."""
         for hour in self._hours:
-            last = datetime.combine(day, time(hour, 59, 59), zone)
-            if int(last.timestamp()) * SECOND <= after_ns:
+            if _time_of(day, hour, 59, 59, zone) <= after:
                 continue
             for minute in self._minutes:
+                last = _time_of(day, hour, minute, 59, zone)
+                # Not second by second: an hour has thousands, and each takes microseconds.
+                if last <= after or not _exists(last, hour, zone):
+                    continue
                 for second in self._seconds:
-                    found_at = datetime.combine(day, time(hour, minute, second), zone)
-                    found = int(found_at.timestamp())
-                    # A time that the clocks skip in spring does not exist.
-                    there = datetime.fromtimestamp(found, zone)
-                    if found * SECOND > after_ns and there.hour == hour:
+                    found = _time_of(day, hour, minute, second, zone)
+                    if found > after and _exists(found, hour, zone):
                         return found * SECOND
         return 0
+
+
+def _time_of(day: date, hour: int, minute: int, second: int, zone: tzinfo) -> int:
+    return int(datetime.combine(day, time(hour, minute, second), zone).timestamp())
+
+
+def _exists(seconds: int, hour: int, zone: tzinfo) -> bool:
+    """Say whether a time is in its hour: one that the clocks skip in spring is not."""
+    return datetime.fromtimestamp(seconds, zone).hour == hour
 
 
 def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[set[int], bool]:

@@ -4,7 +4,7 @@ from mypy_extensions import i64
 
 from jetspark.engine.stream.checks import Checks
 from jetspark.engine.stream.ingest import Ingest
-from jetspark.engine.stream.lifetimes import PER_TURN, Lifetimes, marker_block
+from jetspark.engine.stream.lifetimes import FIRED_PER_TURN, PER_TURN, Lifetimes, marker_block
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import fired
 from jetspark.engine.stream.ttl import SECOND
@@ -87,7 +87,7 @@ class Expiry:
         lifetimes = self.lifetimes
         staged = False
         count: i64 = 0
-        while count < PER_TURN:
+        while count < FIRED_PER_TURN:
             seq = lifetimes.next_schedule(now)
             if seq == 0:
                 break

@@ -23,6 +23,8 @@ from jetspark.units import format_duration
 
 # What one call may look at: the same bound as reads have in one turn (contracts.md, Commit).
 PER_TURN: Final[i64] = 1000
+# A schedule that fires is read, worked out and stored, which is some thirty microseconds.
+FIRED_PER_TURN: Final[i64] = 256
 
 # Deadlines are 64-bit nanoseconds; a later one never comes.
 FOREVER: Final = 2**63 - 1
@@ -39,6 +41,8 @@ class Lifetimes:
         self.heap: list[tuple[int, int]] = []
         # Schedules, by the time they fire next, and whether that is a date.
         self.schedules: list[tuple[int, int, bool]] = []
+        # Those whose time came before they were durable: they can be read, and fire, then.
+        self.early: list[tuple[int, int, bool]] = []
         # How far the wall clock is ahead of engine time.
         self.wall_lead = 0
         # Messages that max_age does not touch.
@@ -62,6 +66,7 @@ class Lifetimes:
         """A group failed: what was learned or taken with it is read from the log again."""
         self.heap = []
         self.schedules = []
+        self.early = []
         self.immortal = set()
         self.scan_next = 1
         self.scan_last = self.log.index.last_seq
@@ -104,9 +109,24 @@ class Lifetimes:
 
     def next_schedule(self, now: i64) -> i64:
         """Take the next schedule that fires; 0 when there is none."""
-        if not self.schedules or self.schedules[0][0] > now:
-            return 0
-        return heappop(self.schedules)[1]
+        while self.schedules and self.schedules[0][0] <= now:
+            due = heappop(self.schedules)
+            seq: i64 = due[1]
+            if seq <= self.log.index.last_seq:
+                return seq
+            self.early.append(due)
+        return 0
+
+    def take_early(self) -> None:
+        """Let schedules fire that were due before they were durable, and are durable now."""
+        last = int(self.log.index.last_seq)
+        waiting = self.early
+        self.early = []
+        for due in waiting:
+            if due[1] <= last:
+                heappush(self.schedules, due)
+            else:
+                self.early.append(due)
 
     def oldest_due(self, rules: Rules) -> i64:
         """When the oldest message is too old; 0 when none ever is."""
@@ -141,6 +161,8 @@ class Lifetimes:
             own: i64 = self.heap[0][0]
             if deadline == 0 or own < deadline:
                 deadline = own
+        if self.early:
+            self.take_early()
         if self.schedules:
             fires: i64 = self.schedules[0][0]
             if deadline == 0 or fires < deadline:

@@ -13,7 +13,6 @@ operation through all the same is refused.
 """
 
 from enum import Enum, auto
-from typing import Final
 
 from jetspark.protocol.handshake import ConnectOptions
 from jetspark.server.auth.authenticator import (
@@ -48,11 +47,15 @@ class Admission:
         self.stage = Stage.WAITING
         self.user: User | None = None
         self.deadline: int | None = now + timeout
-        self._authenticator: Final = authenticator
+        self._authenticator = authenticator
         self._asked: NeedsHash | None = None
         if not authenticator.required:
             # Without authentication a client may begin with anything (wire.md, Core protocol).
             self._settle(authenticator.examine_silent())
+
+    def follow(self, authenticator: Authenticator) -> None:
+        """The users changed and this client stays: its next CONNECT is judged by the new ones."""
+        self._authenticator = authenticator
 
     def connect(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:
         """CONNECT came.

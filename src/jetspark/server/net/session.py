@@ -2,7 +2,7 @@
 
 import logging
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,7 +25,7 @@ from jetspark.server.auth.violations import (
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.listening import peer_ip
 from jetspark.server.net.tls import tls_peer
-from jetspark.server.routing.client import ConnectedClient
+from jetspark.server.routing.client import USER_INFO, ConnectedClient
 from jetspark.version import NATS_VERSION
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from jetspark.server.server import Server
 
 log = logging.getLogger("jetspark.server")
-
-# Every client may ask this of the system account.
-USER_INFO: Final = b"$SYS.REQ.USER.INFO"
 
 PROTOCOL_MAX = 1
 # What a line of the log shows of a subject.
@@ -124,6 +121,7 @@ class Session:
             log.debug("%s: CONNECT refused: %s", self, problem)
             self._client.close(b"", CloseReason.PROTOCOL_VIOLATION)
             return
+        self._expect_headers(options)
         self._leave()
         # From here on the time to say CONNECT is no matter: a check may take longer.
         self.connected = True
@@ -137,6 +135,20 @@ class Session:
             self._server.run(self._check_password(options, verdict))
         else:
             self._judge(verdict, options)
+
+    def foresee(self, body: bytes) -> None:
+        """CONNECT came and is carried out later: what follows it is read as it asks for."""
+        try:
+            self._expect_headers(decode_connect(body, self.options))
+        except ValueError:
+            return  # which is said when it is carried out
+
+    def _expect_headers(self, options: ConnectOptions) -> None:
+        """Let HPUB come, or not, before it is known whether the client may stay.
+
+        The parser goes on while a password is checked; what it finds is held.
+        """
+        self._client.parser.headers = options.headers and self._server.headers
 
     async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
         checks = self._server.password_checks

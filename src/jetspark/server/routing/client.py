@@ -48,6 +48,8 @@ VIOLATIONS: Final = {
 
 # What nats-server's system account answers.
 SYSTEM_REQUESTS: Final = b"$SYS.REQ."
+# Every client may ask this of it.
+USER_INFO: Final = b"$SYS.REQ.USER.INFO"
 
 # What operations cost that cost more than a message (turn.py).
 SUBSCRIBE_UNITS: Final[i64] = 8
@@ -119,9 +121,11 @@ class ConnectedClient(ServerOps):
     def on_connect(self, body: bytes) -> None:
         """CONNECT: who the client is and what it wants; at any time again."""
         if self._held or self.paused or self.session.checking:
+            self.session.foresee(body)
             self._held.append(("connect", body, b"", b"", 0, None))
             return
         if len(self.subscriptions) > DROPPED_AT_ONCE and self.session.connected:
+            self.session.foresee(body)
             self._leaving = True
             self._held.append(("connect", body, b"", b"", 0, None))
             self.pause()
@@ -232,10 +236,12 @@ class ConnectedClient(ServerOps):
             target.kind == NEXT
             and not self.pull(target.subject, frame.headers(), frame.payload(), frame.reply())
         ):
-            if not delivered and frame.re > frame.rs:
-                if subject.startswith(SYSTEM_REQUESTS):
-                    self.session.on_system_request(subject, frame.reply())
-                elif self.no_responders:
+            if frame.re > frame.rs:
+                if frame.data[frame.ss] == _DOLLAR and subject.startswith(SYSTEM_REQUESTS):
+                    # Who a client is the server says although others listen to everything.
+                    if not delivered or subject == USER_INFO:
+                        self.session.on_system_request(subject, frame.reply())
+                elif not delivered and self.no_responders:
                     self.say_no_responders(subject, frame.reply())
         elif target.kind == PUBLISH:
             stream = target.stream

@@ -254,6 +254,22 @@ class StreamIndex:
             return columns
         return None
 
+    def after_gap(self, seq: i64) -> i64:
+        """``seq``, or where the next segment begins if none has it; past the end: there is none.
+
+        A gap between segments may be longer than anybody can count, which is for those who go
+        through a stream by sequences.
+        """
+        n = self.segment_at(seq)
+        if n >= 0 and seq - self.segments[n].base < len(self.segments[n].offsets):
+            return seq
+        n += 1
+        while n < i64(len(self.segments)):
+            if len(self.segments[n].offsets) > 0:
+                return max(seq, self.segments[n].base)
+            n += 1
+        return max(seq, self.last_seq + 1)
+
     def next_seq(self, seq: i64, mask: bytes) -> i64:
         """First message at or after ``seq`` whose subject the mask has; 0 when there is none.
 

@@ -205,7 +205,8 @@ class LogReader:
         low = self.index.first_seq
         high = self.index.last_seq + 1
         while low < high:
-            middle = (low + high) // 2
+            # The sum of two sequences may not fit 64 bits.
+            middle = low + (high - low) // 2
             found = self.index.next_seq(middle, b"")
             time = self.stored_at(found, strict)
             while time < 0 and 0 < found < high:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -91,6 +91,44 @@ def test_schedules_are_found_again_after_a_restart(bench: Bench) -> None:
     assert there(stream) == [3, 4]
 
 
+def test_a_schedule_that_is_due_before_it_is_durable_fires_when_it_is(bench: Bench) -> None:
+    stream = scheduled(bench)
+    ask(bench, stream, b"s.other", schedule="@every 2s", schedule_target="s.o")
+    publish(bench, stream, b"s.once", schedule=at(bench, 1), schedule_target="s.t")
+    publish(bench, stream, b"s.often", schedule="* * * * * *", schedule_target="s.u")
+    bench.submit()
+
+    # The disk takes three seconds, and the other schedule has its turn meanwhile.
+    bench.now += 3 * SECOND
+    bench.engine.expire(bench.now, bench.outbox)
+    assert not stream.log.index.last_match(b"s.t")
+    flush(bench)
+    wait(bench, 3)
+
+    assert stream.log.index.last_match(b"s.t") > 0
+    often = stream.log.index.subjects.get(b"s.u")
+    assert often is not None
+    assert often.count >= 3
+    assert not stream.log.index.last_match(b"s.once")
+
+
+def test_very_many_schedules_that_are_due_at_once_fire_in_several_turns(bench: Bench) -> None:
+    stream = scheduled(bench)
+    for n in range(600):
+        publish(bench, stream, b"s.plan%d" % n, schedule=at(bench, 5), schedule_target=f"s.t{n}")
+    flush(bench)
+    bench.now += 6 * SECOND
+
+    bench.engine.expire(bench.now, bench.outbox)
+    flush(bench)
+    fired_at_once = int(stream.log.index.last_seq) - 600
+    wait(bench, 1)
+
+    assert 0 < fired_at_once < 400
+    assert len(there(stream)) == 600
+    assert all(stream.log.index.last_match(b"s.t%d" % n) for n in range(600))
+
+
 def test_a_schedule_sends_the_last_message_of_its_source(bench: Bench) -> None:
     stream = scheduled(bench, allow_msg_ttl=True)
     bench.publish(stream, b"s.src", b"old")
@@ -123,6 +161,32 @@ def test_a_schedule_that_was_ended_does_not_fire(bench: Bench) -> None:
     wait(bench, 10)
 
     assert there(stream) == [2]
+
+
+class CountingZone(tzinfo):
+    """UTC, which counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def utcoffset(self, _when: datetime | None) -> timedelta:
+        self.asked += 1
+        return timedelta(0)
+
+    def dst(self, _when: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def tzname(self, _when: datetime | None) -> str:
+        return "counted"
+
+
+def test_the_next_time_of_a_pattern_is_not_looked_for_second_by_second() -> None:
+    zone = CountingZone()
+    after = parse_rfc3339("2026-11-15T23:59:58Z")
+
+    assert Cron("* * * * * *").following(after, zone) == after + SECOND
+    # An hour has 3,600 seconds.
+    assert zone.asked < 1000
 
 
 @pytest.mark.parametrize(

@@ -416,6 +416,17 @@ def test_first_at_of_an_empty_stream_is_the_next_sequence(bench: "Bench") -> Non
     assert bench.log.reader.first_at(0) == 1
 
 
+def test_first_at_is_found_among_the_highest_sequences(bench: "Bench") -> None:
+    first = 2**62
+    bench.log.staged.purge(first, b"", 0)
+    for now in (10, 20, 30):
+        bench.publish(b"s", now=now)
+
+    found = [bench.log.reader.first_at(time) for time in (0, 10, 15, 25, 30, 31)]
+
+    assert [int(seq - first) for seq in found] == [0, 0, 1, 2, 2, 3]
+
+
 def test_first_at_passes_over_holes(bench: "Bench") -> None:
     for now in (10, 20, 30, 40):
         bench.publish(b"kept", now=now)

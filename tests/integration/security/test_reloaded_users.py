@@ -1,0 +1,122 @@
+"""Users that change at a reload: what connections that stay may become afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import jetspark
+from jetspark.server.config import load_text
+from jetspark.server.config.settings import Settings
+
+ANN = "{ user: ann, password: a }"
+
+
+def settings(folder: Path, users: str) -> Settings:
+    text = f'listen: "127.0.0.1:-1"\njetstream {{ store_dir: "{folder}" }}\n{users}'
+    return load_text(text, {})
+
+
+class Raw:
+    """A connection that says CONNECT as often as it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, port: int) -> Raw:
+        raw = cls(*await asyncio.open_connection("127.0.0.1", port))
+        await raw._reader.readline()
+        return raw
+
+    async def say(self, line: bytes) -> bytes:
+        """What the server says up to the next PONG, or until it closes."""
+        heard = b""
+        try:
+            self._writer.write(line + b"PING\r\n")
+            while not heard.endswith(b"PONG\r\n"):
+                more = await asyncio.wait_for(self._reader.readline(), 60)
+                if not more:
+                    break
+                heard += b"" if more.startswith(b"INFO ") else more
+        except ConnectionError:
+            pass
+        return heard
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def connect(user: bytes, password: bytes) -> bytes:
+    return b'CONNECT {"verbose":false,"user":"%b","pass":"%b"}\r\n' % (user, password)
+
+
+async def test_a_user_who_is_gone_cannot_come_back_on_a_connection_of_somebody_else(
+    tmp_path: Path,
+) -> None:
+    bob = "{ user: bob, password: b }"
+    before = settings(tmp_path, f"authorization {{ users: [{ANN}, {bob}] }}")
+    async with jetspark.Server(config=before) as server:
+        raw = await Raw.open(server.port)
+        assert await raw.say(connect(b"ann", b"a")) == b"PONG\r\n"
+
+        server.reload(settings(tmp_path, f"authorization {{ users: [{ANN}] }}"))
+
+        assert await raw.say(b"") == b"PONG\r\n"
+        heard = await raw.say(connect(b"bob", b"b"))
+        assert b"PONG" not in heard
+        assert b"Authorization Violation" in heard
+        raw.close()
+
+
+async def test_a_second_connect_has_the_permissions_of_after_the_reload(tmp_path: Path) -> None:
+    bob = "{ user: bob, password: b }"
+    less = "{ user: bob, password: b, permissions: { subscribe: inbox } }"
+    before = settings(tmp_path, f"authorization {{ users: [{ANN}, {bob}] }}")
+    async with jetspark.Server(config=before) as server:
+        raw = await Raw.open(server.port)
+        assert await raw.say(connect(b"ann", b"a")) == b"PONG\r\n"
+
+        server.reload(settings(tmp_path, f"authorization {{ users: [{ANN}, {less}] }}"))
+
+        heard = await raw.say(connect(b"bob", b"b") + b"SUB > 1\r\n")
+        assert b"Permissions Violation for Subscription to" in heard
+        raw.close()
+
+
+@pytest.mark.parametrize(
+    "users",
+    [
+        f"authorization {{ users: [{ANN}] }}",
+        "authorization { token: secret }",
+        f"accounts {{ A {{ users: [{ANN}] }} }}",
+    ],
+)
+async def test_clients_without_a_name_do_not_stay_when_names_are_asked_for(
+    tmp_path: Path, users: str
+) -> None:
+    async with jetspark.Server(config=settings(tmp_path, "")) as server:
+        raw = await Raw.open(server.port)
+        assert await raw.say(b'CONNECT {"verbose":false}\r\nSUB > 1\r\n') == b"PONG\r\n"
+
+        server.reload(settings(tmp_path, users))
+
+        heard = await raw.say(b"")
+        assert b"PONG" not in heard
+        raw.close()
+
+
+async def test_clients_with_a_token_stay_while_it_is_the_same(tmp_path: Path) -> None:
+    before = settings(tmp_path, "authorization { token: secret }")
+    async with jetspark.Server(config=before) as server:
+        raw = await Raw.open(server.port)
+        line = b'CONNECT {"verbose":false,"auth_token":"secret"}\r\n'
+        assert await raw.say(line) == b"PONG\r\n"
+
+        server.reload(settings(tmp_path, "authorization { token: secret, timeout: 3 }"))
+
+        assert await raw.say(b"") == b"PONG\r\n"
+        raw.close()

@@ -30,6 +30,14 @@ _QUERY: Final = re.compile(
     re.DOTALL,
 )
 
+# Errors of Spark's that do not say what can be done.
+_ADVICE: Final = {
+    "Python worker failed to connect back": (
+        "Spark waits 10 s for a Python process to start, and this machine was too busy for that; "
+        "nothing was read or written: run it again, with less else going on"
+    ),
+}
+
 
 @contextmanager
 def mistakes_named(root: Path) -> Iterator[None]:
@@ -76,6 +84,9 @@ def one_line(error: BaseException) -> str:
         text = _without_stack(_TAIL.sub("", _QUERY.sub("", text)))
         text = text or type(error).__name__
     line = " ".join(text.split())
+    for said, advice in _ADVICE.items():
+        if said in line:
+            line = f"{line.rstrip('.')}: {advice}"
     return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]}..."
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from jetspark.errors import Error
 from jetspark.spark.pipelines.project import PipelineRefused
+from jetspark.spark.session import jvm_has_ended
 
 LINE_MAX: Final = 600
 
@@ -51,7 +52,9 @@ def mistakes_named(root: Path) -> Iterator[None]:
         raise
     except Exception as error:
         place = _place_below(root, error)
-        if place is None or type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+        ours = type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}
+        # Whatever a file asks of a JVM that has ended fails: that is no mistake of the file.
+        if place is None or not ours or jvm_has_ended():
             raise
         raise PipelineRefused(f"{place}: {type(error).__name__}: {error}") from error
 

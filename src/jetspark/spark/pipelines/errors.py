@@ -34,8 +34,9 @@ _QUERY: Final = re.compile(
 # Errors of Spark's that do not say what can be done.
 _ADVICE: Final = {
     "Python worker failed to connect back": (
-        "Spark waits 10 s for a Python process to start, and this machine was too busy for that; "
-        "nothing was read or written: run it again, with less else going on"
+        "Spark waits 10 s for a Python process to start, and this machine was too busy for that. "
+        "Nothing is lost: run it again, with less else going on, or with one flow at a time: "
+        "--conf spark.sql.pipelines.execution.maxConcurrentFlows=1"
     ),
 }
 

@@ -6,8 +6,10 @@ binds the machine's outside address, and every start logs warnings that nobody c
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,8 +21,6 @@ from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 from jetspark.spark.times import ZONE_SETTING, ZONE_VARIABLE, SessionZone
 
 if TYPE_CHECKING:
-    import subprocess
-
     from pyspark.sql import SparkSession
 
 # What a read can use of the machine: two partitions for each task slot, so that a slot whose
@@ -202,6 +202,17 @@ def jvm_process() -> "subprocess.Popen[bytes] | None":
         None,
     )
     return process
+
+
+def jvm_has_ended() -> bool:
+    """Say whether the JVM that this process started is gone: killed, or out of memory."""
+    process = jvm_process() if "pyspark" in sys.modules else None
+    if process is None:
+        return False
+    # A moment may pass between its last word and its end.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=0.2)
+    return process.poll() is not None
 
 
 def task_slots(master: str) -> int | None:

@@ -172,10 +172,15 @@ def test_a_new_project_is_checked_interrupted_run_and_refreshed(
     with sync.connect(server.url) as client:
         js = client.jetstream()
         samples = [bytes(one.data) for one in js.stream("ORDERS").get_batch(seq=1)]
-        alerts = [json.loads(one.data) for one in js.stream("ALERTS").get_batch(seq=1)]
+        published = list(js.stream("ALERTS").get_batch(seq=1))
+        alerts = [json.loads(one.data) for one in published]
         bucket = js.key_value("TOTALS")
         totals = {key: json.loads(bucket.get(key).value) for key in bucket.keys()}  # noqa: SIM118
 
+    # A sequence alone would be another order's after ORDERS was created again: a lost alert.
+    assert [one.headers["Nats-Msg-Id"] for one in published] == [
+        f"ORDERS:{one['seq']}:{one['id']}" for one in alerts
+    ]
     lines = [json.loads(line) for line in (stopped.stdout + done.stdout).splitlines()]
     codes = [line["code"] for line in lines if line.get("event") == "ended"]
     assert codes == [0] * (5 if whole else 4)

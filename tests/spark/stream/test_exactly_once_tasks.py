@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.api.stream import StreamConfig, StreamSource
+from jetspark.api.stream import StreamConfig, StreamSource, SubjectTransform
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.message_columns import MessageColumns
@@ -815,3 +815,55 @@ def test_a_task_that_was_stopped_while_it_sent_says_that_its_rows_came_too_late(
     monkeypatch.setattr(epoch_ledger.EpochLedger, "check", then_stopped)
     with pytest.raises(Superseded, match=r"while it was sending 10 rows .* stored twice"):
         stopped.write(_batch("STOPPED", 1, 10))
+
+
+@pytest.mark.parametrize("publish_mode", ["async", "atomic"])
+@pytest.mark.usefixtures("task")
+def test_copies_of_equal_rows_get_the_subject_of_the_others_where_the_stream_changes_it(
+    url: str, jetstream: sync.JetStream, publish_mode: str
+) -> None:
+    """A replay stores what is missing of equal rows; their stored subject is not the one sent."""
+    name = f"CHANGED{publish_mode.upper()}"
+    config = StreamConfig(
+        name=name,
+        subjects=(f"{name}.>", f"{name}_LEDGER.>"),
+        allow_direct=True,
+        allow_atomic=True,
+        subject_transform=SubjectTransform(src=f"{name}.>", dest=f"{name}.kept.>"),
+    )
+    stream = jetstream.create_stream(config)
+    options = {"publishMode": publish_mode}
+    if publish_mode == "atomic":
+        options["ledgerSubject"] = f"{name}_LEDGER.epochs"
+
+    def rows(*data: str) -> Iterator[pa.RecordBatch]:
+        columns = {"subject": [f"{name}.rows"] * len(data), "data": list(data)}
+        return iter([pa.RecordBatch.from_pydict(columns)])
+
+    _writer(url, name, **options).write(rows("a", "a", "b"))  # and the driver died
+    again = _writer(url, name, **options)
+    again.commit([again.write(rows("a", "a", "a", "b", "c"))])
+
+    stored = Counter(
+        (subject, payload)
+        for chunk in stream.scan(filters=(f"{name}.>",))
+        for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True)
+    )
+    kept = f"{name}.kept.rows"
+    assert stored == {(kept, b"a"): 3, (kept, b"b"): 1, (kept, b"c"): 1}
+
+
+def test_markers_that_the_stream_would_store_elsewhere_are_refused_in_planning(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    config = StreamConfig(
+        name="MOVED",
+        subjects=("MOVED.>",),
+        allow_direct=True,
+        allow_atomic=True,
+        subject_transform=SubjectTransform(src="MOVED.>", dest="MOVED.kept.>"),
+    )
+    jetstream.create_stream(config)
+
+    with pytest.raises(WriteRefused, match="choose a ledgerSubject that it leaves alone"):
+        _marked(url, "MOVED")

@@ -153,6 +153,28 @@ def test_a_jvm_that_ended_is_one_line(
     assert done.stderr.startswith("jetspark: Spark's JVM has ended: ")
 
 
+@pytest.mark.parametrize("arguments", [(), ("--continuous",)])
+def test_a_jvm_that_ends_while_spark_starts_is_one_line(
+    project: Path,
+    flows: type[Flows],  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+
+    def start(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("pyspark.SparkContext._gateway", SimpleNamespace(proc=gone))
+    monkeypatch.setattr(watch, "session", start)
+    monkeypatch.setattr("jetspark.spark.pipelines.declarative.session", start)
+    done = run(project, *arguments)
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith("jetspark: Spark's JVM has ended: ")
+
+
 def test_a_second_run_of_the_project_is_refused(project: Path, flows: type[Flows]) -> None:
     others: list[Result] = []
 

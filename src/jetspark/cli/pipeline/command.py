@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -12,6 +12,11 @@ from jetspark.cli.connection import connection_options
 from jetspark.errors import Error
 
 EMBEDDED: Final = "embedded"
+JVM_HAS_ENDED: Final = (
+    "Spark's JVM has ended: it was killed, or the machine had too little memory for it "
+    "(--conf spark.driver.memory=SIZE says how much it takes); the next run goes on from the "
+    "checkpoints"
+)
 
 _project_option = click.option(
     "--project",
@@ -180,6 +185,10 @@ def one_line_errors() -> Iterator[None]:
         name = error.name or str(error)
         fail(f"{name} is not installed: pip install 'jetspark[spark,pipelines]'")
     except Exception as error:
+        from jetspark.spark.session import jvm_has_ended
+
+        if jvm_has_ended():
+            fail(JVM_HAS_ENDED)
         if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}:
             raise
         from jetspark.spark.pipelines.errors import one_line
@@ -187,7 +196,7 @@ def one_line_errors() -> Iterator[None]:
         fail(one_line(error))
 
 
-def fail(text: str) -> None:
+def fail(text: str) -> NoReturn:
     """End with one line on standard error."""
     click.echo(f"jetspark: {' '.join(text.split())}", err=True)
     sys.exit(1)

@@ -3,11 +3,10 @@
 import logging
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Self
@@ -29,7 +28,7 @@ from jetspark.spark.pipelines.project import (
     load_project,
 )
 from jetspark.spark.pipelines.settings import prepare_workers, spark_settings
-from jetspark.spark.session import jvm_process, session
+from jetspark.spark.session import jvm_has_ended, session
 from jetspark.units import parse_duration
 
 if TYPE_CHECKING:
@@ -109,30 +108,12 @@ def run_continuous(
 
 @contextmanager
 def _stopped_at_the_end(spark: "SparkSession") -> Iterator[None]:
-    """Stop Spark; that its JVM ended by itself is said, whatever error it was noticed by."""
+    """Stop Spark, if it has not ended by itself."""
     try:
         yield
-    except Exception as error:
-        if not _jvm_has_ended():
-            raise
-        raise PipelineRefused(
-            "Spark's JVM has ended: it was killed, or the machine had too little memory for it "
-            "(--conf spark.driver.memory=SIZE says how much it takes); the next run goes on from "
-            "the checkpoints"
-        ) from error
     finally:
-        if not _jvm_has_ended():
+        if not jvm_has_ended():
             spark.stop()
-
-
-def _jvm_has_ended() -> bool:
-    process = jvm_process()
-    if process is None:
-        return False
-    # A moment may pass between its last word and its end.
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=0.2)
-    return process.poll() is not None
 
 
 class _JsonLines:

@@ -9,6 +9,7 @@ from typing import Final
 
 from jetspark.errors import Error
 from jetspark.spark.pipelines.project import PipelineRefused
+from jetspark.spark.session import jvm_has_ended
 
 LINE_MAX: Final = 600
 
@@ -30,6 +31,15 @@ _QUERY: Final = re.compile(
     re.DOTALL,
 )
 
+# Errors of Spark's that do not say what can be done.
+_ADVICE: Final = {
+    "Python worker failed to connect back": (
+        "Spark waits 10 s for a Python process to start, and this machine was too busy for that. "
+        "Nothing is lost: run it again, with less else going on, or with one flow at a time: "
+        "--conf spark.sql.pipelines.execution.maxConcurrentFlows=1"
+    ),
+}
+
 
 @contextmanager
 def mistakes_named(root: Path) -> Iterator[None]:
@@ -43,7 +53,9 @@ def mistakes_named(root: Path) -> Iterator[None]:
         raise
     except Exception as error:
         place = _place_below(root, error)
-        if place is None or type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+        ours = type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}
+        # Whatever a file asks of a JVM that has ended fails: that is no mistake of the file.
+        if place is None or not ours or jvm_has_ended():
             raise
         raise PipelineRefused(f"{place}: {type(error).__name__}: {error}") from error
 
@@ -76,6 +88,9 @@ def one_line(error: BaseException) -> str:
         text = _without_stack(_TAIL.sub("", _QUERY.sub("", text)))
         text = text or type(error).__name__
     line = " ".join(text.split())
+    for said, advice in _ADVICE.items():
+        if said in line:
+            line = f"{line.rstrip('.')}: {advice}"
     return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]}..."
 
 

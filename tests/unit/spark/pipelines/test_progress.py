@@ -122,6 +122,16 @@ def test_a_lost_connection_and_a_slow_machine_are_no_refusals() -> None:
     assert not is_refusal(None)
 
 
+def test_a_python_process_that_starts_too_late_is_told_with_what_to_do() -> None:
+    error = RuntimeError(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Python worker "
+        "failed to connect back. SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: a\n"
+    )
+
+    assert one_line(error).startswith("Python worker failed to connect back: Spark waits 10 s")
+    assert one_line(error).endswith("spark.sql.pipelines.execution.maxConcurrentFlows=1")
+
+
 def test_an_endless_error_is_cut_and_an_empty_one_has_a_name() -> None:
     assert len(one_line(RuntimeError("x" * 10_000))) == LINE_MAX + 3
     assert one_line(RuntimeError()) == "RuntimeError"

@@ -8,7 +8,7 @@ refuses whatever an earlier one still sends. So a replay finds in the markers wh
 settles it by count as ``replay`` does, and nothing can change behind its back.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -352,9 +352,16 @@ def not_stored(digests: Sequence[bytes], stored: RowCounts) -> tuple[list[int], 
 
 
 def missing_copies(
-    jetstream: sync.JetStream, plan: SinkPlan, stored: MarkedRows, reported: RowCounts
+    jetstream: sync.JetStream,
+    plan: SinkPlan,
+    stored: MarkedRows,
+    reported: RowCounts,
+    subjects: Mapping[bytes, str],
 ) -> tuple[MessageColumns, list[bytes]]:
-    """Return the rows that a replay has more often than they are stored, with their digests."""
+    """Return the rows that a replay has more often than they are stored, with their digests.
+
+    ``subjects`` has, by digest, where rows are sent to that are stored under other subjects.
+    """
     stream = jetstream.stream(plan.stream)
     missing, digests = MessageColumns.empty(), list[bytes]()
     lacking = {
@@ -374,7 +381,7 @@ def missing_copies(
             ) from None
         digests += [digest] * wanted
         for _ in range(wanted):
-            missing.subjects.append(message.subject)
+            missing.subjects.append(subjects.get(digest, message.subject))
             missing.payloads.append(message.data)
             missing.headers.append(own_headers(message.header_block))
     return missing, digests

@@ -57,6 +57,8 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
     options: SinkOptions
     stream: str
     stream_subjects: tuple[str, ...]
+    transformed: bool = False
+    """Whether the stream stores messages under other subjects than they are sent to."""
     mode: PublishMode
     delivery: Delivery
     id_source: IdSource | None
@@ -114,6 +116,7 @@ def _plan(
             options=options,
             stream=name,
             stream_subjects=info.config.subjects,
+            transformed=info.config.subject_transform is not None,
             mode=choose_mode(options, info.config),
             delivery=delivery,
             id_source=id_source,
@@ -356,6 +359,13 @@ def _cannot_promise(plan: SinkPlan, config: StreamConfig) -> Iterator[str]:
         yield (
             f"does not take the markers below ledgerSubject, such as {marker!r} (it has "
             f"{', '.join(config.subjects)})"
+        )
+    transform = config.subject_transform
+    if plan.id_source is None and transform is not None and takes((transform.src or ">",), marker):
+        yield (
+            f"stores what comes below ledgerSubject, such as {marker!r}, under other subjects "
+            f"(subject_transform of {transform.src!r}), where the markers are not found again: "
+            "choose a ledgerSubject that it leaves alone"
         )
     if plan.id_source is None and config.retention is not Retention.LIMITS:
         yield (

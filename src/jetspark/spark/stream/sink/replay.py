@@ -7,7 +7,7 @@ sums with what is stored and writes the copies that are missing (only equal rows
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jetspark import sync
@@ -90,9 +90,17 @@ class ReplayLedger:
         return self._counted(stream, first, cut)
 
     def missing(
-        self, jetstream: sync.JetStream, found: Found, reports: Sequence[RowCounts], rows: int
+        self,
+        jetstream: sync.JetStream,
+        found: Found,
+        reports: Sequence[RowCounts],
+        rows: int,
+        subjects: Mapping[bytes, str],
     ) -> MissingRows:
-        """Compare what the tasks of a replay report with what is stored."""
+        """Compare what the tasks of a replay report with what is stored.
+
+        ``subjects`` has, by digest, where rows are sent to that are stored under other subjects.
+        """
         stream = jetstream.stream(self._plan.stream)
         entry = found.entry
         # An entry that was deleted while the tasks wrote has none: then they have written all.
@@ -111,7 +119,9 @@ class ReplayLedger:
         done = ids_between(stream, cut + 1, last, prefix.encode()) if wanted else set()
         missing = MissingRows(MessageColumns.empty(), [], surplus, stored.total)
         if wanted:
-            self._copy(stream, range(entry.first, cut + 1), wanted, prefix, done, missing)
+            self._copy(
+                stream, range(entry.first, cut + 1), wanted, prefix, done, missing, subjects
+            )
         return missing
 
     def check_complete(
@@ -276,6 +286,7 @@ class ReplayLedger:
         prefix: str,
         done: set[bytes],
         missing: MissingRows,
+        subjects: Mapping[bytes, str],
     ) -> None:
         """Add the missing copies of rows, made of a stored one."""
         left = dict(wanted)
@@ -289,7 +300,8 @@ class ReplayLedger:
                     one = f"{prefix}{digest.hex()}.{nth}".encode()
                     if one not in done:
                         missing.ids.append(one)
-                        missing.messages.subjects.append(chunk.subjects[at])
+                        subject = subjects.get(digest, chunk.subjects[at])
+                        missing.messages.subjects.append(subject)
                         missing.messages.payloads.append(chunk.payloads[at])
                         missing.messages.headers.append(own_headers(block))
         if left:

@@ -9,7 +9,7 @@ from run to run. ``abort`` never undoes: the same epoch comes again.
 import functools
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -59,28 +59,36 @@ class SinkCommit(WriterCommitMessage):
     """Of all rows of the task, written or not."""
     reported: bytes = b""
     """Packed ``RowCounts`` of the rows of which earlier runs stored some: the driver settles."""
+    subjects: dict[bytes, str] = field(default_factory=dict)
+    """By digest, where the stream stores rows under other subjects: those they are sent to."""
 
 
 class Tally:
     """What a task has seen of its rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: SinkPlan) -> None:
         self.rows = 0
         self.last_seq = 0
         self.checksum = 0
         self._reported = bytearray()
+        self._transformed = plan.transformed
+        self._subjects: dict[bytes, str] = {}
 
     def add(self, digests: Sequence[bytes]) -> None:
         """Count rows."""
         self.rows += len(digests)
         self.checksum = digest_sum(digests, self.checksum)
 
-    def new_places(self, digests: Sequence[bytes], earlier: RowCounts) -> list[int]:
+    def new_places(
+        self, rows: SinkRows, digests: Sequence[bytes], earlier: RowCounts
+    ) -> list[int]:
         """Return which rows no earlier run has stored; the others are reported."""
         places: list[int] = []
         for place, digest in enumerate(digests):
             if digest in earlier:
                 self._reported += digest
+                if self._transformed:
+                    self._subjects[digest] = rows.messages.subjects[place]
             else:
                 places.append(place)
         return places
@@ -88,7 +96,9 @@ class Tally:
     def message(self, task: WriteTask, run: str, held: SinkRows | None = None) -> SinkCommit:
         """Return the report to the driver."""
         reported = RowCounts.of(self._reported).packed() if self._reported else b""
-        return SinkCommit(task, self.rows, self.last_seq, held, run, self.checksum, reported)
+        return SinkCommit(
+            task, self.rows, self.last_seq, held, run, self.checksum, reported, self._subjects
+        )
 
 
 class StreamRowWriter:
@@ -111,7 +121,7 @@ class StreamRowWriter:
             return self._write_marked(task, chunks)
         if self._plan.ledger_bucket:
             return self._write_ledgered(task, chunks)
-        sender, tally = Sender(self._plan), Tally()
+        sender, tally = Sender(self._plan), Tally(self._plan)
         for rows in chunks:
             tally.rows += len(rows)
             ids = encoded(rows.msg_ids) if rows.msg_ids is not None else None
@@ -121,7 +131,7 @@ class StreamRowWriter:
 
     def _write_ledgered(self, task: WriteTask, chunks: Iterator[SinkRows]) -> SinkCommit:
         """Publish rows with message ids, in a run that the ledger knows."""
-        plan, tally = self._plan, Tally()
+        plan, tally = self._plan, Tally(self._plan)
         ledger = ReplayLedger(plan, plan.run, task)
         epochs = ledger.epochs
         sender = Sender(plan, epochs.check)
@@ -143,7 +153,7 @@ class StreamRowWriter:
             digests = row_digests(rows)
             tally.add(digests)
             if earlier is not None:
-                new = tally.new_places(digests, earlier)
+                new = tally.new_places(rows, digests, earlier)
                 rows, digests = rows.picked(new), [digests[at] for at in new]  # noqa: PLW2901
             ids = maker.ids(digests) if by_content else encoded(rows.msg_ids or [])
             if known.due():
@@ -162,7 +172,7 @@ class StreamRowWriter:
 
     def _write_marked(self, task: WriteTask, chunks: Iterator[SinkRows]) -> SinkCommit:
         """Store rows in atomic batches, or leave that to the driver for a whole epoch."""
-        plan, tally = self._plan, Tally()
+        plan, tally = self._plan, Tally(self._plan)
         scope = plan.options.atomic_scope
         rows = SinkRows.joined(list(chunks))
         digests = row_digests(rows, strong_digest)
@@ -179,7 +189,7 @@ class StreamRowWriter:
             return tally.message(task, plan.run)
         if ledger.epochs.is_replay(found):
             earlier = sender.with_retries(lambda js: ledger.earlier_rows(js, found)).counts
-            new = tally.new_places(digests, earlier)
+            new = tally.new_places(rows, digests, earlier)
             rows, digests = rows.picked(new), [digests[at] for at in new]
         if len(rows):
             writer = MarkedWriter(plan, ledger, task, str(task.partition))
@@ -212,7 +222,9 @@ class StreamRowWriter:
             return
         if plan.id_source is IdSource.CONTENT and epochs.is_replay(found):
             missing = sender.with_retries(
-                lambda js: ledger.missing(js, found, reports_of(done), totals.rows)
+                lambda js: ledger.missing(
+                    js, found, reports_of(done), totals.rows, subjects_of(done)
+                )
             )
             if missing.ids:
                 sender.send(SinkRows(missing.messages).finished(plan.stream, missing.ids))
@@ -243,7 +255,7 @@ class StreamRowWriter:
             reported = RowCounts.merged(reports_of(done))
             surplus = epochs.report_surplus(stored.counts, reported, totals.rows)
             missing, digests = sender.with_retries(
-                lambda js: missing_copies(js, plan, stored, reported)
+                lambda js: missing_copies(js, plan, stored, reported, subjects_of(done))
             )
             if digests:
                 writer = MarkedWriter(plan, ledger, done[0].task, COMMIT_PART)
@@ -264,6 +276,14 @@ def totals_of(done: Sequence[SinkCommit]) -> Totals:
 def reports_of(done: Sequence[SinkCommit]) -> list[RowCounts]:
     """Return the rows that the tasks left to the driver."""
     return [RowCounts.unpacked(message.reported) for message in done if message.reported]
+
+
+def subjects_of(done: Sequence[SinkCommit]) -> dict[bytes, str]:
+    """Return the subjects that rows are sent to where they are stored under others."""
+    sent: dict[bytes, str] = {}
+    for message in done:
+        sent |= message.subjects
+    return sent
 
 
 def this_task(plan: SinkPlan) -> WriteTask:

@@ -5,11 +5,12 @@ FROM orders
 GROUP BY region;
 
 -- What the flow `publish_alerts` publishes. The id is that of the order's message, so that
--- publishing it again stores nothing.
+-- publishing it again within the stream's duplicate_window stores nothing. It has more than the
+-- sequence, which is another message's if the stream ORDERS is deleted and created again.
 CREATE TEMPORARY VIEW large_orders AS
 SELECT
     concat('alerts.', region) AS subject,
     to_json(struct(id, amount, seq)) AS data,
-    concat('ORDERS:', seq) AS msg_id
+    concat_ws(':', 'ORDERS', seq, id) AS msg_id
 FROM STREAM(orders)
 WHERE amount >= 900;

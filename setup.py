@@ -21,6 +21,7 @@ SOURCE = Path("src/jetspark")
 HOT = [
     "frame.py",
     "turn.py",
+    "api/json_steps.py",
     "subjects/match.py",
     "subjects/pattern_set.py",
     "subjects/sublist.py",

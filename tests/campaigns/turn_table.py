@@ -1,4 +1,4 @@
-"""The longest turn of the loop for each kind of request to a stream of very many subjects.
+"""The longest turn of the loop for each request to a stream of many subjects, and each large one.
 
 ``python -m tests.campaigns.turn_table [SUBJECTS]`` prints a row per request: the longest turn that
 it caused and all turns together, in milliseconds of CPU time of the loop's thread.
@@ -7,7 +7,7 @@ it caused and all turns together, in milliseconds of CPU time of the loop's thre
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ KEYS: Final = 1000
 EXPECTS: Final = b"Nats-Expected-Last-Subject-Sequence"
 PURGES: Final = "purge"
 MIDDLE: Final = 5_000
+MEGABYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -122,25 +123,249 @@ def purge(name: str, **body: object) -> Row:
     return Row(f"{PURGES} {name}", ask)
 
 
-def creation(name: str, config: dict[str, object]) -> Row:
-    """Make a stream, describe it, and remove it."""
+def asked(name: str, verb: bytes, body: object, error: int = 0) -> Row:
+    """One request of up to a megabyte; it is refused with this error, if any."""
+    data = body if isinstance(body, bytes) else compact(body)
+    assert len(data) <= MEGABYTE, f"{name}: {len(data)} bytes"
 
     def ask(client: Wire) -> None:
-        body = json.dumps({"name": "B", "storage": "memory", **config}).encode()
-        assert len(body) < 1024 * 1024
-        answer = client.request(b"STREAM.CREATE.B", body)
-        assert b'"error"' not in answer[:200], answer[:200]
-        client.request(b"STREAM.INFO.B", b"")
-        client.request(b"STREAM.DELETE.B", b"")
+        answer = client.request(verb, data)
+        if error:
+            assert json.loads(answer)["error"]["err_code"] == error, answer[:300]
+        else:
+            assert b'"error"' not in answer[:200], answer[:300]
 
-    return Row(f"stream create {name}", ask)
+    return Row(name, ask)
 
 
-def creations(count: int) -> list[Row]:
-    """Requests that hold as many subjects or sources as a megabyte takes."""
+def compact(value: object) -> bytes:
+    """JSON without blanks."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def stream_rows(
+    what: str, config: Mapping[str, object], changed: Mapping[str, object]
+) -> list[Row]:
+    """Everything that is asked about a stream with such a configuration."""
+    first = {"name": "B", "storage": "memory", **config}
     return [
-        creation("many subjects", {"subjects": [f"b.{n}.*" for n in range(count)]}),
-        creation("many sources", {"sources": [{"name": f"s{n}"} for n in range(count)]}),
+        asked(f"stream create, {what}", b"STREAM.CREATE.B", first),
+        asked(f"stream create again, {what}", b"STREAM.CREATE.B", first),
+        asked(f"stream info, {what}", b"STREAM.INFO.B", b""),
+        asked(f"stream list, {what}", b"STREAM.LIST", b""),
+        asked(f"stream names of *.>, {what}", b"STREAM.NAMES", {"subject": "*.>"}),
+        asked(f"stream update, {what}", b"STREAM.UPDATE.B", {**first, **changed}),
+        asked(f"stream delete, {what}", b"STREAM.DELETE.B", b""),
+    ]
+
+
+def consumer_rows(
+    what: str, config: Mapping[str, object], changed: Mapping[str, object]
+) -> list[Row]:
+    """Everything that is asked about a consumer with such a configuration."""
+    first = {"name": "C", **config}
+    body = {"stream_name": "T", "config": first}
+    verb = b"CONSUMER.CREATE.T.C"
+    return [
+        asked(f"consumer create, {what}", verb, body),
+        asked(f"consumer create again, {what}", verb, body),
+        asked(f"consumer info, {what}", b"CONSUMER.INFO.T.C", b""),
+        asked(f"consumer list, {what}", b"CONSUMER.LIST.T", b""),
+        asked(f"consumer update, {what}", verb, {**body, "config": {**first, **changed}}),
+        asked(f"consumer delete, {what}", b"CONSUMER.DELETE.T.C", b""),
+    ]
+
+
+def repeated(before: bytes, part: bytes, after: bytes, size: int) -> bytes:
+    """A body of about this size that says the same thing again and again."""
+    return before + part * ((size - len(before) - len(after)) // len(part)) + after
+
+
+def junk(size: int) -> list[Row]:
+    """Bodies of this size that are no request, or none that can be."""
+    long = size > 260 * 1024  # for a text
+    bodies = {
+        "arrays": (repeated(b'{"subjects":[', b"[],", b"[]]}", size), 10025),
+        "objects": (repeated(b'{"sources":[', b"{},", b"{}]}", size), 10025),
+        "nesting": (repeated(b"", b"[", b"", size), 10025),
+        "nulls": (repeated(b'{"subjects":[', b"null,", b"null]}", size), 10056),
+        "the same key": (repeated(b"{", b'"name":"x",', b'"name":"B"}', size), 0),
+        "integers": (repeated(b'{"subjects":[', b"1,", b"1]}", size), 10025),
+        "empty texts": (repeated(b'{"subjects":[', b'"",', b'""]}', size), 10056),
+        "digits": (repeated(b'{"max_age":', b"1", b"}", size), 10025),
+        "surrogates": (repeated(b'{"description":"', rb"\ud800", b'"}', size), 10056),
+        "no UTF-8": (
+            repeated(b'{"description":"', b"\xff", b'"}', size),
+            10025 if long else 10056,
+        ),
+        "blanks": (repeated(b"", b" ", b"", size), 10056),
+        "tokens": (
+            repeated(b'{"name":"B","subjects":["', b"a.", b'a"]}', size),
+            10025 if long else 10052,
+        ),
+    }
+    rows = [
+        asked(f"stream create, junk of {what}", b"STREAM.CREATE.B", body, error)
+        for what, (body, error) in bodies.items()
+    ]
+    other = repeated(b'{"x":[', b"{},", b"{}]}", size)
+    verbs = (
+        "STREAM.INFO.T STREAM.PURGE.T STREAM.MSG.GET.T STREAM.MSG.DELETE.T STREAM.SNAPSHOT.T "
+        "STREAM.RESTORE.R STREAM.NAMES STREAM.LIST CONSUMER.NAMES.T CONSUMER.LIST.T "
+        "CONSUMER.PAUSE.T.C CONSUMER.UNPIN.T.C CONSUMER.EXPLAIN.T.C"
+    )
+    rows += [asked(f"junk for {verb}", verb.encode(), other, 10025) for verb in verbs.split()]
+    return rows
+
+
+def published(name: str, subject: bytes, headers: bytes, payload: bytes, end: bytes) -> Row:
+    """A message that is no request with an answer in JSON, up to what ends its answer."""
+
+    def ask(client: Wire) -> None:
+        client.send(b"SUB _p 5555555\r\n")
+        size = len(headers)
+        client.send(b"HPUB %b _p %d %d\r\n" % (subject, size, size + len(payload)))
+        client.send(headers + payload + b"\r\n")
+        if end:
+            client.until(end)
+        client.send(b"UNSUB 5555555\r\n")
+
+    return Row(name, ask)
+
+
+def messages(size: int) -> list[Row]:
+    """Messages with headers and bodies of this size, to everything that reads them."""
+    none = b"NATS/1.0\r\n\r\n"
+    lines = repeated(b"NATS/1.0\r\n", b"a:b\r\n", b"\r\n", size)
+    few = repeated(b"NATS/1.0\r\n", b"a:b\r\n", b"\r\n", min(size, 60_000))
+    long = repeated(b"NATS/1.0\r\nNats-TTL: ", b"1", b"\r\n\r\n", size)
+    names = [f"t.{n}" for n in range(size // 26)]
+    upper = [name.upper() for name in names]
+    objects = repeated(b'{"x":[', b"{},", b"{}]}", size)
+    next_one = b"$JS.API.CONSUMER.MSG.NEXT.T.P"
+    get = b"$JS.API.DIRECT.GET.T"
+    consumer = {"stream_name": "T", "config": {"durable_name": "P", "ack_policy": "explicit"}}
+    return [
+        asked("consumer create P", b"CONSUMER.DURABLE.CREATE.T.P", consumer),
+        published("publish, very many headers", b"t.1", lines, b"", b"}\r\n"),
+        published("publish, many headers", b"t.1", few, b"", b"}\r\n"),
+        published("publish, a long TTL", b"t.1", long, b"", b"}\r\n"),
+        published(
+            "stream info, very many headers", b"$JS.API.STREAM.INFO.T", lines, b"", b"}\r\n"
+        ),
+        published("direct get, very many headers", get, lines, b'{"seq":1}', b"HMSG _p "),
+        published("direct get, junk", get, none, objects, b" 408 "),
+        published(
+            "direct get, very many subjects", get, none, compact({"multi_last": names}), b" 204 "
+        ),
+        published(
+            "direct get, very many SUBJECTS", get, none, compact({"multi_last": upper}), b" 404 "
+        ),
+        published("pull, very many headers", next_one, lines, b"1", b"HMSG t.1 "),
+        published("pull, junk", next_one, none, objects, b""),
+        published(
+            "acknowledgement, junk", b"$JS.ACK.T.P.1.1.1.1.0", none, b"-NAK " + objects, b""
+        ),
+    ]
+
+
+def large_requests(count: int) -> list[Row]:
+    """Requests with so many subjects, filters, sources and so on."""
+    size = min(26 * count, MEGABYTE)
+    names = [f"b.{n}.*" for n in range(count)]
+    others = [f"c.{n}.*" for n in range(count)]
+    sources = [{"name": f"s{n}"} for n in range(count)]
+    transforms = [{"src": f"s{n}", "dest": f"t{n}"} for n in range(count * 5 // 8)]
+    filters = [f"t.{n}.*" for n in range(count)]
+    most = 512
+    taken = [*others[1:], "u.7.x"]
+    in_queue = {"name": "W", "subjects": ["w.>"], "storage": "memory", "retention": "workqueue"}
+    rival = {"ack_policy": "explicit", "filter_subjects": [f"w.{n}.*" for n in range(count)]}
+    last = {"filter_subjects": filters, "deliver_policy": "last"}
+    last_each = {"filter_subjects": filters, "deliver_policy": "last_per_subject"}
+    metadata = {str(n): "" for n in range(count // 3)}
+    return [
+        *stream_rows("many subjects", {"subjects": names}, {"subjects": others}),
+        *stream_rows(
+            "many subjects, republished",
+            {"subjects": names, "republish": {"src": ">", "dest": "z.>"}},
+            {},
+        ),
+        *stream_rows("many subjects in files", {"subjects": names, "storage": "file"}, {}),
+        *stream_rows("512 sources", {"sources": sources[:most]}, {"sources": sources[7:most]}),
+        *stream_rows(
+            "511 transforms",
+            {"sources": [{"name": "s", "subject_transforms": transforms[: most - 1]}]},
+            {"description": "d"},
+        ),
+        *stream_rows("many tags", {"placement": {"tags": names}}, {}),
+        *stream_rows("much metadata", {"metadata": metadata}, {"description": "d"}),
+        asked("many sources", b"STREAM.CREATE.B", {"name": "B", "sources": sources}, 10025),
+        asked(
+            "many transforms",
+            b"STREAM.CREATE.B",
+            {"name": "B", "mirror": {"name": "s", "subject_transforms": transforms}},
+            10025,
+        ),
+        asked("stream create U", b"STREAM.CREATE.U", {"name": "U", "subjects": ["u.>"]}),
+        asked(
+            "stream create, the last of many subjects is taken",
+            b"STREAM.CREATE.B",
+            {"name": "B", "subjects": taken},
+            10065,
+        ),
+        asked(
+            "stream create, the last of many subjects overlaps another",
+            b"STREAM.CREATE.B",
+            {"name": "B", "subjects": [*others[1:], "c.7.x"]},
+            10052,
+        ),
+        asked(
+            "stream create T",
+            b"STREAM.CREATE.T",
+            {"name": "T", "subjects": ["t.>"], "storage": "memory", "allow_direct": True},
+        ),
+        *consumer_rows("many filters", {"filter_subjects": filters}, {"description": "d"}),
+        *consumer_rows("the last of many filters", last, {}),
+        *consumer_rows("the last of each of many filters", last_each, {}),
+        *consumer_rows("much metadata", {"metadata": metadata}, {"description": "d"}),
+        *consumer_rows("1,024 pauses", {"backoff": [10**9] * 1024, "max_deliver": 1024}, {}),
+        asked(
+            "consumer create, many pauses",
+            b"CONSUMER.CREATE.T.C",
+            {"stream_name": "T", "config": {"name": "C", "backoff": [10**9] * count}},
+            10052,
+        ),
+        asked(
+            "consumer create, the last of many filters overlaps another",
+            b"CONSUMER.CREATE.T.C",
+            {"stream_name": "T", "config": {"name": "C", "filter_subjects": [*filters, "t.7.x"]}},
+            10138,
+        ),
+        asked("stream create W", b"STREAM.CREATE.W", in_queue),
+        asked(
+            "consumer create, many filters of a work queue",
+            b"CONSUMER.CREATE.W.A",
+            {"stream_name": "W", "config": {"name": "A", **rival}},
+        ),
+        asked(
+            "consumer create, many filters that another consumer has",
+            b"CONSUMER.CREATE.W.B",
+            {"stream_name": "W", "config": {"name": "B", **rival}},
+            10100,
+        ),
+        asked(
+            "stream restore, many subjects",
+            b"STREAM.RESTORE.R",
+            {"config": {"name": "R", "subjects": names}, "state": {}},
+        ),
+        asked(
+            "stream restore, many deleted messages",
+            b"STREAM.RESTORE.Q",
+            {"config": {"name": "Q", "subjects": ["q"]}, "state": {"deleted": [7] * count}},
+        ),
+        *messages(size),
+        *junk(size),
     ]
 
 
@@ -246,7 +471,7 @@ def main() -> None:
     ):
         chosen = [
             row
-            for row in [*ROWS, *creations(40_000)]
+            for row in [*ROWS, *large_requests(40_000)]
             if len(sys.argv) < 3 or sys.argv[2] in row.name
         ]
         for name, longest, total in measured(probe, chosen, subjects):

@@ -87,14 +87,19 @@ def consumer_level(config: ConsumerConfig) -> int:
 
 def own_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return what the user wrote: the part that counts when configurations are compared."""
+    keys = "\n".join(metadata)
+    if not any(prefix in keys for prefix in _SERVERS):
+        return dict(metadata)  # there may be very many
     return {key: value for key, value in metadata.items() if not key.startswith(_SERVERS)}
 
 
 def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:
-    """Return what is kept with a configuration: the user's part and the level it needs, sorted."""
-    return dict(sorted({**own_metadata(metadata), _REQUIRED: str(level)}.items()))
+    """Return what is kept with a configuration: the user's part and the level it needs."""
+    # What writes JSON sorts it.
+    return {**own_metadata(metadata), _REQUIRED: str(level)}
 
 
 def answered_metadata(stored: Mapping[str, str]) -> dict[str, str]:
     """Return what an answer shows: the stored part, this server's level and version."""
-    return dict(sorted({**stored, _LEVEL: str(API_LEVEL), _VERSION: API_VERSION}.items()))
+    # What writes JSON sorts it.
+    return {**stored, _LEVEL: str(API_LEVEL), _VERSION: API_VERSION}

@@ -11,8 +11,10 @@ limits beyond 2**63 - 1 and some times that RFC 3339 forbids (``T0:00:00Z``, a c
 fraction), and refuses ``-0`` and escaped letters in words.
 """
 
+import codecs
 import json
 import re
+from collections.abc import Generator
 from enum import Enum
 from functools import cache
 from typing import Any, Final, NoReturn, TypeVar
@@ -22,17 +24,30 @@ from msgspec import inspect
 
 from jetspark.api.base import INT64_MIN, ApiStruct, timestamp_hook
 from jetspark.api.enums import DeliverPolicy, Discard, PersistMode
+from jetspark.api.json_steps import JsonSteps
 from jetspark.api.stream import StreamConfig, StreamCreateRequest, StreamSource
 from jetspark.api.unicode import unicode_text
+from jetspark.steps import USUAL, Pace, rest
 
-__all__ = ["DEPTH_MAX", "SIZE_MAX", "InvalidRequest", "decode"]
+__all__ = ["AT_ONCE_MAX", "DEPTH_MAX", "SIZE_MAX", "InvalidRequest", "decode", "decoding"]
 
-# The default max_payload; a server that raises that may pass its own. Parsing a body of this size
-# takes less than half a second at worst.
+# The default max_payload; a server that raises that may pass its own. Reading a body of this size
+# takes less than half a second at worst, in steps (``decoding``).
 SIZE_MAX: Final = 1024 * 1024
+# A body that is no longer than this may be read in one turn of the loop.
+AT_ONCE_MAX: Final = 16 * 1024
+# So many objects may stand in the arrays of one request: sources and subject transforms. A stream
+# looks at every source with every group that it writes.
+OBJECTS_MAX: Final = 512
+# Objects and arrays that such a request may need: each source may have three.
+_CONTAINERS_MAX: Final = 8 * OBJECTS_MAX
 # The deepest request, a source's transform inside a stream's configuration, has 6 levels.
 DEPTH_MAX: Final = 32
 _UINT64_MAX: Final = 2**64 - 1
+# The longest text in a body that is read in steps: twice what all metadata may have, so that too
+# much of it is refused as such.
+TEXT_MAX: Final = 256 * 1024
+_VALUES_PER_STEP: Final = 256
 # What an error quotes of a request.
 _QUOTED_MAX: Final = 64
 
@@ -50,6 +65,7 @@ _SPELLINGS: Final[dict[tuple[type, str], str]] = {
     (PersistMode, ""): "default",
 }
 
+_ONLY_BLANKS: Final = re.compile(r"[ \t\r\n]*\Z")
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 _M = TypeVar("_M", bound=ApiStruct)
@@ -80,6 +96,51 @@ def decode(
         return msgspec.convert(shaped, model, dec_hook=timestamp_hook)
     except msgspec.ValidationError as error:
         raise InvalidRequest(str(error)) from None
+
+
+def decoding(
+    body: bytes, model: type[_M], *, size_max: int = SIZE_MAX, depth_max: int = DEPTH_MAX
+) -> Generator[None, None, _M]:
+    """Do what ``decode`` does in steps (``jetspark/steps.py``)."""
+    if len(body) > size_max:
+        raise InvalidRequest(f"the request has {len(body)} bytes, at most {size_max} are read")
+    reader = codecs.getincrementaldecoder("utf-8")("replace")
+    parts = []
+    for start in range(0, len(body), AT_ONCE_MAX):
+        parts.append(reader.decode(body[start : start + AT_ONCE_MAX]))
+        yield
+    parts.append(reader.decode(b"", final=True))
+    text = "".join(parts)
+    if _ONLY_BLANKS.match(text) is not None:
+        return model()
+    parser = JsonSteps(text, _PARSER, _Pairs, depth_max, _CONTAINERS_MAX, TEXT_MAX)
+    while not _reads_on(parser):
+        yield
+    if parser.too_deep:
+        raise InvalidRequest(f"more than {depth_max} levels of nesting")
+    if parser.too_many:
+        raise InvalidRequest(
+            f"more than {_CONTAINERS_MAX} objects and arrays; at most {OBJECTS_MAX} sources and "
+            "subject transforms are taken"
+        )
+    if parser.value is None:
+        return model()
+    if parser.too_long:
+        raise InvalidRequest(f"a text has {parser.too_long} characters, {TEXT_MAX} are read")
+    shaped = yield from _Shaping().of_struct(parser.value, model, "the request")
+    try:
+        request = msgspec.convert(shaped, model, dec_hook=timestamp_hook)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(str(error)) from None
+    yield from rest(len(body) // USUAL)
+    return request
+
+
+def _reads_on(parser: JsonSteps) -> bool:
+    try:
+        return parser.step(_VALUES_PER_STEP)
+    except ValueError as error:
+        raise _unreadable(error) from None
 
 
 def _check_depth(body: bytes, depth_max: int) -> None:
@@ -113,12 +174,16 @@ _PARSER: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_
 def _parse(body: bytes) -> Any:
     try:
         return _PARSER.decode(unicode_text(body).strip(" \t\r\n"))
-    except json.JSONDecodeError as error:
-        raise InvalidRequest(f"{error.msg} at offset {error.pos}") from None
-    except InvalidRequest:
-        raise
-    except ValueError:  # Python refuses to convert thousands of digits.
-        raise InvalidRequest("a number is too long") from None
+    except ValueError as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: ValueError) -> InvalidRequest:
+    if isinstance(error, InvalidRequest):
+        return error
+    if isinstance(error, json.JSONDecodeError):
+        return InvalidRequest(f"{error.msg} at offset {error.pos}")
+    return InvalidRequest("a number is too long")  # Python refuses to convert thousands of digits.
 
 
 @cache
@@ -164,6 +229,80 @@ def _struct(value: Any, model: type, name: str) -> dict[str, Any]:
         elif isinstance(info, inspect.EnumType):
             _refuse("one of its words", field, item)
     return result
+
+
+class _Shaping:
+    """``_struct`` in steps."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+        self._objects = 0
+
+    def of_struct(
+        self, value: Any, model: type, name: str
+    ) -> Generator[None, None, dict[str, Any]]:
+        if not isinstance(value, _Pairs):
+            _refuse("an object", name, value)
+        fields = _fields(model)
+        result: dict[str, Any] = {}
+        for key, item in value:
+            if self._pace.is_due():
+                yield
+            found = fields.get(_fold(key))
+            if found is None:
+                raise InvalidRequest(f'json: unknown field "{key[:_QUOTED_MAX]}"')
+            field, info = found
+            if item is not None:
+                result[field] = yield from self._of(item, info, field)
+            elif isinstance(info, inspect.EnumType):
+                _refuse("one of its words", field, item)
+        return result
+
+    def _of(self, value: Any, info: inspect.Type, name: str) -> Generator[None, None, Any]:
+        if isinstance(info, inspect.StructType):
+            return (yield from self.of_struct(value, info.cls, name))
+        if isinstance(info, inspect.VarTupleType):
+            return (yield from self._of_array(value, _held(info.item_type), name))
+        if isinstance(info, inspect.DictType):
+            return (yield from self._of_map(value, _held(info.value_type), name))
+        return _shape(value, info, name)
+
+    def _of_array(
+        self, value: Any, held: inspect.Type, name: str
+    ) -> Generator[None, None, list[Any]]:
+        if isinstance(value, _Pairs) or not isinstance(value, list):
+            _refuse("an array", name, value)
+        if isinstance(held, inspect.StructType):
+            self._objects += len(value)
+            if self._objects > OBJECTS_MAX:
+                raise InvalidRequest(
+                    f"{name}: {self._objects} entries in the request, at most {OBJECTS_MAX} "
+                    "sources and subject transforms are taken"
+                )
+        few = len(value) <= 128 * 1024
+        if few and isinstance(held, inspect.StrType) and set(map(type, value)) <= {str}:
+            yield from rest(len(value) // 8)
+            return value
+        result: list[Any] = []
+        for item in value:
+            if self._pace.is_due():
+                yield
+            shaped = _zero(held) if item is None else (yield from self._of(item, held, name))
+            result.append(shaped)
+        return result
+
+    def _of_map(
+        self, value: Any, held: inspect.Type, name: str
+    ) -> Generator[None, None, dict[str, Any]]:
+        if not isinstance(value, _Pairs):
+            _refuse("an object", name, value)
+        result: dict[str, Any] = {}
+        for key, item in value:
+            if self._pace.is_due():
+                yield
+            place = f"{name}.{key[:_QUOTED_MAX]}"
+            result[key] = _zero(held) if item is None else _shape(item, held, place)
+        return result
 
 
 def _shape(value: Any, info: inspect.Type, name: str) -> Any:

@@ -16,6 +16,12 @@ __all__ = ["Tolerant"]
 
 _M = TypeVar("_M", bound=ApiStruct)
 
+SIZE_MAX: Final = 1024 * 1024
+# One that is no longer than this takes a few milliseconds at worst, whatever is in it.
+AT_ONCE_MAX: Final = 16 * 1024
+
+_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 # What one of these readers may raise: for thousands of digits, for deep nesting, for bad UTF-8.
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -31,6 +37,8 @@ class Tolerant(Generic[_M]):
 
     def decode(self, body: bytes) -> _M:
         """Turn a body into the model; raises ``msgspec.ValidationError`` if that cannot be."""
+        if len(body) > AT_ONCE_MAX:
+            return self._long(body)
         if body.islower():  # what clients send: no key in another case
             try:
                 return self._decode(body)
@@ -41,6 +49,18 @@ class Tolerant(Generic[_M]):
             return self._convert(self._whole(value)) if value is not None else self._model()
         except RecursionError:
             raise msgspec.ValidationError("too many levels of nesting") from None
+        except _UNREADABLE as error:
+            raise msgspec.ValidationError(str(error)) from None
+
+    def _long(self, body: bytes) -> _M:
+        """A long one, which must be as clients write it: everything else takes too long."""
+        if len(body) > SIZE_MAX:
+            text = f"the request has {len(body)} bytes, at most {SIZE_MAX} are read"
+            raise msgspec.ValidationError(text)
+        try:
+            if any(not key.islower() for key in _KEYS.decode(body)):
+                raise msgspec.ValidationError("keys of long requests have small letters")
+            return self._decode(body)
         except _UNREADABLE as error:
             raise msgspec.ValidationError(str(error)) from None
 

@@ -6,7 +6,7 @@ groups of dirty streams once per loop turn, and reports what became of them. ``n
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 
 import msgspec
@@ -27,10 +27,11 @@ from jetspark.engine.direct.gets import DirectGets
 from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
-from jetspark.engine.operations import Finish, Operation, Operations, Postponed
+from jetspark.engine.operations import Finish, Operation, Operations, Postponed, nameless
 from jetspark.engine.outbox import Budget, Entry, Outbox
 from jetspark.engine.ports import EnginePorts, Standalone
 from jetspark.engine.purges import Purges
+from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.copies import Copies, level_of
 from jetspark.engine.replicate.upstream import NoUpstreams, Upstreams
 from jetspark.engine.restore import is_marked
@@ -41,10 +42,11 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
 from jetspark.engine.usage import AccountUsage
-from jetspark.engine.wanted_subjects import WantedSubjects
+from jetspark.engine.wanted_subjects import Claim, WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
+from jetspark.steps import Pace
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.log.subject_table import SubjectEntry
@@ -134,6 +136,8 @@ class Engine:
         # Shared by all accounts of a server.
         self._batch_limits = batch_limits or BatchLimits()
         self._subjects = WantedSubjects()
+        # Subjects that no stream stores any more are being forgotten.
+        self._cleaning: Operation | None = None
         self._targets: dict[str, Target] = {}
         self._deadlines: Deadlines[Stream] = Deadlines()
         # Streams that are removed when nothing of them is on its way.
@@ -201,6 +205,8 @@ class Engine:
         name = log.identity.name
         if name in self.streams:
             return ""  # taking it over reports that
+        if self.operations.is_claiming() or self._subjects.needs_cleaning():
+            return "the subjects of another stream are changing"
         try:
             self.operations.check(name)
             config = decode_config(bytes(log.identity.config))
@@ -215,7 +221,8 @@ class Engine:
     def _forget(self, stream: Stream) -> None:
         """Let go of a stream that was taken over in part; its files stay as they are."""
         name = stream.config.name
-        self._subjects.remove(stream, stream.config.subjects)
+        self._subjects.remove(stream)
+        self._clean_subjects()
         if self.streams.pop(name, None) is not None:
             self.usage.remove(stream)
         self._targets.pop(name, None)
@@ -240,22 +247,24 @@ class Engine:
         finish: Callable[["NewStream", OSError | None, int, Outbox], None],
         *,
         marked_as: StreamConfig | None = None,
+        claimed: bool = False,
     ) -> None:
         """Make a stream, durably, beside the loop; ``finish`` follows, and nobody sees it before.
 
-        ``marked_as`` is the configuration that it has until it is whole.
+        ``marked_as`` is the configuration that it has until it is whole. Its subjects may have
+        been claimed before.
         """
         first = marked_as or config
         new = NewStream(self._store, self._identity(first, now), first)
-        operation = Operation(config.name, config, partial(finish, new))
+        operation = Operation(config.name, None if claimed else config, partial(finish, new))
         self.operations.announce(operation)
         in_memory = config.storage == Storage.MEMORY
         self.operations.do(operation, new.make, now, outbox, at_once=in_memory)
 
-    def show(self, new: "NewStream", now: int) -> Stream:
-        """Let everybody see a stream that was made."""
+    def show(self, new: "NewStream", now: int, claim: Claim | None = None) -> Stream:
+        """Let everybody see a stream that was made; its subjects may have been claimed."""
         stream = self.hidden(new, now)
-        self._add(stream)
+        self._add(stream, claim)
         return stream
 
     def hidden(self, new: "NewStream", now: int) -> Stream:
@@ -281,12 +290,14 @@ class Engine:
             max_per_subject=evicting(config)[2],
         )
 
-    def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
+    def reveal(
+        self, config: StreamConfig, stream: Stream, now: int, claim: Claim | None = None
+    ) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
         stream.log.begin_again()
         shown = self._stream(config, stream.created_ns, stream.log)
         shown.begin_time(now, self.wall.lead)
-        self._add(shown)
+        self._add(shown, claim)
         self.consumers.adopt_all(shown, now)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
@@ -304,22 +315,27 @@ class Engine:
         stream.drop()
         self._store.discard(stream.log)
 
-    def update_stream(self, stream: Stream, config: StreamConfig) -> None:
-        """Decide that a stream has another configuration; raises StoreReadOnly."""
+    def update_stream(
+        self, stream: Stream, config: StreamConfig, claim: Claim | None = None
+    ) -> None:
+        """Decide that a stream has another configuration; raises StoreReadOnly.
+
+        Its subjects may have been claimed.
+        """
         stream.log.set_limits(*evicting(config))
         stream.log.staged.configure(encode(config))
-        self._configure(stream, config)
+        self._configure(stream, config, claim)
         self.mark_dirty(stream)
 
-    def _configure(self, stream: Stream, config: StreamConfig) -> None:
-        self._subjects.remove(stream, stream.config.subjects)
+    def _configure(self, stream: Stream, config: StreamConfig, claim: Claim | None = None) -> None:
+        if config.subjects != stream.config.subjects:
+            self._store_subjects(stream, config.subjects, claim)
         stream.configure(config)
         stream.log.upkeep.pack(config.compression == "s2")
         stream.log.segments.fit(config.max_bytes)
         if stream.copies or config.sources:
             self._store.choose_level(stream.log, level_of(config))
         self._deadlines.note(stream)
-        self._subjects.add(stream, config.subjects)
         self.generation += 1
         self.consumers.stream_changed(stream)
         self.copies.changed(stream)
@@ -375,7 +391,8 @@ class Engine:
 
     def _drop(self, stream: Stream, now: int, outbox: Outbox) -> None:
         """A stream was removed: forget it; what waits for it hears that."""
-        self._subjects.remove(stream, stream.config.subjects)
+        self._subjects.remove(stream)
+        self._clean_subjects()
         del self.streams[stream.config.name]
         self.usage.remove(stream)
         self._targets.pop(stream.config.name).clear()
@@ -401,15 +418,91 @@ class Engine:
         self.purges.end(stream)
         self.direct.refuse_dropped(stream, outbox)
 
+    # Subjects of streams -----------------------------------------------------------------------
+
     def overlaps(self, config: StreamConfig) -> bool:
         """Say whether a stream of another name stores some of the subjects."""
-        return self._subjects.overlap(config.subjects, self.streams.get(config.name))
+        own = self.streams.get(config.name)
+        return any(self._subjects.overlap(subject.encode(), own) for subject in config.subjects)
 
-    def overlapping(self, subject: bytes) -> set[Stream]:
-        """The streams whose subjects overlap one, which may have wildcards."""
+    def check_free(self, config: StreamConfig) -> None:
+        """Raise Refusal if another stream has some of the subjects, Postponed if it may get them.
+
+        For few subjects: ``claiming`` is for many.
+        """
+        if self.overlaps(config):
+            if self._cleaning is not None:
+                raise Postponed(self._cleaning)
+            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+        self.operations.check_subjects(config)
+
+    def claiming(self, config: StreamConfig) -> Generator[None, None, Claim]:
+        """Claim very many subjects for a stream, in steps, while other streams wait for theirs.
+
+        That is between ``begin_claim`` and ``end_claim`` of the operations; ``abandon`` or the
+        stream takes the claim. Raises Refusal if another stream has some of the subjects, and
+        Postponed if it may get them.
+        """
+        claim = Claim(config.subjects)
+        own = self.streams.get(config.name)
+        pace = Pace()
+        try:
+            for subject in config.subjects:
+                pattern = subject.encode()
+                while self._subjects.overlap(pattern, own):
+                    if not self._subjects.needs_cleaning():
+                        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+                    yield  # what it overlaps may be what is being taken out
+                self.operations.check_subject(pattern)
+                if pace.is_due(len(pattern)):
+                    yield
+            # Nobody else gets subjects meanwhile. What they do not overlap now they never will:
+            # they are entered after that, so that they are not taken for those of another.
+            yield from self._subjects.entering(claim)
+        except BaseException:
+            self._subjects.abandon(claim)
+            self._clean_subjects()
+            raise
+        return claim
+
+    def abandon(self, claim: Claim | None) -> None:
+        """Give up a claim, if there is one, that no stream gets; other streams go on."""
+        if claim is not None:
+            self._subjects.abandon(claim)
+            self._clean_subjects()
+        self.operations.end_claim()
+
+    def overlapping(self, subject: bytes) -> Generator[None, None, list[Stream]]:
+        """The streams whose subjects overlap one, which may have wildcards, after steps."""
         return self._subjects.overlapping(subject)
 
-    def _add(self, stream: Stream) -> None:
+    def _store_subjects(
+        self, stream: Stream, subjects: tuple[str, ...], claim: Claim | None
+    ) -> None:
+        """Let a stream have these subjects instead of those it had; they may be claimed."""
+        if claim is None:
+            self._subjects.add(stream, subjects)
+        else:
+            self._subjects.give(stream, claim)
+            self.operations.end_claim()
+        self._clean_subjects()
+
+    def _clean_subjects(self) -> None:
+        """Forget in the turns that follow what streams do not store any more."""
+        if self._cleaning is not None or not self._subjects.needs_cleaning():
+            return
+        cleaning = self._cleaning = nameless()
+
+        def step() -> bool:
+            if not self._subjects.clean():
+                return False
+            self._cleaning = None
+            self.operations.release(cleaning)
+            return True
+
+        self.operations.aside(step)
+
+    def _add(self, stream: Stream, claim: Claim | None = None) -> None:
         self._store.choose_level(stream.log, level_of(stream.config))
         self.streams[stream.config.name] = stream
         self.usage.add(stream)
@@ -417,7 +510,7 @@ class Engine:
         stream.log.index.count_work(self.turn)
         stream.log.upkeep.pack(stream.config.compression == "s2")
         stream.log.segments.fit(stream.config.max_bytes)
-        self._subjects.add(stream, stream.config.subjects)
+        self._store_subjects(stream, stream.config.subjects, claim)
         self.generation += 1
         self._deadlines.note(stream)
         self.copies.added(stream)

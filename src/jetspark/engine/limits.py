@@ -17,3 +17,8 @@ DELETED_LISTED_MAX: Final = 1_000_000
 MESSAGE_HEADERS_MAX: Final = 0xFFFF  # wire.md, Publishing, error 10097
 # An id costs about 200 bytes; past this number the next message with one is refused (10023).
 DUPLICATE_IDS_MAX: Final = 32_000_000
+# A page of a list ends earlier when its answer would be longer than about this; one source of a
+# stream takes so much of it, and one filter, pause or metadata of a consumer.
+LIST_BYTES: Final = 1024 * 1024
+COPY_BYTES: Final = 128
+ENTRY_BYTES: Final = 24

@@ -55,6 +55,7 @@ class Operation:
         self.finish = finish
         # The other streams whose requests wait for it.
         self.others: list[str] = []
+        self.is_over = False
 
 
 class Postponed(Exception):
@@ -88,6 +89,9 @@ class Operations:
         self._stepping: deque[tuple[Operation | None, Step]] = deque()
         # The one whose request is being handled.
         self._current: str | None = None
+        # A request that takes turns makes or changes a stream: until that is over, no other
+        # stream gets subjects.
+        self._claiming: Operation | None = None
         # The server stops: nothing begins any more.
         self.closed = False
 
@@ -170,9 +174,43 @@ class Operations:
         if not self._by_name:
             return
         for subject in config.subjects:
-            for operation in self._subjects.overlapping(subject.encode()):
-                assert isinstance(operation, Operation), "nobody else is in it"
-                raise Postponed(operation)
+            self.check_subject(subject.encode())
+
+    def check_subject(self, pattern: bytes) -> None:
+        """Raise Postponed while a stream is being made that wants some of the same subjects."""
+        for operation in self._subjects.overlapping(pattern):
+            assert isinstance(operation, Operation), "nobody else is in it"
+            raise Postponed(operation)
+
+    # Claims of very many subjects --------------------------------------------------------------
+
+    def check_claims(self) -> None:
+        """Raise Postponed while a request that takes turns gets the subjects of a stream."""
+        if self._claiming is not None:
+            raise Postponed(self._claiming)
+
+    def is_claiming(self) -> bool:
+        """Say whether a request that takes turns gets the subjects of a stream."""
+        return self._claiming is not None
+
+    def begin_claim(self) -> None:
+        """Let other streams wait for subjects; ``end_claim`` follows."""
+        assert self._claiming is None, "one at a time"
+        self._claiming = nameless()
+
+    def end_claim(self) -> None:
+        """The stream has its subjects, or gets none."""
+        assert self._claiming is not None, "it was begun"
+        ended, self._claiming = self._claiming, None
+        self.release(ended)
+
+    def release(self, operation: Operation) -> None:
+        """Let those go on that wait for an operation which is over."""
+        operation.is_over = True
+        for name in operation.others:
+            if self._behind.get(name) is operation:
+                del self._behind[name]
+                self._ready.append(name)
 
     def postpone(self, until: Operation | None, name: str, size: int, again: Again) -> bool:
         """Handle a request when an operation has ended; False when too many wait already.
@@ -185,7 +223,9 @@ class Operations:
             return False
         self._waiting += 1
         self._waiting_bytes += size
-        if until is not None and name != until.name and self._behind.get(name) is not until:
+        if until is not None and until.is_over:
+            self._ready.append(name)
+        elif until is not None and name != until.name and self._behind.get(name) is not until:
             self._behind[name] = until
             until.others.append(name)
         queue = self._queues.setdefault(name, deque())
@@ -254,7 +294,13 @@ class Operations:
             self._failures.note(f"finishing what was done to {operation.name!r}", failure)
         if operation.name in self._queues:
             self._ready.append(operation.name)
-        for name in operation.others:
-            if self._behind.get(name) is operation:
-                del self._behind[name]
-                self._ready.append(name)
+        self.release(operation)
+
+
+def nameless() -> Operation:
+    """Something to wait for that is about no stream: none has such a name."""
+    return Operation(".", None, _nothing)
+
+
+def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+    """Those who wait go on."""

@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING, Final
 from jetspark.api.advisory import StreamActed
 from jetspark.api.enums import Action
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
+from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.engine.ports import EnginePorts
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.restore import Restore
 from jetspark.engine.snapshot import ACK_PREFIX, Snapshot
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.wanted_subjects import AT_ONCE_MAX, Claim
 from jetspark.errors.codes import ErrCode
+from jetspark.steps import Steps
 
 if TYPE_CHECKING:
     from jetspark.engine.engine import Engine
@@ -102,7 +105,8 @@ class Transfers:
                 raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
             engine.usage.admit(config)
             engine.usage.check_room(config.storage, int(restore.stream.log.staged.size))
-            if engine.overlaps(config):
+            # Very many are claimed in steps when everything is durable.
+            if len(config.subjects) <= AT_ONCE_MAX and engine.overlaps(config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
         except Refusal as refusal:
             restore.refuse(refusal.body)
@@ -120,8 +124,41 @@ class Transfers:
         if restore.problem:
             self._give_up(restore, restore.now, outbox)
         elif restore.finishing is not None and log.index.position == log.staged.position:
-            self._reveal(restore, outbox)
+            if len(restore.config.subjects) <= AT_ONCE_MAX:
+                self._reveal(restore, None, outbox)
+            else:
+                self._claim(restore, outbox)
         return True
+
+    def _claim(self, restore: Restore, outbox: Outbox) -> None:
+        """Claim very many subjects in the turns that follow, then show the stream."""
+        operations = self._engine.operations
+        claiming = Steps(self._engine.claiming(restore.config))
+        begun = False
+
+        def step() -> bool:
+            nonlocal begun
+            if not begun:
+                if operations.is_claiming():
+                    return False  # another stream gets its subjects first
+                operations.begin_claim()
+                begun = True
+            if not claiming.step():
+                return False
+            try:
+                claim = claiming.result()
+            except Postponed:
+                self._engine.abandon(None)
+                self._claim(restore, outbox)  # a stream is being made that wants some of them
+            except Refusal as refusal:
+                self._engine.abandon(None)
+                restore.refuse(refusal.body)
+                self._give_up(restore, restore.now, outbox)
+            else:
+                self._reveal(restore, claim, outbox)
+            return True
+
+        operations.aside(step)
 
     def failed(self, stream: Stream, outbox: Outbox) -> bool:
         """Something of a stream could not be written; False when it is none of a restore."""
@@ -133,14 +170,16 @@ class Transfers:
             self._give_up(restore, restore.now, outbox)
         return True
 
-    def _reveal(self, restore: Restore, outbox: Outbox) -> None:
+    def _reveal(self, restore: Restore, claim: Claim | None, outbox: Outbox) -> None:
         """Everything is durable: the stream is shown."""
         if not self._fits(restore):
+            if claim is not None:
+                self._engine.abandon(claim)
             self._give_up(restore, restore.now, outbox)
             return
         self._forget(restore)
         engine, now = self._engine, restore.now
-        answer = engine.reveal(restore.config, restore.stream, now)
+        answer = engine.reveal(restore.config, restore.stream, now, claim)
         created = StreamActed(stream=restore.config.name, action=Action.CREATE)
         engine.advisories.send(created, now, outbox)
         outbox.reply(restore.finishing or b"", answer)

@@ -181,7 +181,8 @@ class AccountUsage:
     def _guard(self, stream: Stream) -> None:
         storage = stream.config.storage
         guarded = self.limit(storage) >= 0 or self._server.is_over(storage)
-        stream.guard(Quota(self, stream) if guarded else None)
+        if guarded or stream.checks.quota is not None:
+            stream.guard(Quota(self, stream) if guarded else None)
 
     def problem(self, stream: Stream, size: int) -> bytes:
         """The error for a message of this size; empty when it may be stored."""

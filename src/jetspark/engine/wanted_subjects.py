@@ -1,58 +1,147 @@
-"""Which stream of an account stores which subjects, however many there are."""
+"""Which stream of an account stores which subjects, however many there are.
+
+What a stream stores is one claim. A claim of very many subjects is entered in steps, and is taken
+out in steps when it is over; what it says counts from one moment to the next, for all of its
+subjects at once.
+"""
+
+from collections.abc import Generator
+from typing import Final
 
 from jetspark.engine.stream.stream import Stream
-from jetspark.subjects.pattern_set import PatternSet
+from jetspark.steps import PER_TURN, Pace, at_once
+from jetspark.subjects.pattern_set import OverlapSearch, PatternSet
 from jetspark.subjects.sublist import Sublist
+
+AT_ONCE_MAX: Final = 512
+"""Subjects that are entered or taken out in one turn of the loop."""
+_PLACES_PER_STEP: Final = 1024
+
+
+class Claim:
+    """The subjects that a stream stores, is to store, or does not store any more."""
+
+    def __init__(self, subjects: tuple[str, ...]) -> None:
+        self.subjects: Final = subjects
+        # Who stores them; None before that, and when it is over.
+        self.stream: Stream | None = None
+        # How many of them are entered, and how many of those may be inboxes.
+        self.entered = 0
+        self.inboxes = 0
+
+    def is_large(self) -> bool:
+        """Say whether it is more than one turn of the loop can take."""
+        return len(self.subjects) > AT_ONCE_MAX
 
 
 class WantedSubjects:
     """The subjects of all streams of an account."""
 
     def __init__(self) -> None:
-        self._streams = Sublist()
+        self._claims = Sublist()
         self._patterns = PatternSet()
+        self._by_stream: dict[Stream, Claim] = {}
+        # Claims that are over and have not been taken out.
+        self._over: list[Claim] = []
         self._inboxes = 0
 
-    def add(self, stream: Stream, subjects: tuple[str, ...]) -> None:
-        """A stream stores these."""
-        for subject in subjects:
-            pattern = subject.encode()
-            self._streams.insert(pattern, b"", stream)
-            self._patterns.add(pattern, stream)
-            self._inboxes += _may_be_inbox(subject)
+    # Changes -----------------------------------------------------------------------------------
 
-    def remove(self, stream: Stream, subjects: tuple[str, ...]) -> None:
-        """A stream does not store these any more."""
-        for subject in subjects:
+    def add(self, stream: Stream, subjects: tuple[str, ...]) -> None:
+        """A stream stores these from now on, instead of what it stored."""
+        claim = Claim(subjects)
+        at_once(self.entering(claim))
+        self.give(stream, claim)
+
+    def entering(self, claim: Claim) -> Generator[None, None, None]:
+        """Enter a claim, in steps; it does not count before it is given to a stream."""
+        pace = Pace()
+        for subject in claim.subjects:
             pattern = subject.encode()
-            if self._streams.remove(pattern, b"", stream):
-                self._patterns.remove(pattern, stream)
-                self._inboxes -= _may_be_inbox(subject)
+            self._claims.insert(pattern, b"", claim)
+            self._patterns.add(pattern, claim)
+            claim.entered += 1
+            claim.inboxes += subject[0] in "_*>"
+            if pace.is_due(len(pattern)):
+                yield
+
+    def give(self, stream: Stream, claim: Claim) -> None:
+        """Let a claim that was entered count, instead of the one that the stream had."""
+        self.remove(stream)
+        claim.stream = stream
+        self._by_stream[stream] = claim
+        self._inboxes += claim.inboxes
+
+    def remove(self, stream: Stream) -> None:
+        """A stream stores nothing any more. ``clean`` follows."""
+        claim = self._by_stream.pop(stream, None)
+        if claim is not None:
+            self._inboxes -= claim.inboxes
+            self.abandon(claim)
+
+    def abandon(self, claim: Claim) -> None:
+        """A claim is over, whether it was given to a stream or not. ``clean`` follows."""
+        claim.stream = None
+        self._over.append(claim)
+        if not claim.is_large():
+            at_once(self._take_out(claim))
+
+    def needs_cleaning(self) -> bool:
+        """Say whether claims that are over are still entered."""
+        return bool(self._over)
+
+    def clean(self) -> bool:
+        """Take out some of what is over, as much as a turn allows; True when nothing is left."""
+        left = PER_TURN
+        while self._over and left > 0:
+            for _ in self._take_out(self._over[-1]):
+                left -= 1
+                if left == 0:
+                    break
+        return not self._over
+
+    def _take_out(self, claim: Claim) -> Generator[None, None, None]:
+        pace = Pace()
+        while claim.entered > 0:
+            claim.entered -= 1
+            pattern = claim.subjects[claim.entered].encode()
+            self._claims.remove(pattern, b"", claim)
+            self._patterns.remove(pattern, claim)
+            if pace.is_due(len(pattern)):
+                yield
+        self._over.remove(claim)
+
+    # Questions ---------------------------------------------------------------------------------
 
     def find(self, subject: bytes) -> Stream | None:
         """The stream that stores a subject."""
         # Once: the server keeps the answer.
-        found = self._streams.match_once(subject).plain
-        if not found:
-            return None
-        stream = found[0]
-        assert isinstance(stream, Stream)
-        return stream
+        for claim in self._claims.match_once(subject).plain:
+            assert isinstance(claim, Claim)
+            if claim.stream is not None:
+                return claim.stream
+        return None
 
-    def overlap(self, subjects: tuple[str, ...], but: Stream | None) -> bool:
-        """Say whether another stream than ``but`` stores some of these."""
-        return any(self._patterns.overlaps(subject.encode(), but) for subject in subjects)
+    def overlap(self, pattern: bytes, but: Stream | None) -> bool:
+        """Say whether a claim overlaps a pattern, other than that of a stream.
 
-    def overlapping(self, subject: bytes) -> set[Stream]:
-        """The streams that store some of what a subject, perhaps with wildcards, stands for."""
-        return {
-            owner for owner in self._patterns.overlapping(subject) if isinstance(owner, Stream)
+        It may be one that is over, while ``needs_cleaning``, or one that is being entered.
+        """
+        own = self._by_stream.get(but) if but is not None else None
+        return self._patterns.overlaps(pattern, own)
+
+    def overlapping(self, pattern: bytes) -> Generator[None, None, list[Stream]]:
+        """The streams that store some of what a pattern stands for, after steps."""
+        search = OverlapSearch(self._patterns, pattern)
+        while not search.step(_PLACES_PER_STEP):
+            yield
+        found = {
+            claim.stream
+            for claim in search.owners
+            if isinstance(claim, Claim) and claim.stream is not None
         }
+        return sorted(found, key=lambda stream: stream.config.name)
 
     def has_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
         return self._inboxes > 0
-
-
-def _may_be_inbox(subject: str) -> bool:
-    return subject[0] in "_*>"

@@ -49,13 +49,13 @@ class PatternSet:
     """Patterns, each with an owner. A pattern with an empty token matches nothing."""
 
     def __init__(self) -> None:
-        self._root: Place = Place()
+        self.root: Place = Place()
 
     def add(self, pattern: bytes, owner: object) -> None:
         """Add a pattern."""
         if has_empty_token(pattern):
             return
-        place = self._root
+        place = self.root
         end: i64 = len(pattern)
         start: i64 = 0
         while start < end:
@@ -83,7 +83,7 @@ class PatternSet:
         """Take a pattern out again, if its owner has it."""
         if has_empty_token(pattern):
             return
-        path: list[Place] = [self._root]
+        path: list[Place] = [self.root]
         tokens: list[bytes] = []
         for token in pattern.split(b"."):
             if token == b">":
@@ -144,7 +144,7 @@ class PatternSet:
         With ``found`` all of them are looked at, and it gets the owners of what answers.
         """
         end: i64 = len(pattern)
-        place = self._root
+        place = self.root
         start: i64 = 0
         # Branches still to be walked. Most questions need none.
         places: list[Place] | None = None
@@ -212,6 +212,67 @@ class PatternSet:
                 places.append(place.star)
             places.extend(place.children.values())
         return False
+
+
+class OverlapSearch:
+    """Finds the owners of all patterns that overlap one, in steps.
+
+    A pattern that comes or goes meanwhile may be found or not.
+    """
+
+    def __init__(self, patterns: PatternSet, pattern: bytes) -> None:
+        self._pattern: bytes = pattern
+        # Places still to be looked at, and where the token begins that leads on from each;
+        # everything below a place overlaps where that is negative.
+        self._places: list[Place] = []
+        self._starts: list[i64] = []
+        self.owners: set[object] = set()
+        if not has_empty_token(pattern):
+            self._push(patterns.root, 0)
+
+    def step(self, count: i64) -> bool:
+        """Look at so many places; True when there are no more."""
+        pattern = self._pattern
+        end: i64 = len(pattern)
+        while len(self._places) > 0:
+            if count <= 0:
+                return False
+            place = self._places.pop()
+            start = self._starts.pop()
+            count -= 1
+            if start < 0:
+                self.owners.update(place.ends)
+                self.owners.update(place.tails)
+                count -= self._push_all(place, -1)
+            elif start > end:
+                self.owners.update(place.ends)
+            else:
+                self.owners.update(place.tails)
+                stop = token_end(pattern, start, end)
+                wild = wildcard_at(pattern, start, stop)
+                if wild == GREATER:
+                    count -= self._push_all(place, -1)
+                elif wild == STAR:
+                    count -= self._push_all(place, stop + 1)
+                else:
+                    if place.star is not None:
+                        self._push(place.star, stop + 1)
+                    named = place.children.get(pattern[start:stop])
+                    if named is not None:
+                        self._push(named, stop + 1)
+        return True
+
+    def _push(self, place: Place, start: i64) -> None:
+        self._places.append(place)
+        self._starts.append(start)
+
+    def _push_all(self, place: Place, start: i64) -> i64:
+        """Look at all that follows a place; what that costs."""
+        if place.star is not None:
+            self._push(place.star, start)
+        for child in place.children.values():
+            self._push(child, start)
+        return i64(len(place.children)) >> 2
 
 
 def _other(owners: list[object], but: object) -> bool:

@@ -1,7 +1,7 @@
 """Whether a CONSUMER.CREATE gets what it asks for: a new consumer, a changed one, or a refusal."""
 
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Generator, Mapping
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,9 +14,11 @@ from jetspark.engine.consumer.config import (
     prepare_config,
     with_threshold,
 )
-from jetspark.engine.consumer.config_update import check_unique, check_update, check_workqueue
+from jetspark.engine.consumer.config_checks import CheckedFilters, checking_filters
+from jetspark.engine.consumer.config_update import check_update, check_workqueue, finding_rival
 from jetspark.engine.refusal import Refusal
 from jetspark.errors.codes import ErrCode
+from jetspark.steps import at_once
 from jetspark.subjects.tokens import NAME_LENGTH_MAX
 
 _SEPARATORS: Final = "/\\"
@@ -67,25 +69,52 @@ def named(
     return msgspec.structs.replace(wanted, config=config)
 
 
+class Checked(NamedTuple):
+    """What takes long to find out about a request for a consumer.
+
+    ``has_rival``: another consumer of the work queue gets some of what it wants.
+    """
+
+    filters: CheckedFilters
+    has_rival: bool
+
+
+def checking(
+    config: ConsumerConfig, stream: StreamConfig, consumers: Mapping[str, Existing]
+) -> Generator[None, None, Checked]:
+    """Check in steps what takes long; consumers that go meanwhile are rivals nevertheless."""
+    filters = yield from checking_filters(config)
+    has_rival = False
+    if filters.problem is None and stream.retention == Retention.WORKQUEUE:
+        rivals = _rivals(consumers, config.durable_name or config.name)
+        has_rival = yield from finding_rival(config, filters, rivals)
+    return Checked(filters, has_rival)
+
+
 def admitted(
     wanted: ConsumerCreateRequest,
     stream: StreamConfig,
     consumers: Mapping[str, Existing],
     ceilings: Ceilings = NO_CEILINGS,
+    checked: "Checked | None" = None,
 ) -> ConsumerConfig:
     """Return the configuration that the consumer is to have; raise Refusal if it cannot.
 
     A consumer of the same name is changed, or must be the same if the request is to create one.
+    What takes long may have been checked before.
     """
+    checked = checked or at_once(checking(wanted.config, stream, consumers))
     name = wanted.config.durable_name or wanted.config.name
     there = consumers.get(name) if name else None
     config = wanted.config
     if there is not None:
         # Only CONSUMER.PAUSE changes it.
         config = msgspec.structs.replace(config, pause_until=there.config.pause_until)
-    config = prepare_config(config, stream, ceilings, pedantic=wanted.pedantic)
+    config = prepare_config(
+        config, stream, ceilings, pedantic=wanted.pedantic, filters=checked.filters
+    )
     if there is not None:
-        return _changed(wanted.action, config, name, there, stream, consumers)
+        return _changed(wanted.action, config, there, stream, checked)
     if wanted.action == ConsumerAction.UPDATE:
         raise Refusal(ErrCode.CONSUMER_DOES_NOT_EXIST)
     most = stream.max_consumers
@@ -94,7 +123,7 @@ def admitted(
     if 0 < most <= len(consumers) and most <= len(_rivals(consumers, name)):
         raise Refusal(ErrCode.CONSUMERS_LIMIT_REACHED)
     if stream.retention == Retention.WORKQUEUE and not config.direct:
-        check_workqueue(config, _rivals(consumers, name))
+        check_workqueue(config, _rivals(consumers, name), has_rival=checked.has_rival)
     if len(name.encode("utf-8", "surrogatepass")) > NAME_LENGTH_MAX:
         raise Refusal(ErrCode.CONSUMER_NAME_TOO_LONG, max=NAME_LENGTH_MAX)
     return with_threshold(config)
@@ -103,15 +132,14 @@ def admitted(
 def _changed(
     action: ConsumerAction,
     config: ConsumerConfig,
-    name: str,
     there: Existing,
     stream: StreamConfig,
-    consumers: Mapping[str, Existing],
+    checked: "Checked",
 ) -> ConsumerConfig:
     if action == ConsumerAction.CREATE and config != there.config:
         raise Refusal(ErrCode.CONSUMER_EXISTS)
-    if stream.retention == Retention.WORKQUEUE:
-        check_unique(config, _rivals(consumers, name))
+    if stream.retention == Retention.WORKQUEUE and checked.has_rival:
+        raise Refusal(ErrCode.WORKQUEUE_FILTER_NOT_UNIQUE)
     moved = config.deliver_subject != there.config.deliver_subject
     return check_update(there.config, config, bound=moved and there.bound())
 

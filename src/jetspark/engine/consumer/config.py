@@ -13,10 +13,15 @@ import msgspec
 from jetspark.api.base import decoder
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, PriorityPolicy
-from jetspark.api.levels import consumer_level, own_metadata, stored_metadata
+from jetspark.api.levels import consumer_level, stored_metadata
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.consumer.config_checks import check_config
+from jetspark.engine.consumer.config_checks import (
+    CheckedFilters,
+    check_config,
+    checking_filters,
+)
 from jetspark.engine.stream.values import adjusted
+from jetspark.steps import at_once
 from jetspark.units import Nanoseconds
 
 __all__ = [
@@ -75,12 +80,13 @@ def prepare_config(
     ceilings: Ceilings = NO_CEILINGS,
     *,
     pedantic: bool = False,
+    filters: CheckedFilters | None = None,
 ) -> ConsumerConfig:
     """Return the configuration with its defaults; raise Refusal with the first thing wrong.
 
-    ``pedantic`` refuses what would otherwise be adjusted. The inactive threshold of an ephemeral
-    consumer is filled in when it is made (``with_threshold``): until then the released server
-    compares configurations without it.
+    ``filters`` may have been checked before. ``pedantic`` refuses what would be adjusted. The
+    inactive threshold of an ephemeral consumer is filled in when it is made
+    (``with_threshold``): until then the released server compares configurations without it.
     """
     config = _with_least_values(config, pedantic=pedantic)
     config = _with_defaults(config, stream, ceilings, pedantic=pedantic)
@@ -89,6 +95,7 @@ def prepare_config(
         stream,
         most_ack_pending=(ceilings.server_max_ack_pending, ceilings.account_max_ack_pending),
         most_batch=ceilings.server_max_batch,
+        filters=filters or at_once(checking_filters(config)),
     )
     return with_level(config)
 
@@ -165,5 +172,5 @@ def _with_defaults(
 
 def with_level(config: ConsumerConfig) -> ConsumerConfig:
     """Keep the user's part and the level the consumer needs; answers add the rest (levels.py)."""
-    kept = stored_metadata(own_metadata(config.metadata), consumer_level(config))
+    kept = stored_metadata(config.metadata, consumer_level(config))
     return msgspec.structs.replace(config, metadata=kept)

@@ -1,14 +1,23 @@
 """What a consumer's configuration must not say, in the order of the released server."""
 
 import re
+from collections.abc import Generator
 from typing import Final
 
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, DeliverPolicy, PriorityPolicy, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.stream.values import DESCRIPTION_MAX, METADATA_MAX, invalid, is_name
+from jetspark.engine.stream.subject_rules import PATTERN_MAX
+from jetspark.engine.stream.values import (
+    DESCRIPTION_MAX,
+    METADATA_MAX,
+    invalid,
+    is_name,
+    metadata_size,
+)
 from jetspark.errors.codes import ErrCode
+from jetspark.steps import Pace
 from jetspark.subjects.match import is_subset
 from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_literal, is_valid_subject
@@ -16,6 +25,8 @@ from jetspark.units import Nanoseconds, format_duration, parse_int64
 
 HEARTBEAT_LEAST: Final = Nanoseconds(100_000_000)  # wire.md, Limits and timings
 EXPIRES_LEAST: Final = Nanoseconds(1_000_000)
+GROUPS_MAX: Final = 1024
+BACKOFF_MAX: Final = 1024
 GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}", re.ASCII)
 # How an error calls the policies.
 _POLICIES: Final = {
@@ -36,9 +47,14 @@ def check_config(
     *,
     most_ack_pending: tuple[int, ...],
     most_batch: int,
+    filters: "CheckedFilters",
 ) -> None:
     """Raise Refusal with the first thing wrong; defaults have been filled in."""
     _check_names_and_replicas(config, stream)
+    if len(config.backoff) > BACKOFF_MAX:
+        raise invalid(
+            f"backoff has {len(config.backoff)} entries, at most {BACKOFF_MAX} are allowed"
+        )
     if any(pause < 0 for pause in config.backoff):
         raise Refusal(ErrCode.CONSUMER_BACKOFF_NEGATIVE)
     if config.ack_wait < 0:
@@ -57,14 +73,15 @@ def check_config(
             raise Refusal(ErrCode.CONSUMER_DIRECT_NEEDS_PUSH)
         if config.durable_name:
             raise Refusal(ErrCode.CONSUMER_DIRECT_NEEDS_EPHEMERAL)
-    _check_filters(config)
+    if filters.problem is not None:
+        raise filters.problem
     _check_start(config)
     _check_sampling(config.sample_freq)
     if config.flow_control and config.idle_heartbeat == 0:
         raise Refusal(ErrCode.CONSUMER_FLOW_CONTROL_NEEDS_HEARTBEAT)
     if config.durable_name and config.name and config.name != config.durable_name:
         raise Refusal(ErrCode.CONSUMER_DURABLE_AND_NAME_MISMATCH)
-    if sum(_size(key) + _size(value) for key, value in config.metadata.items()) > METADATA_MAX:
+    if metadata_size(config.metadata) > METADATA_MAX:
         raise Refusal(ErrCode.CONSUMER_METADATA_TOO_LARGE, limit=f"{METADATA_MAX // 1024}KB")
     _check_priority(config)
     if config.sourcing:
@@ -138,22 +155,54 @@ def _check_limits(
         )
 
 
-def _check_filters(config: ConsumerConfig) -> None:
+class CheckedFilters:
+    """The filters of a configuration, in order and as a set, and what is wrong with them."""
+
+    def __init__(
+        self, filters: list[bytes], patterns: PatternSet, problem: Refusal | None
+    ) -> None:
+        # A full wildcard is none.
+        self.filters: Final = [] if filters == [b">"] else filters
+        self.patterns: Final = patterns
+        self.problem: Final = problem
+
+
+def checking_filters(config: ConsumerConfig) -> Generator[None, None, CheckedFilters]:
+    """Check the filters, in steps. The problem is for when its turn among the others comes."""
+    filters: list[bytes] = []
+    patterns = PatternSet()
+    try:
+        yield from _check_filters(config, filters, patterns)
+    except Refusal as problem:
+        return CheckedFilters(filters, patterns, problem)
+    return CheckedFilters(filters, patterns, None)
+
+
+def _check_filters(
+    config: ConsumerConfig, wanted: list[bytes], all_of_them: PatternSet
+) -> Generator[None, None, None]:
     if config.filter_subject and config.filter_subjects:
         raise Refusal(ErrCode.CONSUMER_BOTH_FILTERS)
     if config.filter_subject and not is_valid_subject(config.filter_subject.encode()):
         raise invalid("invalid subject")
     if "" in config.filter_subjects:
         raise Refusal(ErrCode.CONSUMER_FILTER_EMPTY)
-    wanted = [subject.encode() for subject in filters_of(config)]
-    all_of_them = PatternSet()
-    for subject in wanted:
+    pace = Pace()
+    for text in filters_of(config):
+        subject = text.encode()
+        if len(subject) > PATTERN_MAX:
+            raise invalid(f"filter has {len(subject)} bytes, at most {PATTERN_MAX} are allowed")
+        wanted.append(subject)
         all_of_them.add(subject, subject)
+        if pace.is_due(len(subject)):
+            yield
     for subject in wanted:
         if not is_valid_subject(subject):
             raise invalid("invalid subject")
         if all_of_them.covers(subject, subject):
             raise Refusal(ErrCode.CONSUMER_FILTERS_OVERLAP)
+        if pace.is_due(len(subject)):
+            yield
 
 
 def _check_start(config: ConsumerConfig) -> None:
@@ -211,6 +260,9 @@ def _check_priority(config: ConsumerConfig) -> None:
         raise Refusal(ErrCode.PRIORITY_GROUPS_WITH_PUSH)
     if not config.priority_groups:
         raise Refusal(ErrCode.PRIORITY_POLICY_WITHOUT_GROUP)
+    if len(config.priority_groups) > GROUPS_MAX:
+        text = f"{len(config.priority_groups)} priority groups, at most {GROUPS_MAX} are allowed"
+        raise invalid(text)
     for group in config.priority_groups:
         if not group:
             raise Refusal(ErrCode.PRIORITY_GROUP_EMPTY)
@@ -219,4 +271,4 @@ def _check_priority(config: ConsumerConfig) -> None:
 
 
 def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

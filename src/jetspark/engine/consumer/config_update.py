@@ -1,6 +1,6 @@
 """Which changes of a consumer's configuration are legal, and how consumers share a work queue."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final
 
 import msgspec
@@ -8,10 +8,10 @@ import msgspec
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.engine.consumer.config import INACTIVE_THRESHOLD, is_durable
-from jetspark.engine.consumer.config_checks import filters_of
+from jetspark.engine.consumer.config_checks import CheckedFilters, filters_of
 from jetspark.engine.refusal import Refusal
 from jetspark.errors.codes import ErrCode
-from jetspark.subjects.pattern_set import PatternSet
+from jetspark.steps import Pace
 
 # Fields that stay as they are, with the words of the released server (10012), in its order.
 _FIXED: Final = (
@@ -50,25 +50,32 @@ def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> Co
     return new
 
 
-def check_unique(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
-    """Refuse a consumer of a work queue that wants what another one gets (10100).
+def finding_rival(
+    config: ConsumerConfig, filters: CheckedFilters, others: Iterable[ConsumerConfig]
+) -> Generator[None, None, bool]:
+    """Say, after steps, whether a consumer of a work queue wants what another one gets.
 
-    One without filters passes: a new one is refused before (10099), and the released server lets
-    an update take the filters away.
+    One without filters does not: a new one is refused before (10099), and the released server
+    lets an update take the filters away.
     """
-    wanted = [subject.encode() for subject in filters_of(config)]
-    if not wanted:
-        return
-    mine = PatternSet()
-    for subject in wanted:
-        mine.add(subject, config)
+    if not filters_of(config):
+        return False
+    pace = Pace()
     for other in others:
         theirs = filters_of(other)
-        if not theirs or any(mine.overlaps(subject.encode(), None) for subject in theirs):
-            raise Refusal(ErrCode.WORKQUEUE_FILTER_NOT_UNIQUE)
+        if not theirs:
+            return True
+        for subject in theirs:
+            if filters.patterns.overlaps(subject.encode(), None):
+                return True
+            if pace.is_due(len(subject)):
+                yield
+    return False
 
 
-def check_workqueue(config: ConsumerConfig, others: list[ConsumerConfig]) -> None:
+def check_workqueue(
+    config: ConsumerConfig, others: list[ConsumerConfig], *, has_rival: bool
+) -> None:
     """Refuse a new consumer that a work queue cannot have beside the others."""
     if config.ack_policy != AckPolicy.EXPLICIT:
         raise Refusal(ErrCode.WORKQUEUE_NEEDS_EXPLICIT_ACK)
@@ -78,7 +85,8 @@ def check_workqueue(config: ConsumerConfig, others: list[ConsumerConfig]) -> Non
         return
     if not filters_of(config):
         raise Refusal(ErrCode.WORKQUEUE_MULTIPLE_UNFILTERED)
-    check_unique(config, others)
+    if has_rival:
+        raise Refusal(ErrCode.WORKQUEUE_FILTER_NOT_UNIQUE)
 
 
 def _refused(text: str) -> Refusal:

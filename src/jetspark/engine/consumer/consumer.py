@@ -10,14 +10,14 @@ from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, PriorityPolicy, ReplayPolicy
 from jetspark.engine.consumer.ack_words import AckWords
 from jetspark.engine.consumer.acks import Acks
-from jetspark.engine.consumer.cursor import Cursor, Listing
+from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.groups import Groups
 from jetspark.engine.consumer.journal import Journal
 from jetspark.engine.consumer.pull import Requests
 from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Pace, Push
 from jetspark.engine.consumer.read_errors import ReadErrors
-from jetspark.engine.consumer.start import begin
+from jetspark.engine.consumer.start import NO_FINDINGS, Findings, begin
 from jetspark.engine.consumer.state import ACK_ALL, ACK_EXPLICIT, ACK_NONE, ConsumerState
 from jetspark.engine.consumer.statuses import heartbeat_block
 from jetspark.errors.storage import ReadFailed
@@ -51,6 +51,7 @@ class Consumer:
         created_ns: int,
         number: int,
         services: ConsumerServices,
+        findings: Findings = NO_FINDINGS,
     ) -> None:
         self.stream = stream
         self.config = config
@@ -60,7 +61,10 @@ class Consumer:
         self.services = services
         # Whether the log knows it; until then nothing is delivered.
         self.durable = False
-        cursor = Cursor(stream.log.index, filters_of(config))
+        # What the filters of the cursor were made of.
+        self._filtered = (config.filter_subject, config.filter_subjects)
+        filters = filters_of(config) if findings.filters is None else findings.filters
+        cursor = Cursor(stream.log.index, filters, findings.patterns)
         self.state = ConsumerState(
             stream, services.run_queue, self, cursor, not config.mem_storage
         )
@@ -88,10 +92,10 @@ class Consumer:
         """The consumer, for a line in the log."""
         return f"{self.stream.config.name} > {self.name}"
 
-    def begin(self, listing: Listing | None = None) -> None:
-        """Start where the deliver policy says; what it lists may have been looked for before."""
+    def begin(self, findings: Findings = NO_FINDINGS) -> None:
+        """Start where the deliver policy says; some of that may have been looked for before."""
         self.state.gate(self.config.min_last_seq > self.stream.log.index.last_seq)
-        begin(self.state, self.config, listing)
+        begin(self.state, self.config, findings)
 
     def attached(self, now: int) -> None:
         """It is one of the stream's consumers from now on."""
@@ -100,13 +104,19 @@ class Consumer:
         self.idle_since = now
         self.configure(self.config, now)
 
-    def configure(self, config: ConsumerConfig, now: int) -> None:
+    def configure(
+        self, config: ConsumerConfig, now: int, findings: Findings = NO_FINDINGS
+    ) -> None:
         """Go by this configuration from now on."""
         self.config = config
-        filters = filters_of(config)
-        if filters != self.state.cursor.filters:
-            self.state.cursor.set_filters(filters)
-            self.state.cursor.recount()
+        # There may be very many: they are not made again to be compared.
+        filtered = (config.filter_subject, config.filter_subjects)
+        if filtered != self._filtered:
+            self._filtered = filtered
+            filters = filters_of(config) if findings.filters is None else findings.filters
+            if filters != self.state.cursor.filters:
+                self.state.cursor.set_filters(filters, findings.patterns)
+                self.state.cursor.recount()
         self.stream_changed()
         self.delivery.configure(
             bounded(config.ack_wait),

@@ -13,11 +13,11 @@ from jetspark.api.enums import Action
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
-from jetspark.engine.consumer.cursor import Listing
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.consumer.purging import on_purge
 from jetspark.engine.consumer.services import ConsumerServices
+from jetspark.engine.consumer.start import NO_FINDINGS, Findings
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
@@ -83,7 +83,7 @@ class Consumers:
         config: ConsumerConfig,
         now: int,
         outbox: Outbox,
-        listing: Listing | None = None,
+        findings: Findings = NO_FINDINGS,
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
 
@@ -92,8 +92,8 @@ class Consumers:
         number = stream.log.staged.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
-        consumer = Consumer(stream, name, config, created, number, self._services)
-        consumer.begin(listing)
+        consumer = Consumer(stream, name, config, created, number, self._services, findings)
+        consumer.begin(findings)
         self._stage_document(consumer, config)
         self._attach(consumer, now)
         event = ConsumerActed(
@@ -132,11 +132,12 @@ class Consumers:
         config: ConsumerConfig,
         now: int,
         outbox: Outbox,
+        findings: Findings = NO_FINDINGS,
     ) -> None:
         """Decide that a consumer has another configuration; raises StoreReadOnly."""
         before = consumer.config
         self._stage_document(consumer, config)
-        consumer.configure(config, now)
+        consumer.configure(config, now, findings)
         self.timed.note(consumer.delivery)
         if before.pause_until != config.pause_until:
             self._advisories.hold(consumer.pause_event(now), stream, now, outbox)

@@ -28,12 +28,18 @@ FILTERS_TRIED_MAX: Final = 4
 ROWS_PER_TURN: Final[i64] = 32_768
 # What is left is counted by subjects when no more of them than these match.
 SUBJECTS_COUNTED: Final[i64] = 8_192
+# More filters than these are not looked up one after the other: so many subjects are compared
+# with all of them in one turn, and more in steps.
+FILTERS_LOOKED_UP_MAX: Final = 64
+SUBJECTS_JUDGED_MAX: Final = 2_048
 
 
 class Cursor:
     """The place of one consumer in its stream."""
 
-    def __init__(self, index: StreamIndex, filters: list[bytes]) -> None:
+    def __init__(
+        self, index: StreamIndex, filters: list[bytes], patterns: PatternSet | None = None
+    ) -> None:
         self.index: StreamIndex = index
         self.filters: list[bytes] = []
         # All filters, when there are more than are tried one after the other.
@@ -57,7 +63,7 @@ class Cursor:
         self.listed_to: i64 = 0
         # A long list in few bytes, as the journal has it: all of it, with what is done.
         self.packed: bytes = b""
-        self.set_filters(filters)
+        self.set_filters(filters, patterns)
 
     def place(self, following: i64) -> None:
         """Look at a sequence next; ``recount`` must follow."""
@@ -74,11 +80,11 @@ class Cursor:
         self.listed_at = 0
         self.listed_to = 0
 
-    def set_filters(self, filters: list[bytes]) -> None:
-        """Go by other filters; ``recount`` must follow."""
+    def set_filters(self, filters: list[bytes], patterns: PatternSet | None = None) -> None:
+        """Go by other filters; ``recount`` must follow. ``patterns`` is a set of all of them."""
         self.filters = filters
-        self.patterns = None
-        if len(filters) > FILTERS_TRIED_MAX:
+        self.patterns = patterns if filters else None
+        if patterns is None and len(filters) > FILTERS_TRIED_MAX:
             self.patterns = PatternSet()
             for pattern in filters:
                 self.patterns.add(pattern, pattern)
@@ -254,7 +260,7 @@ class Cursor:
         """Count by the subjects that match, if they are few and so are their messages."""
         if not self.filters:
             return
-        entries = self.index.few_entries(self.filters, SUBJECTS_COUNTED)
+        entries = self.few_entries()
         if entries is None:
             return
         rows = ROWS_PER_TURN
@@ -277,6 +283,16 @@ class Cursor:
         self.counted_to = max(self.index.last_seq, self.next - 1)
         self.nothing_from = self.next
         self.nothing_to = nearest
+
+    def few_entries(self) -> list[SubjectEntry] | None:
+        """The subjects that match; None when they are many, or finding them would take long."""
+        index = self.index
+        if len(self.filters) <= FILTERS_LOOKED_UP_MAX:
+            return index.few_entries(self.filters, SUBJECTS_COUNTED)
+        if len(index.entries) > SUBJECTS_JUDGED_MAX:
+            return None
+        self.check_generation()
+        return [entry for entry in index.entries if self.wants(i64(entry.number))]
 
     def is_there(self, seq: i64) -> bool:
         """Say whether a message is in the stream."""

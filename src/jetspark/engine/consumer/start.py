@@ -5,25 +5,50 @@ No message is read, but for ``by_start_time``, whose binary search reads the tim
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from jetspark.api.enums import DeliverPolicy
-from jetspark.engine.consumer.cursor import SUBJECTS_COUNTED, Cursor, Listing
+from jetspark.engine.consumer.cursor import (
+    FILTERS_LOOKED_UP_MAX,
+    SUBJECTS_COUNTED,
+    SUBJECTS_JUDGED_MAX,
+    Cursor,
+    Listing,
+)
+from jetspark.steps import ITEMS, USUAL, Pace
+from jetspark.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from jetspark.api.consumer import ConsumerConfig
     from jetspark.engine.consumer.state import ConsumerState
     from jetspark.engine.stream.stream import Stream
+    from jetspark.subjects.pattern_set import PatternSet
 
 
-def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None = None) -> None:
-    """Put a consumer that delivered nothing yet at its first message.
+class Findings(NamedTuple):
+    """What was looked for in steps before a consumer is made.
 
-    ``listing`` has the last messages of its subjects, if they were looked for in steps.
+    ``listing`` has the last messages of its subjects, ``newest`` is the last message of all of
+    them, ``filters`` and ``patterns`` are its filters, in order and as a set.
     """
+
+    listing: Listing | None = None
+    newest: int | None = None
+    filters: list[bytes] | None = None
+    patterns: PatternSet | None = None
+
+
+NO_FINDINGS: Final = Findings()
+
+
+def begin(state: ConsumerState, config: ConsumerConfig, findings: Findings = NO_FINDINGS) -> None:
+    """Put a consumer that delivered nothing yet at its first message."""
+    listing = findings.listing
     cursor = state.cursor
     index = cursor.index
     cursor.list_first(vec[i64](), b"")
@@ -38,7 +63,7 @@ def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None 
     if config.opt_start_seq:
         start = config.opt_start_seq
     elif policy == DeliverPolicy.LAST:
-        start = newest(state)
+        start = newest(state) if findings.newest is None else findings.newest
     elif lists:
         if listing is None:
             listed = vec[i64](newest_of_each(cursor))
@@ -67,6 +92,8 @@ def closer(state: ConsumerState, start: int) -> int:
     """The first message for this consumer, where released servers show it as the start."""
     index = state.cursor.index
     last = int(index.last_seq)
+    if len(state.cursor.filters) > FILTERS_LOOKED_UP_MAX:
+        return start
     firsts = [int(index.next_match(1, pattern)) for pattern in state.cursor.filters]
     nearest = min((first for first in firsts if start <= first < last), default=0)
     return nearest or start
@@ -80,6 +107,23 @@ def newest(state: ConsumerState) -> int:
     return max(int(index.last_match(pattern)) for pattern in state.cursor.filters)
 
 
+def finding_newest(
+    stream: Stream, config: ConsumerConfig, filters: list[bytes]
+) -> Generator[None, None, int | None]:
+    """The last message for a consumer of very many filters, after steps; None for any other."""
+    if config.deliver_policy != DeliverPolicy.LAST or len(filters) <= FILTERS_LOOKED_UP_MAX:
+        return None
+    index = stream.log.index
+    pace = Pace()
+    found = 0
+    for pattern in filters:
+        # A wildcard may be compared with many subjects.
+        if pace.is_due(len(pattern) if is_literal(pattern) else ITEMS * USUAL):
+            yield
+        found = max(found, int(index.last_match(pattern)))
+    return found
+
+
 def lists_subjects(stream: Stream, config: ConsumerConfig) -> bool:
     """Say whether a consumer begins with a list: the last message of each of its subjects."""
     if config.opt_start_seq or config.deliver_policy != DeliverPolicy.LAST_PER_SUBJECT:
@@ -88,14 +132,18 @@ def lists_subjects(stream: Stream, config: ConsumerConfig) -> bool:
     return stream.config.max_msgs_per_subject != 1
 
 
-def long_listing(stream: Stream, config: ConsumerConfig, filters: list[bytes]) -> Listing | None:
+def long_listing(
+    stream: Stream, config: ConsumerConfig, filters: list[bytes], patterns: PatternSet | None
+) -> Listing | None:
     """What finds the list of a consumer in steps, if that is too much for one turn."""
     index = stream.log.index
-    if not lists_subjects(stream, config) or len(index.entries) <= SUBJECTS_COUNTED:
+    many = len(filters) > FILTERS_LOOKED_UP_MAX
+    at_once = SUBJECTS_JUDGED_MAX if many else SUBJECTS_COUNTED
+    if not lists_subjects(stream, config) or len(index.entries) <= at_once:
         return None
-    if filters and index.few_entries(filters, SUBJECTS_COUNTED) is not None:
+    if filters and not many and index.few_entries(filters, SUBJECTS_COUNTED) is not None:
         return None
-    return Listing(Cursor(index, filters))
+    return Listing(Cursor(index, filters, patterns))
 
 
 def newest_of_each(cursor: Cursor) -> list[int]:
@@ -104,7 +152,7 @@ def newest_of_each(cursor: Cursor) -> list[int]:
     if not cursor.filters:
         return sorted(int(entry.last) for entry in index.entries if entry.count > 0)
     # Filters do not overlap: no subject comes twice.
-    last = index.few_entries(cursor.filters, SUBJECTS_COUNTED)
+    last = cursor.few_entries()
     if last is None:
         last = [entry for pattern in cursor.filters for entry in index.entries_like(pattern)]
     return sorted(int(entry.last) for entry in last if entry.count > 0)

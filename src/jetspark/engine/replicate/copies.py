@@ -66,8 +66,9 @@ class Copies:
         kept: dict[object, Copy] = {(type(copy), copy.source): copy for copy in stream.copies}
         copies: list[Copy] = []
         for source in wanted:
-            copy = kept.pop((kind, source), None) or kind(stream, source)
-            if copy not in stream.copies:
+            copy = kept.pop((kind, source), None)
+            if copy is None:
+                copy = kind(stream, source)
                 self._begin(copy)
             copies.append(copy)
         for copy in kept.values():

@@ -1,5 +1,7 @@
 """STREAM.SNAPSHOT and STREAM.RESTORE."""
 
+from functools import partial
+
 import msgspec
 
 from jetspark.api.advisory import RestoreCreate, SnapshotCreate
@@ -10,6 +12,7 @@ from jetspark.api.stream import (
     RestoreResponse,
     SnapshotRequest,
     SnapshotResponse,
+    StreamConfig,
 )
 from jetspark.engine.engine import Engine, NewStream
 from jetspark.engine.outbox import Outbox
@@ -18,8 +21,9 @@ from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import Request
 from jetspark.engine.restore import PREFIX, Restore, marked
 from jetspark.engine.snapshot import Snapshot
-from jetspark.engine.stream.config import checked
+from jetspark.engine.stream.config import checking
 from jetspark.engine.stream.state import stream_state
+from jetspark.engine.wanted_subjects import AT_ONCE_MAX
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import is_valid_literal
 
@@ -47,7 +51,7 @@ def restore(engine: Engine, request: Request) -> None:
     """Begin to take an archive; its chunks go to the subject in the answer."""
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
-    wanted = request.decoded(RestoreRequest)
+    wanted = request.decoded_in_turns(engine, RestoreRequest)
     named = wanted.config
     if not named.name:
         named = msgspec.structs.replace(named, name=request.name)
@@ -55,12 +59,14 @@ def restore(engine: Engine, request: Request) -> None:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     if request.name in engine.streams:
         raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
-    config = checked(
+    check = partial(
+        checking,
         named,
         pedantic=False,
         find=engine.find,
         window_max=engine.settings.duplicate_window_max,
     )
+    config: StreamConfig = request.in_turns(engine, "configuration", check)
     check_remotes(config, engine.upstreams)
     engine.transfers.check_room()
     engine.usage.admit(config)
@@ -87,4 +93,8 @@ def restore(engine: Engine, request: Request) -> None:
     def finish(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> None:
         request.finish(STREAM_RESTORE, lambda: begin(new, error, now, outbox))
 
-    engine.start_creation(config, request.now, request.outbox, finish, marked_as=marked(config))
+    # Very many subjects are claimed when everything is durable, and not announced before.
+    many = len(config.subjects) > AT_ONCE_MAX
+    engine.start_creation(
+        config, request.now, request.outbox, finish, marked_as=marked(config), claimed=many
+    )

@@ -1,6 +1,7 @@
 """``$JS.API.CONSUMER.*``: make, change, describe, list, pause, reset, unpin and drop consumers."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -33,15 +34,15 @@ from jetspark.api.consumer import (
 )
 from jetspark.api.enums import DeliverPolicy
 from jetspark.api.levels import answered_metadata
-from jetspark.engine.consumer.admission import admitted, named
+from jetspark.engine.consumer.admission import admitted, checking, named
 from jetspark.engine.consumer.config import with_level
 from jetspark.engine.consumer.config_checks import GROUP_NAME
-from jetspark.engine.consumer.consumer import Consumer, filters_of
-from jetspark.engine.consumer.cursor import ROWS_PER_TURN, Listing
+from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.cursor import FILTERS_TRIED_MAX, ROWS_PER_TURN
 from jetspark.engine.consumer.explain import answer as explained
-from jetspark.engine.consumer.start import long_listing
+from jetspark.engine.consumer.start import Findings, finding_newest, long_listing
 from jetspark.engine.engine import Engine
-from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE
+from jetspark.engine.limits import ENTRY_BYTES, LIST_BYTES, LIST_PAGE, NAMES_PAGE
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.stream import Stream
@@ -65,26 +66,40 @@ def create_durable(engine: Engine, request: Request) -> bytes | None:
 
 def _create(engine: Engine, request: Request, *, durable: bool) -> bytes | None:
     wanted = named(
-        request.decoded(ConsumerCreateRequest),
+        request.decoded_in_turns(engine, ConsumerCreateRequest),
         request.name,
         request.consumer,
         request.subject_filter,
         durable=durable,
     )
     stream = request.stream(engine)
-    config = admitted(wanted, stream.config, stream.consumers, engine.ceilings)
+    check = partial(checking, wanted.config, stream.config, stream.consumers)
+    checked = request.in_turns(engine, "filters", check)
+    config = admitted(wanted, stream.config, stream.consumers, engine.ceilings, checked)
     name = config.durable_name or config.name or _free_name(engine, stream)
-    filters = filters_of(config)
+    existing = stream.consumers.get(name)
+    if existing is not None and existing.config == config:
+        _make(engine, request, stream, name, config, Findings())
+        return None
+    filters = checked.filters.filters
     request.need_order(engine, stream, filters)
-    listing = None if name in stream.consumers else long_listing(stream, config, filters)
+    patterns = checked.filters.patterns if len(filters) > FILTERS_TRIED_MAX else None
+    if existing is not None:
+        findings = Findings(filters=filters, patterns=patterns)
+        _make(engine, request, stream, name, config, findings)
+        return None
+    search = partial(finding_newest, stream, config, filters)
+    newest = request.in_turns(engine, "newest", search)
+    listing = long_listing(stream, config, filters, patterns)
+    findings = Findings(listing, newest, filters, patterns)
     if listing is None:
-        _make(engine, request, stream, name, config, None)
+        _make(engine, request, stream, name, config, findings)
     else:
         request.later(
             engine,
             listing.step,
             CONSUMER_CREATE,
-            lambda: _make(engine, request, stream, name, config, listing),
+            lambda: _make(engine, request, stream, name, config, findings),
         )
     return None
 
@@ -95,7 +110,7 @@ def _make(
     stream: Stream,
     name: str,
     config: ConsumerConfig,
-    listing: Listing | None,
+    findings: Findings,
 ) -> None:
     if stream.dropped:
         raise Refusal(ErrCode.STREAM_NOT_FOUND)
@@ -103,10 +118,12 @@ def _make(
     try:
         if consumer is None:
             consumer = engine.consumers.add(
-                stream, name, config, request.now, request.outbox, listing
+                stream, name, config, request.now, request.outbox, findings
             )
         elif config != consumer.config:
-            engine.consumers.update(stream, consumer, config, request.now, request.outbox)
+            engine.consumers.update(
+                stream, consumer, config, request.now, request.outbox, findings
+            )
     except StoreReadOnly:
         raise Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=READ_ONLY) from None
 
@@ -198,7 +215,7 @@ def listing(engine: Engine, request: Request) -> bytes | None:
     stream = request.stream(engine)
     found = _listed(stream)
     offset = min(max(wanted.offset, 0), len(found))
-    page = found[offset : offset + LIST_PAGE]
+    page = _page(found[offset : offset + LIST_PAGE])
     for consumer in page:
         engine.consumers.settle(stream, consumer)
 
@@ -216,6 +233,21 @@ def listing(engine: Engine, request: Request) -> bytes | None:
 
     _when_counted(engine, request, page, CONSUMER_LIST, answer)
     return None
+
+
+def _page(consumers: list[Consumer]) -> list[Consumer]:
+    """As many of these as one answer may describe: large configurations make shorter pages.
+
+    Clients go on after the last one that they got.
+    """
+    left = LIST_BYTES // ENTRY_BYTES
+    for number, consumer in enumerate(consumers):
+        config = consumer.config
+        left -= len(config.filter_subjects) + len(config.backoff) + len(config.priority_groups)
+        left -= len(config.metadata)
+        if left < 0:
+            return consumers[: max(number, 1)]
+    return consumers
 
 
 def _listed(stream: Stream) -> list[Consumer]:

@@ -27,7 +27,7 @@ from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests import account, backups, consumers, messages, streams
-from jetspark.engine.requests.request import Arrival, Request, arrival_at
+from jetspark.engine.requests.request import Request, arrival_at
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
@@ -72,11 +72,11 @@ def handle(
     outbox: Outbox,
     headers: bytes = b"",
     asker: Asker = NOBODY,
-    arrival: Arrival | None = None,
+    waited: Request | None = None,
 ) -> bool:
     """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
 
-    False when it was refused or nobody knows it. ``arrival`` is for one that had to wait.
+    False when it was refused or nobody knows it. ``waited`` is the same request, that had to wait.
     """
     known = _known(verb)
     if known is None:
@@ -85,7 +85,11 @@ def handle(
     request = Request(name, body, reply, now, outbox, asker)
     request.consumer = consumer
     request.subject_filter = subject_filter
-    request.arrival = arrival or arrival_at(engine.streams.get(name))
+    if waited is None:
+        request.arrival = arrival_at(engine.streams.get(name))
+    else:
+        request.arrival = waited.arrival
+        request.prepared = waited.prepared
     if engine.advisories.wanted(AUDIT_SUBJECT):
         request.audit = Audit(engine.advisories, verb, body, asker, now)
     answer: bytes | None
@@ -99,10 +103,11 @@ def handle(
     except Postponed as postponed:
 
         def again(now: int, outbox: Outbox) -> None:
-            _handle_late(engine, verb, body, reply, now, outbox, headers, asker, request.arrival)
+            _handle_late(engine, verb, body, reply, now, outbox, headers, asker, request)
 
         if engine.operations.postpone(postponed.until, name, len(body), again):
             return True
+        request.end(engine)
         answer = kind.error(error_body(ErrCode.INSUFFICIENT_RESOURCES))
     except Refusal as refusal:
         answer = kind.error(refusal.body)
@@ -110,8 +115,10 @@ def handle(
         # What was asked for stands on a message that the disk refuses to read.
         answer = kind.error(error_body(ErrCode.STORE_FAILED, err=problem.public))
     except Exception as error:
+        request.end(engine)
         engine.api.count(failed=True)
         raise RequestFailed(kind.error(BODY)) from error
+    request.end(engine)
     if answer is not None:
         outbox.reply(reply, answer)
     failed = answer is not None and _ERROR in answer[:_ERROR_BEFORE]
@@ -131,11 +138,11 @@ def _handle_late(
     outbox: Outbox,
     headers: bytes,
     asker: Asker,
-    arrival: Arrival,
+    waited: Request,
 ) -> None:
     """Answer a request that had to wait; nothing else contains what goes wrong."""
     try:
-        handle(engine, verb, body, reply, now, outbox, headers, asker, arrival)
+        handle(engine, verb, body, reply, now, outbox, headers, asker, waited)
     except RequestFailed as error:
         engine.failures.note(f"a request {verb.decode(errors='replace')!r}", error)
         outbox.reply(reply, error.answer)

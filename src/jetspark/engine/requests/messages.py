@@ -24,7 +24,7 @@ def get(engine: Engine, request: Request) -> bytes | None:
     """Read one message; it waits when it asks for more than the stream has (ADR-53)."""
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
-    wanted = request.decoded(MsgGetRequest)
+    wanted = request.decoded_in_turns(engine, MsgGetRequest)
     check_selection(wanted)
     stream = request.stream(engine)
     return engine.direct.message_get(
@@ -36,7 +36,7 @@ def delete(engine: Engine, request: Request) -> bytes | None:
     """Remove one message, durably."""
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
-    wanted = request.decoded(MsgDeleteRequest)
+    wanted = request.decoded_in_turns(engine, MsgDeleteRequest)
     stream = request.stream(engine)
     if stream.config.sealed:
         raise Refusal(ErrCode.STREAM_SEALED)
@@ -69,7 +69,7 @@ def _missing(stream: Stream, seq: int) -> bytes:
 
 def purge(engine: Engine, request: Request) -> bytes | None:
     """Remove many messages, durably."""
-    wanted = request.decoded_object(PurgeRequest)
+    wanted = request.decoded_object(PurgeRequest, engine)
     if wanted.seq > 0 and wanted.keep > 0:
         raise Refusal(ErrCode.BAD_REQUEST)
     if wanted.seq > SEQUENCE_MAX and is_everything(wanted.filter.encode()):

@@ -1,11 +1,13 @@
 """One ``$JS.API`` request on its way through a handler."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from jetspark.api.base import ApiStruct, Response
-from jetspark.api.strict import InvalidRequest, decode
+from jetspark.api.stream import StreamConfig
+from jetspark.api.strict import AT_ONCE_MAX, InvalidRequest, decode, decoding
 from jetspark.engine.advisories import NOBODY, Asker, Audit
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import BODY
@@ -13,13 +15,18 @@ from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.wanted_subjects import AT_ONCE_MAX as SUBJECTS_AT_ONCE_MAX
+from jetspark.engine.wanted_subjects import Claim
 from jetspark.errors.codes import ErrCode
+from jetspark.steps import Steps
 from jetspark.subjects.tokens import is_literal
 
+_T = TypeVar("_T")
 _Model = TypeVar("_Model", bound=ApiStruct)
 
 READ_ONLY: Final = "stream is read-only after a disk error"
 _BLANKS: Final = b" \t\r\n"
+_CLAIM: Final = "claim"
 
 
 class Arrival(NamedTuple):
@@ -32,6 +39,17 @@ class Arrival(NamedTuple):
 def arrival_at(stream: Stream | None) -> Arrival:
     """A request about a stream came now."""
     return Arrival() if stream is None else Arrival(stream, int(stream.log.staged.seq))
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What a request that takes turns has got so far: it is handled again when it has more.
+
+    ``steps`` is what was done, by name; ``claims`` says that other streams wait for it.
+    """
+
+    steps: dict[str, Steps[Any]] = field(default_factory=dict)
+    claims: bool = False
 
 
 @dataclass(slots=True)
@@ -52,21 +70,99 @@ class Request:
     consumer: str = ""
     subject_filter: str = ""
     arrival: Arrival = Arrival()  # noqa: RUF009 - it does not change
+    prepared: Prepared = field(default_factory=Prepared)
 
     def decoded(self, model: type[_Model]) -> _Model:
-        """The body, read strictly (contracts.md, JSON)."""
+        """The body, read strictly (contracts.md, JSON); no request of this kind is long."""
         try:
-            return decode(self.body, model)
+            return decode(self.body, model, size_max=AT_ONCE_MAX)
         except InvalidRequest as problem:
             raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
 
-    def decoded_object(self, model: type[_Model]) -> _Model:
+    def decoded_in_turns(self, engine: Engine, model: type[_Model]) -> _Model:
+        """The body, read strictly; raises Postponed while a long one is read."""
+        try:
+            if len(self.body) <= AT_ONCE_MAX:
+                return decode(self.body, model)
+            return self.in_turns(engine, "body", partial(decoding, self.body, model))
+        except InvalidRequest as problem:
+            raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
+
+    def in_turns(
+        self, engine: Engine, what: str, work: Callable[[], Generator[None, None, _T]]
+    ) -> _T:
+        """What some work returns or raises; raises Postponed while it takes turns.
+
+        The request is handled again when it is done, and finds it done by its name ``what``.
+        """
+        done = self.prepared.steps.get(what)
+        if done is None:
+            done = self.prepared.steps[what] = Steps(work())
+            if not done.step():
+                raise Postponed(engine.operations.in_steps(self.name, done.step, _nothing))
+        try:
+            result: _T = done.result()
+        except Postponed:
+            del self.prepared.steps[what]  # it begins again when what it met is over
+            raise
+        return result
+
+    def keep_order(self, engine: Engine) -> None:
+        """Wait for requests that take turns and came before, and let later ones wait for this one.
+
+        For requests about the subjects of streams; raises Postponed.
+        """
+        if not self.prepared.claims:
+            engine.operations.check_claims()
+            if len(self.body) > AT_ONCE_MAX:
+                self._begin_claim(engine)
+
+    def _begin_claim(self, engine: Engine) -> None:
+        engine.operations.begin_claim()
+        self.prepared.claims = True
+
+    def claimed(self, engine: Engine, config: StreamConfig) -> Claim | None:
+        """See to it that no other stream has or gets the subjects of a configuration.
+
+        Raises Refusal or Postponed. Very many of them are claimed, for who takes the claim
+        (``take_claim``); few need none if they are stored at once or announced.
+        """
+        if len(config.subjects) <= SUBJECTS_AT_ONCE_MAX:
+            engine.check_free(config)
+            return None
+        if not self.prepared.claims:
+            self._begin_claim(engine)
+        claim: Claim = self.in_turns(engine, _CLAIM, partial(engine.claiming, config))
+        return claim
+
+    def take_claim(self) -> None:
+        """The claim is given to a stream, or who takes it abandons it."""
+        if self.prepared.steps.pop(_CLAIM, None) is not None:
+            self.prepared.claims = False
+
+    def end(self, engine: Engine) -> None:
+        """The request is answered: others may have what it claimed and did not get."""
+        if not self.prepared.claims:
+            return
+        self.prepared.claims = False
+        held = self.prepared.steps.pop(_CLAIM, None)
+        if held is None:
+            engine.abandon(None)
+        elif held.succeeded():
+            engine.abandon(held.result())
+        else:
+            held.cancel()
+            engine.abandon(None)
+
+    def decoded_object(self, model: type[_Model], engine: Engine | None = None) -> _Model:
         """The body, if it is an object or an array at all; other bodies are not looked at.
+
+        With ``engine`` a long one is read in turns.
 
         That is how the released server reads the requests whose body may be missing.
         """
         if self.body.lstrip(_BLANKS)[:1] in {b"{", b"["}:
-            return self.decoded(model)
+            return self.decoded(model) if engine is None else self.decoded_in_turns(engine, model)
         return model()
 
     def is_empty(self) -> bool:

@@ -1,5 +1,6 @@
 """STREAM.CREATE, UPDATE, INFO, DELETE, NAMES and LIST."""
 
+from functools import partial
 from typing import NoReturn
 
 import msgspec
@@ -26,16 +27,24 @@ from jetspark.api.stream import (
     StreamNamesResponse,
 )
 from jetspark.engine.engine import Engine, NewStream
-from jetspark.engine.limits import DELETED_LISTED_MAX, LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
+from jetspark.engine.limits import (
+    COPY_BYTES,
+    DELETED_LISTED_MAX,
+    LIST_BYTES,
+    LIST_PAGE,
+    NAMES_PAGE,
+    SUBJECTS_PAGE,
+)
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import READ_ONLY, Request
-from jetspark.engine.stream.config import checked, invalid
+from jetspark.engine.stream.config import checking, invalid
 from jetspark.engine.stream.state import jetspark_info, stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.subject_page import SubjectPage
 from jetspark.engine.stream.update import updated
+from jetspark.engine.wanted_subjects import Claim
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
 
@@ -45,6 +54,7 @@ def create(engine: Engine, request: Request) -> bytes | None:
 
     (Released servers say ``did_create`` then, too.)
     """
+    request.keep_order(engine)
     config = wanted_config(engine, request)
     check_remotes(config, engine.upstreams)
     existing = engine.streams.get(request.name)
@@ -52,37 +62,41 @@ def create(engine: Engine, request: Request) -> bytes | None:
         if existing.config != config:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
         return _created(existing, request.now)
-    _admit(engine, config)
+    engine.usage.admit(config)
+    claim = request.claimed(engine, config)
+    request.take_claim()
 
     def finish(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> None:
-        request.finish(STREAM_CREATE, lambda: _finish(engine, new, error, now, outbox))
+        request.finish(STREAM_CREATE, lambda: _finish(engine, new, claim, error, now, outbox))
 
-    engine.start_creation(config, request.now, request.outbox, finish)
+    engine.start_creation(config, request.now, request.outbox, finish, claimed=claim is not None)
     return None
 
 
-def _admit(engine: Engine, config: StreamConfig) -> None:
-    """Refuse a new stream that has no room, or whose subjects are taken."""
-    engine.usage.admit(config)
-    if engine.overlaps(config):
-        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
-    engine.operations.check_subjects(config)
-
-
 def _finish(
-    engine: Engine, new: NewStream, error: OSError | None, now: int, outbox: Outbox
+    engine: Engine,
+    new: NewStream,
+    claim: Claim | None,
+    error: OSError | None,
+    now: int,
+    outbox: Outbox,
 ) -> bytes:
     """Show a stream that was made; the answer to who made it."""
-    if error is not None:
-        raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=f"store: {error.strerror}") from error
     try:
+        if error is not None:
+            text = f"store: {error.strerror}"
+            raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=text) from error
         # Others may have come meanwhile.
-        _admit(engine, new.config)
+        engine.usage.admit(new.config)
+        if claim is None and engine.overlaps(new.config):
+            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     except Refusal:
-        assert new.log is not None, "it was made"
-        engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
+        if claim is not None:
+            engine.abandon(claim)
+        if new.log is not None:
+            engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
         raise
-    stream = engine.show(new, now)
+    stream = engine.show(new, now, claim)
     done = StreamActed(stream=new.config.name, action=Action.CREATE)
     engine.advisories.send(done, now, outbox)
     return _created(stream, now)
@@ -95,7 +109,7 @@ def _created(stream: Stream, now: int) -> bytes:
 
 def wanted_config(engine: Engine, request: Request) -> StreamConfig:
     """The configuration a STREAM.CREATE asks for, with its defaults, checked."""
-    wanted = request.decoded(StreamCreateRequest)
+    wanted = request.decoded_in_turns(engine, StreamCreateRequest)
     if wanted.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     if "/" in wanted.name or "\\" in wanted.name:
@@ -104,22 +118,25 @@ def wanted_config(engine: Engine, request: Request) -> StreamConfig:
         raise invalid("stream configuration for create can not be sealed")
     if wanted.mirror_direct and wanted.mirror is None:
         raise invalid("stream has no mirror but does have mirror direct")
-    return _checked(engine, wanted)
+    return _checked(engine, request, wanted)
 
 
-def _checked(engine: Engine, wanted: StreamCreateRequest) -> StreamConfig:
-    return checked(
+def _checked(engine: Engine, request: Request, wanted: StreamCreateRequest) -> StreamConfig:
+    check = partial(
+        checking,
         wanted.config(),
         pedantic=wanted.pedantic,
         find=engine.find,
         window_max=engine.settings.duplicate_window_max,
     )
+    return request.in_turns(engine, "configuration", check)
 
 
 def update(engine: Engine, request: Request) -> bytes | None:
     """Change a stream's configuration."""
-    wanted = request.decoded(StreamCreateRequest)
-    config = _checked(engine, wanted)
+    request.keep_order(engine)
+    wanted = request.decoded_in_turns(engine, StreamCreateRequest)
+    config = _checked(engine, request, wanted)
     if config.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     stream = request.stream(engine)
@@ -127,13 +144,13 @@ def update(engine: Engine, request: Request) -> bytes | None:
     check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
     engine.usage.admit(config, stream.config)
-    if engine.overlaps(config):
-        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
-    engine.operations.check_subjects(config)
+    moved = config.subjects != stream.config.subjects
+    claim = request.claimed(engine, config) if moved else None
     try:
-        engine.update_stream(stream, config)
+        engine.update_stream(stream, config, claim)
     except StoreReadOnly:
         raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=READ_ONLY) from None
+    request.take_claim()
     done = StreamActed(stream=config.name, action=Action.MODIFY)
     engine.advisories.hold(done, stream, request.now, request.outbox)
     answer = STREAM_UPDATE.ok(stream_info(stream, request.now, StreamInfo))
@@ -232,7 +249,7 @@ def delete(engine: Engine, request: Request) -> None:
 def names(engine: Engine, request: Request) -> bytes:
     """List names, of the streams whose subjects collide with a subject if one is given."""
     wanted = request.decoded_object(StreamNamesRequest)
-    found = [stream.config.name for stream in _matching(engine, wanted)]
+    found = [stream.config.name for stream in _matching(engine, request, wanted)]
     offset = min(max(wanted.offset, 0), len(found))
     page = tuple(found[offset : offset + NAMES_PAGE])
     return STREAM_NAMES.ok(
@@ -245,9 +262,9 @@ def names(engine: Engine, request: Request) -> bytes:
 def listing(engine: Engine, request: Request) -> bytes:
     """List streams with everything about them."""
     wanted = request.decoded_object(StreamListRequest)
-    found = _matching(engine, wanted)
+    found = _matching(engine, request, wanted)
     offset = min(max(wanted.offset, 0), len(found))
-    page = found[offset : offset + LIST_PAGE]
+    page = _page(found[offset : offset + LIST_PAGE])
     return STREAM_LIST.ok(
         StreamListResponse(
             total=len(found),
@@ -259,16 +276,30 @@ def listing(engine: Engine, request: Request) -> bytes:
     )
 
 
+def _page(streams: list[Stream]) -> list[Stream]:
+    """As many of these as one answer may describe: large configurations make shorter pages.
+
+    Clients go on after the last one that they got.
+    """
+    left = LIST_BYTES
+    for number, stream in enumerate(streams):
+        left -= len(stream.log.identity.config) + len(stream.copies) * COPY_BYTES
+        if left < 0:
+            return streams[: max(number, 1)]
+    return streams
+
+
 def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
     """Refuse what only the servers of a cluster can do."""
     raise Refusal(ErrCode.CLUSTER_REQUIRED)
 
 
-def _matching(engine: Engine, request: StreamNamesRequest) -> list[Stream]:
+def _matching(engine: Engine, request: Request, wanted: StreamNamesRequest) -> list[Stream]:
     streams = engine.streams
-    if request.subject:
-        found = engine.overlapping(request.subject.encode())
-        return sorted(found, key=lambda stream: stream.config.name)
+    if wanted.subject:
+        search = partial(engine.overlapping, wanted.subject.encode())
+        found: list[Stream] = request.in_turns(engine, "streams", search)
+        return [stream for stream in found if not stream.dropped]
     return [streams[name] for name in sorted(streams)]
 
 

@@ -4,22 +4,24 @@ The checks run in the order of the released server, because a configuration with
 answered with the first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import msgspec
 
 from jetspark.api.base import decoder
-from jetspark.api.levels import API_LEVEL, own_metadata, stored_metadata, stream_level
+from jetspark.api.levels import API_LEVEL, stored_metadata, stream_level
 from jetspark.api.stream import Placement, StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.copies import check_mirror, check_sources
 from jetspark.engine.stream.subject_rules import republished, with_subjects
 from jetspark.engine.stream.values import invalid, with_limits, with_window
 from jetspark.errors.codes import ErrCode
+from jetspark.steps import at_once, rest
 
 __all__ = [
     "API_LEVEL",
     "checked",
+    "checking",
     "decode_config",
     "invalid",
     "prepared",
@@ -52,25 +54,35 @@ def prepared(
 def checked(
     config: StreamConfig, *, pedantic: bool, find: Find, window_max: int = 0
 ) -> StreamConfig:
-    """Return the configuration with its defaults.
+    """Return the configuration with its defaults, all of it checked at once."""
+    return at_once(checking(config, pedantic=pedantic, find=find, window_max=window_max))
+
+
+def checking(
+    config: StreamConfig, *, pedantic: bool, find: Find, window_max: int = 0
+) -> Generator[None, None, StreamConfig]:
+    """Return the configuration with its defaults, after steps in which it is checked.
 
     ``window_max`` is what the server allows a duplicate window to be; 0: anything.
     """
     config = with_limits(config, pedantic=pedantic)
+    yield from rest(len(config.metadata))
     config = with_window(config, pedantic=pedantic, most=window_max)
     config = _with_flags(config, pedantic=pedantic)
     if config.mirror is not None:
-        config = check_mirror(config, config.mirror, find, pedantic=pedantic)
-    check_sources(config, find)
-    config = with_subjects(config)
-    config = republished(config, pedantic=pedantic)
+        config = yield from check_mirror(config, config.mirror, find, pedantic=pedantic)
+    yield from check_sources(config, find)
+    config = yield from with_subjects(config)
+    config = yield from republished(config, pedantic=pedantic)
     if config.placement == Placement():
         config = msgspec.structs.replace(config, placement=None)
     if config.placement is not None and config.placement.preferred:
         raise invalid("preferred server not permitted in placement")
     if config.num_replicas > 1:
         raise Refusal(ErrCode.REPLICAS_NOT_SUPPORTED)
-    return _with_metadata(config)
+    config = _with_metadata(config)
+    yield from rest(len(config.metadata))
+    return config
 
 
 def decode_config(document: bytes) -> StreamConfig:
@@ -140,7 +152,7 @@ def _with_markers(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
 
 def _with_metadata(config: StreamConfig) -> StreamConfig:
     """Keep the user's part and the level the stream needs; answers add the rest (levels.py)."""
-    kept = stored_metadata(own_metadata(config.metadata), stream_level(config))
+    kept = stored_metadata(config.metadata, stream_level(config))
     return msgspec.structs.replace(config, metadata=kept)
 
 

@@ -1,13 +1,18 @@
 """Mirrors and sources in a stream's configuration: what may stand beside them, and cycles."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Final
 
 import msgspec
 
 from jetspark.api.stream import StreamConfig, StreamSource
+from jetspark.api.strict import OBJECTS_MAX
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.stream.subject_rules import PATTERN_MAX
 from jetspark.engine.stream.values import adjusted, invalid, is_name
 from jetspark.errors.codes import ErrCode
+from jetspark.steps import Pace
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
@@ -16,12 +21,15 @@ from jetspark.subjects.transform import SubjectTransform, TransformError
 Find = Callable[[str], StreamConfig | None]
 
 _API: str = "$JS.API"
+# What checking one costs, in bytes of a subject.
+SOURCE_SIZE: Final = 64
+TRANSFORM_SIZE: Final = 256
 
 
 def check_mirror(
     config: StreamConfig, mirror: StreamSource, find: Find, *, pedantic: bool
-) -> StreamConfig:
-    """Check a mirror; it serves direct gets for its origin when the origin allows them."""
+) -> Generator[None, None, StreamConfig]:
+    """Check a mirror, in steps; it serves direct gets for its origin if that allows them."""
     beside = (
         (config.first_seq > 0, ErrCode.MIRROR_WITH_FIRST_SEQ),
         (bool(config.subjects), ErrCode.MIRROR_WITH_SUBJECTS),
@@ -40,8 +48,10 @@ def check_mirror(
             raise Refusal(code)
     if config.subject_delete_marker_ttl > 0:
         raise invalid("subject delete markers forbidden on mirrors")
-    _check_transforms(
+    pace = Pace()
+    yield from _check_transforms(
         mirror,
+        pace,
         ErrCode.MIRROR_TRANSFORM_SOURCE_INVALID,
         ErrCode.MIRROR_TRANSFORM_INVALID,
         ErrCode.MIRROR_FILTERS_OVERLAP,
@@ -63,12 +73,22 @@ def check_mirror(
     return config
 
 
-def check_sources(config: StreamConfig, find: Find) -> None:
-    """Check the sources of a stream, and that no stream reaches itself through copies."""
+def check_sources(config: StreamConfig, find: Find) -> Generator[None, None, None]:
+    """Check the sources of a stream, in steps, and that no stream copies itself through others."""
+    copied = [source for source in (config.mirror, *config.sources) if source is not None]
+    entries = len(copied) + sum(len(source.subject_transforms) for source in copied)
+    if entries > OBJECTS_MAX:
+        raise invalid(
+            f"stream has {entries} sources and subject transforms, at most {OBJECTS_MAX} are "
+            "allowed"
+        )
     if config.sources and config.allow_msg_schedules:
         raise Refusal(ErrCode.SOURCE_WITH_SCHEDULES)
     seen: set[tuple[object, ...]] = set()
+    pace = Pace()
     for source in config.sources:
+        if pace.is_due(SOURCE_SIZE):
+            yield
         if not is_name(source.name):
             raise Refusal(ErrCode.SOURCE_NAME_INVALID)
         identity = (
@@ -82,8 +102,9 @@ def check_sources(config: StreamConfig, find: Find) -> None:
         seen.add(identity)
         if source.filter_subject and source.subject_transforms:
             raise Refusal(ErrCode.SOURCE_FILTER_AND_TRANSFORMS)
-        _check_transforms(
+        yield from _check_transforms(
             source,
+            pace,
             ErrCode.SOURCE_TRANSFORM_SOURCE_INVALID,
             ErrCode.SOURCE_TRANSFORM_INVALID,
             ErrCode.SOURCE_FILTERS_OVERLAP,
@@ -92,19 +113,24 @@ def check_sources(config: StreamConfig, find: Find) -> None:
         origin = find(source.name) if source.external is None else None
         if origin is not None and 0 < config.max_msg_size < origin.max_msg_size:
             raise Refusal(ErrCode.SOURCE_MAX_MSG_SIZE_TOO_SMALL)
-    _check_prefixes(config, find)
-    _check_cycles(config, find)
+    yield from _check_prefixes(config, find)
+    yield from _check_cycles(config, find)
 
 
 def _check_transforms(
     source: StreamSource,
+    pace: Pace,
     bad_source: ErrCode,
     bad_destination: ErrCode,
     overlapping: ErrCode,
     clash: Callable[[PatternSet, bytes], bool],
-) -> None:
+) -> Generator[None, None, None]:
     pairs = [(t.src.encode(), t.dest.encode()) for t in source.subject_transforms]
     for src, dest in pairs:
+        if pace.is_due(TRANSFORM_SIZE + len(src) + len(dest)):
+            yield
+        if max(len(src), len(dest)) > PATTERN_MAX:
+            raise Refusal(bad_source, err=f"invalid subject of {max(len(src), len(dest))} bytes")
         if src and not is_valid_subject(src):
             raise Refusal(bad_source, err=f"invalid subject {src.decode()}")
         if dest:
@@ -115,30 +141,41 @@ def _check_transforms(
     all_of_them = PatternSet()
     for src, _ in pairs:
         all_of_them.add(src, src)
-    if any(clash(all_of_them, src) for src, _ in pairs):
-        raise Refusal(overlapping)
+        if pace.is_due(len(src)):
+            yield
+    for src, _ in pairs:
+        if clash(all_of_them, src):
+            raise Refusal(overlapping)
+        if pace.is_due(len(src)):
+            yield
 
 
-def _check_prefixes(config: StreamConfig, find: Find) -> None:
+def _check_prefixes(config: StreamConfig, find: Find) -> Generator[None, None, None]:
     copied = [source for source in (config.mirror, *config.sources) if source is not None]
-    taken = [
-        subject
-        for source in copied
-        if source.external is None
-        for origin in [find(source.name)]
-        if origin is not None
-        for subject in origin.subjects
-    ]
     external = [source.external for source in copied if source.external is not None]
-    for prefix in (e.deliver for e in external if e.deliver):
+    if not external:
+        return
+    pace = Pace()
+    taken: dict[str, None] = {}
+    for source in copied:
+        origin = find(source.name) if source.external is None else None
+        for subject in origin.subjects if origin is not None else ():
+            taken[subject] = None
+            if pace.is_due():
+                yield
+    for prefix in dict.fromkeys(e.deliver for e in external if e.deliver):
         if not is_valid_literal(prefix.encode()):
             raise Refusal(ErrCode.STREAM_EXTERNAL_DELIVER_WILDCARD, prefix=prefix)
         for subject in taken:
+            if pace.is_due(len(prefix) + len(subject)):
+                yield
             if overlaps(subject.encode(), f"{prefix}.{subject}".encode()):
                 raise Refusal(
                     ErrCode.STREAM_EXTERNAL_DELIVER_OVERLAP, prefix=prefix, subject=subject
                 )
-    for prefix in (e.api for e in external if e.api):
+    for prefix in dict.fromkeys(e.api for e in external if e.api):
+        if pace.is_due(len(prefix)):
+            yield
         if not is_valid_literal(prefix.encode()):
             raise invalid(
                 f'stream external api prefix "{prefix}" must be a valid subject without wildcards'
@@ -147,19 +184,22 @@ def _check_prefixes(config: StreamConfig, find: Find) -> None:
             raise Refusal(ErrCode.STREAM_EXTERNAL_API_OVERLAP, prefix=prefix, subject=_API)
 
 
-def _check_cycles(config: StreamConfig, find: Find) -> None:
-    to_visit = [config]
+def _check_cycles(config: StreamConfig, find: Find) -> Generator[None, None, None]:
+    to_visit = deque([config])
     visited: set[str] = set()
+    pace = Pace()
     while to_visit:
-        current = to_visit.pop(0)
+        current = to_visit.popleft()
         if current.name in visited:
             continue  # several streams copy it
         visited.add(current.name)
         for source in current.sources:
+            if pace.is_due():
+                yield
             if source.external is not None:
                 continue
             if source.name in visited:
-                if _flows(current, source.filter_subject):
+                if (yield from _flows(current, source.filter_subject, pace)):
                     raise invalid("detected cycle")
             elif (origin := find(source.name)) is not None:
                 to_visit.append(origin)
@@ -171,5 +211,12 @@ def _check_cycles(config: StreamConfig, find: Find) -> None:
                 to_visit.append(origin)
 
 
-def _flows(config: StreamConfig, pattern: str) -> bool:
-    return not pattern or any(overlaps(s.encode(), pattern.encode()) for s in config.subjects)
+def _flows(config: StreamConfig, pattern: str, pace: Pace) -> Generator[None, None, bool]:
+    if not pattern:
+        return True
+    for subject in config.subjects:
+        if overlaps(subject.encode(), pattern.encode()):
+            return True
+        if pace.is_due(len(subject)):
+            yield
+    return False

@@ -35,7 +35,10 @@ class Rules:
         self.allow_schedules: bool = config.allow_msg_schedules
         self.allow_atomic: bool = config.allow_atomic
         self.allow_batched: bool = config.allow_batched
-        self.subjects: list[bytes] = [subject.encode() for subject in config.subjects]
+        # Asked for schedules only, and there may be very many.
+        self.subjects: list[bytes] = []
+        if self.allow_schedules:
+            self.subjects = [subject.encode() for subject in config.subjects]
         self.transform: SubjectTransform | None = None
         # Spreads messages, the same way for the same seed; nothing is kept secret by it.
         random_below = Random(seed & 0x7FFFFFFFFFFFFFFF).randrange

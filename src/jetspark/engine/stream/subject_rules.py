@@ -1,5 +1,6 @@
 """The subjects of a stream's configuration: what it may store, rename and publish again."""
 
+from collections.abc import Generator
 from typing import Final
 
 import msgspec
@@ -8,11 +9,14 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.values import adjusted, invalid
 from jetspark.errors.codes import ErrCode
+from jetspark.steps import Pace
 from jetspark.subjects.match import is_subset, overlaps
 from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_valid_subject
 from jetspark.subjects.transform import SubjectTransform, TransformError
 
+PATTERN_MAX: Final = 16 * 1024
+"""No message has a longer subject, and each token of a pattern takes its place in memory."""
 _EVERYTHING: Final = ">"
 # A server answers on these; a stream without acknowledgements may record them all the same.
 _API_SPACES: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
@@ -22,18 +26,27 @@ _SYSTEM: Final = b"$SYS.>"
 _SYSTEM_ACCOUNTS: Final = b"$SYS.ACCOUNT.>"
 
 
-def with_subjects(config: StreamConfig) -> StreamConfig:
-    """Check the subjects; a stream without any, that copies nothing, stores its own name."""
+def with_subjects(config: StreamConfig) -> Generator[None, None, StreamConfig]:
+    """Check the subjects, in steps; a stream without any, that copies nothing, stores its name."""
     if not config.subjects:
         if config.mirror is None and not config.sources:
             config = msgspec.structs.replace(config, subjects=(config.name,))
         return config
-    patterns = [subject.encode() for subject in config.subjects]
+    pace = Pace()
+    patterns: list[bytes] = []
     all_of_them = PatternSet()
-    for pattern in patterns:
+    for subject in config.subjects:
+        pattern = subject.encode()
+        patterns.append(pattern)
+        if len(pattern) > PATTERN_MAX:
+            raise invalid(f"subject has {len(pattern)} bytes, at most {PATTERN_MAX} are allowed")
         all_of_them.add(pattern, pattern)
+        if pace.is_due(len(pattern)):
+            yield
     for i, subject in enumerate(config.subjects):
         pattern = patterns[i]
+        if pace.is_due(len(pattern)):
+            yield
         if not is_valid_subject(pattern):
             raise invalid("invalid subject")
         if subject == _EVERYTHING:
@@ -45,9 +58,21 @@ def with_subjects(config: StreamConfig) -> StreamConfig:
             _check_spaces(pattern)
         if all_of_them.overlaps(pattern, pattern):
             # Those before it overlap nothing, so it is a later one.
-            other = next(n for n in range(i + 1, len(patterns)) if overlaps(patterns[n], pattern))
+            other = yield from _first_overlapping(pattern, patterns, i + 1)
             raise invalid(f'subject "{subject}" overlaps with "{config.subjects[other]}"')
     return config
+
+
+def _first_overlapping(
+    pattern: bytes, patterns: list[bytes], start: int
+) -> Generator[None, None, int]:
+    pace = Pace()
+    for n in range(start, len(patterns)):
+        if overlaps(patterns[n], pattern):
+            return n
+        if pace.is_due(len(pattern)):
+            yield
+    raise AssertionError("one of them overlaps it")
 
 
 def _check_spaces(subject: bytes) -> None:
@@ -59,8 +84,8 @@ def _check_spaces(subject: bytes) -> None:
         raise invalid("subjects that overlap with system api require no-ack to be true")
 
 
-def republished(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
-    """Check the transform and where messages are published again."""
+def republished(config: StreamConfig, *, pedantic: bool) -> Generator[None, None, StreamConfig]:
+    """Check the transform and where messages are published again, in steps."""
     transform = config.subject_transform
     if transform is not None:
         if transform.src and not is_valid_subject(transform.src.encode()):
@@ -87,8 +112,12 @@ def republished(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
         if pedantic:
             raise adjusted("implicit republish based on subject transform")
         again = msgspec.structs.replace(again, src=transform.dest, dest=transform.dest)
-    if any(overlaps(again.dest.encode(), subject.encode()) for subject in config.subjects):
-        raise invalid("stream configuration for republish destination forms a cycle")
+    pace = Pace()
+    for subject in config.subjects:
+        if overlaps(again.dest.encode(), subject.encode()):
+            raise invalid("stream configuration for republish destination forms a cycle")
+        if pace.is_due(len(subject)):
+            yield
     try:
         if again.dest:  # none publishes nothing again
             SubjectTransform(again.src.encode(), again.dest.encode())

@@ -1,6 +1,7 @@
 """Names, texts, limits and times of a stream's configuration: their bounds and defaults."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -53,7 +54,7 @@ def with_limits(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
         raise invalid(f"stream name is too long, maximum allowed is {NAME_LENGTH_MAX}")
     if _size(config.description) > DESCRIPTION_MAX:
         raise invalid(f"stream description is too long, maximum allowed is {DESCRIPTION_MAX}")
-    if sum(_size(key) + _size(value) for key, value in config.metadata.items()) > METADATA_MAX:
+    if metadata_size(config.metadata) > METADATA_MAX:
         raise invalid(f"stream metadata exceeds maximum size of {METADATA_MAX} bytes")
     if config.num_replicas > REPLICAS_MAX:
         raise invalid(f"maximum replicas is {REPLICAS_MAX}")
@@ -102,5 +103,10 @@ def with_window(config: StreamConfig, *, pedantic: bool, most: int) -> StreamCon
     return msgspec.structs.replace(config, duplicate_window=window)
 
 
+def metadata_size(metadata: Mapping[str, str]) -> int:
+    """How many bytes keys and values have."""
+    return _size("".join(metadata)) + _size("".join(metadata.values()))
+
+
 def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

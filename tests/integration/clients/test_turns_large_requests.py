@@ -1,0 +1,31 @@
+"""No request makes the others wait, however much a client puts into it.
+
+The long form, with a megabyte in each of them, is ``tests/campaigns/turn_table.py``.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.campaigns.turn_table import large_requests
+from tests.support.turn_probe import TurnProbe
+
+from jetspark import COMPILED
+
+# Enough that what is done in one turn would take longer than the limit.
+COUNT = 12_000 if COMPILED else 6_000
+
+
+def test_no_large_request_takes_the_others_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow: dict[str, str] = {}
+    with TurnProbe(tmp_path, monkeypatch) as probe, probe.client() as client:
+        for row in large_requests(COUNT):
+            row.ask(client)
+            client.settle()
+            try:
+                probe.check()
+            except AssertionError as error:
+                slow[row.name] = str(error)
+
+    assert slow == {}

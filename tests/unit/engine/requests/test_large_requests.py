@@ -1,0 +1,291 @@
+"""Requests that are so large that they take turns: what others see and do meanwhile."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jetspark.engine.requests.dispatch import handle
+from jetspark.engine.target import PUBLISH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.engine.conftest import Bench
+
+    from jetspark.engine.outbox import Outbox
+
+MANY = 2_000
+
+
+def subjects(letter: str, count: int = MANY) -> list[str]:
+    return [f"{letter}.{n}.*" for n in range(count)]
+
+
+def send(bench: Bench, verb: str, reply: str, **body: Any) -> None:
+    """A request comes; its answer goes to this subject."""
+    data = json.dumps(body).encode() if body else b""
+    handle(bench.engine, verb.encode(), data, reply.encode(), bench.now, bench.outbox)
+
+
+def create(bench: Bench, name: str, wanted: list[str], reply: str = "") -> None:
+    send(bench, f"STREAM.CREATE.{name}", reply or name, name=name, subjects=wanted)
+
+
+def update(bench: Bench, name: str, wanted: list[str], reply: str) -> None:
+    send(bench, f"STREAM.UPDATE.{name}", reply, name=name, subjects=wanted)
+
+
+def turn(bench: Bench) -> bool:
+    """One turn of the loop; False when there was nothing to do."""
+    if not bench.engine.operations.may_go_on():
+        return False
+    bench.engine.operations.go_on(bench.now, bench.outbox)
+    return True
+
+
+def answers(bench: Bench, each_turn: Callable[[], None] = lambda: None) -> dict[str, int]:
+    """All turns, and what was answered then: the code of an error, or 0."""
+    found: dict[str, int] = {}
+    turns = 0
+    while turn(bench):
+        turns += 1
+        assert turns < 10_000, "it never ends"
+        each_turn()
+    bench.submit()
+    while bench.on_the_way:
+        bench.land()
+    for reply, _, _, _, body in bench.sent():
+        if not reply.startswith(b"$JS."):
+            answer = json.loads(body)
+            found[reply.decode()] = answer.get("error", {}).get("err_code", 0)
+    return found
+
+
+def stored_by(bench: Bench, subject: bytes) -> str:
+    target = bench.engine.resolve(subject)
+    if target is None or target.kind != PUBLISH:
+        return ""
+    assert target.stream is not None
+    return target.stream.config.name
+
+
+class SlowDisk:
+    """Holds back what is done beside the loop."""
+
+    def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._bench = bench
+        self._held: list[tuple[Callable[[], None], Callable[..., None]]] = []
+        monkeypatch.setattr(bench.engine.operations._beside, "run", self._run)
+
+    def _run(
+        self, work: Callable[[], None], finish: Callable[..., None], _now: int, _outbox: Outbox
+    ) -> None:
+        self._held.append((work, finish))
+
+    def go_on(self) -> None:
+        held, self._held = self._held, []
+        for work, finish in held:
+            work()
+            finish(None, self._bench.now, self._bench.outbox)
+
+
+def test_a_stream_of_very_many_subjects_exists_for_all_of_them_at_once(bench: Bench) -> None:
+    seen: list[set[str]] = []
+    create(bench, "A", subjects("a"))
+    assert "A" not in bench.engine.streams
+
+    def look() -> None:
+        some = (0, 1, MANY // 2, MANY - 1)
+        seen.append({stored_by(bench, b"a.%d.x" % n) for n in some})
+
+    assert answers(bench, look) == {"A": 0}
+    assert len(seen) > 5, "it took turns"
+    assert seen[0] == {""}
+    assert seen[-1] == {"A"}
+    assert all(len(each) == 1 for each in seen), "never some of them"
+    bench.restart()
+    assert stored_by(bench, b"a.7.x") == "A"
+
+
+def test_an_update_changes_very_many_subjects_from_one_moment_to_the_next(bench: Bench) -> None:
+    both = ["both.>"]
+    create(bench, "A", subjects("a") + both)
+    answers(bench)
+    seen: list[tuple[str, str, str]] = []
+    update(bench, "A", subjects("b") + both, "u")
+
+    def look() -> None:
+        some = (b"a.7.x", b"b.7.x", b"both.x")
+        seen.append(
+            (stored_by(bench, some[0]), stored_by(bench, some[1]), stored_by(bench, some[2]))
+        )
+
+    assert answers(bench, look) == {"u": 0}
+    assert set(seen) == {("A", "", "A"), ("", "A", "A")}
+    assert seen == sorted(seen, reverse=True), "and never back"
+
+
+def test_the_first_of_two_streams_that_want_the_same_subject_gets_it(bench: Bench) -> None:
+    create(bench, "A", [*subjects("a"), "same.*"])
+    create(bench, "B", [*subjects("b"), "same.x"])
+
+    assert answers(bench) == {"A": 0, "B": 10065}
+    assert "B" not in bench.engine.streams
+    create(bench, "C", subjects("b"))
+    assert answers(bench) == {"C": 0}, "what B wanted is free"
+
+
+def test_few_subjects_wait_for_very_many_that_came_before_them(bench: Bench) -> None:
+    create(bench, "A", [*subjects("a"), "same.*"])
+    create(bench, "B", ["same.x"])
+    create(bench, "C", ["c"])
+
+    assert answers(bench) == {"A": 0, "B": 10065, "C": 0}
+
+
+def test_few_subjects_get_what_very_many_could_not_have(bench: Bench) -> None:
+    create(bench, "T", ["taken.>"])
+    create(bench, "A", [*subjects("a"), "same.*", "taken.x"])
+    create(bench, "B", ["same.x", "a.7.x"])
+
+    assert answers(bench) == {"T": 0, "A": 10065, "B": 0}
+    assert stored_by(bench, b"a.7.x") == "B"
+
+
+def test_very_many_subjects_wait_for_few_that_are_on_their_way_to_the_disk(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk(bench, monkeypatch)
+    create(bench, "B", ["same.x"])
+    create(bench, "A", [*subjects("a"), "same.*"])
+    assert answers(bench) == {}
+    disk.go_on()
+
+    assert answers(bench) == {"B": 0, "A": 10065}
+
+
+def test_nobody_gets_the_subjects_of_a_stream_that_is_on_its_way_to_the_disk(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk(bench, monkeypatch)
+    create(bench, "A", subjects("a"))
+    assert answers(bench) == {}
+    create(bench, "B", ["a.7.x"])
+    create(bench, "C", [*subjects("c"), "a.8.x"])
+    assert answers(bench) == {}
+    disk.go_on()
+    found = answers(bench)
+    disk.go_on()
+
+    assert {**found, **answers(bench)} == {"A": 0, "B": 10065, "C": 10065}
+
+
+def test_requests_about_a_stream_wait_for_its_creation_and_keep_their_order(bench: Bench) -> None:
+    create(bench, "A", subjects("a"), "first")
+    create(bench, "A", subjects("b"), "second")
+    send(bench, "STREAM.INFO.A", "info")
+    send(bench, "STREAM.DELETE.A", "delete")
+    create(bench, "A", ["other"], "third")
+    send(bench, "STREAM.DELETE.A", "last")
+
+    assert answers(bench) == {
+        "first": 0, "second": 10058, "info": 0, "delete": 0, "third": 0, "last": 0,
+    }  # fmt: skip
+    assert bench.engine.streams == {}
+    create(bench, "D", [*subjects("a"), "other"])
+    assert answers(bench) == {"D": 0}, "nothing of it is left"
+
+
+def test_subjects_of_a_stream_that_was_removed_are_free_although_that_takes_turns(
+    bench: Bench,
+) -> None:
+    create(bench, "A", subjects("a"))
+    answers(bench)
+    send(bench, "STREAM.DELETE.A", "delete")
+    create(bench, "B", ["a.7.x", "a.8.*"])
+    create(bench, "C", subjects("a")[9:])
+    seen: list[str] = []
+
+    assert answers(bench, lambda: seen.append(stored_by(bench, b"a.7.x"))) == {
+        "delete": 0, "B": 0, "C": 0,
+    }  # fmt: skip
+    assert set(seen) <= {"", "B"}, "what was removed stores nothing"
+
+
+def test_a_refused_update_leaves_the_stream_its_subjects(bench: Bench) -> None:
+    create(bench, "T", ["taken"])
+    create(bench, "A", subjects("a"))
+    answers(bench)
+    update(bench, "A", [*subjects("b"), "taken"], "u")
+
+    assert answers(bench) == {"u": 10065}
+    assert (stored_by(bench, b"a.7.x"), stored_by(bench, b"b.7.x")) == ("A", "")
+    update(bench, "A", [*subjects("b"), "a.7.x"], "again")
+    assert answers(bench) == {"again": 0}
+
+
+def test_streams_are_found_by_a_wildcard_among_very_many_subjects(bench: Bench) -> None:
+    create(bench, "A", subjects("a"))
+    create(bench, "B", ["b.*.x"])
+    answers(bench)
+    send(bench, "STREAM.NAMES", "names", subject="*.*.x")
+    while turn(bench):
+        pass
+    ((_, _, _, _, body),) = bench.sent()
+
+    assert json.loads(body)["streams"] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "code"), [([], 0), (["s.7.x"], 10138), (["s..x"], 10052), ([""], 10139)], ids=str
+)
+def test_very_many_filters_are_checked_in_turns(bench: Bench, extra: list[str], code: int) -> None:
+    stream = bench.create()
+    bench.store(stream, b"s.7.x", b"1")
+    bench.store(stream, b"s.none", b"2")
+    config = {"name": "C", "filter_subjects": [*subjects("s"), *extra]}
+    send(bench, "CONSUMER.CREATE.S.C", "c", stream_name="S", config=config)
+    send(bench, "CONSUMER.INFO.S.C", "i")
+    assert "C" not in stream.consumers
+
+    assert answers(bench) == {"c": code, "i": 10014 if code else 0}
+    if not code:
+        cursor = stream.consumers["C"].state.cursor
+        assert (int(cursor.catch_up()), cursor.matches(b"s.7.y")) == (1, True)
+        changed = {"name": "C", "filter_subjects": subjects("t")}
+        send(bench, "CONSUMER.CREATE.S.C", "u", stream_name="S", config=changed)
+        assert answers(bench) == {"u": 0}
+        assert (int(cursor.catch_up()), cursor.matches(b"s.7.y")) == (0, False)
+
+
+def test_the_last_message_of_very_many_filters_is_found(bench: Bench) -> None:
+    stream = bench.create()
+    for n in (3, 9, 5):
+        bench.store(stream, b"s.%d.x" % n, b"")
+    bench.store(stream, b"s.none", b"")
+    config = {"name": "C", "deliver_policy": "last", "filter_subjects": subjects("s")}
+    send(bench, "CONSUMER.CREATE.S.C", "c", stream_name="S", config=config)
+
+    assert answers(bench) == {"c": 0}
+    assert int(stream.consumers["C"].state.cursor.peek()) == 3
+
+
+def test_a_request_of_very_many_sources_is_refused(bench: Bench) -> None:
+    sources = [{"name": f"s{n}"} for n in range(1_500)]
+    send(bench, "STREAM.CREATE.A", "a", name="A", sources=sources)
+    send(bench, "STREAM.CREATE.A", "b", name="A", sources=sources[:512])
+
+    assert answers(bench) == {"a": 10025, "b": 0}
+    assert len(bench.engine.streams["A"].copies) == 512
+
+
+def test_requests_that_hold_no_list_are_not_read_when_they_are_long(bench: Bench) -> None:
+    bench.create()
+    body = b'{"subjects_filter":"%b"}' % (b"a" * 20_000)
+    answer = json.loads(bench.request(b"STREAM.INFO.S", body))
+
+    assert answer["error"]["err_code"] == 10025
+    assert "at most 16384 are read" in answer["error"]["description"]

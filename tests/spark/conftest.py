@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +49,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(600))
     if all(HERE in item.path.parents for item in items):
-        # What takes longest begins first, so that the workers end at about the same time.
-        items.sort(key=lambda item: _turn(item.path))
+        turns = {file: turn for turn, file in enumerate(_order([item.path for item in items]))}
+        items.sort(key=lambda item: turns[item.path])
 
 
-def _turn(file: Path) -> int:
-    """Return where a file stands in the order of the run."""
-    if _session(file):
-        return 0
-    return 1 + OWN_PROCESSES.index(file.name) if file.name in OWN_PROCESSES else 99
+def _order(files: list[Path]) -> list[Path]:
+    """Return files in the order of the run: what takes longest begins first.
+
+    A worker of xdist begins its last test only when it has the next one. So a file of one long
+    test is followed by one of many short tests: otherwise two long ones are bound to one worker.
+    """
+    found = list(dict.fromkeys(files))
+    shared = [file for file in found if _session(file)]
+    own = [file for name in OWN_PROCESSES for file in found if file.name == name]
+    short = [file for file in found if file not in shared and file not in own]
+    pairs = [file for pair in zip_longest(own, short) for file in pair if file is not None]
+    return [*shared, *pairs]
 
 
 def _session(file: Path) -> str:

@@ -1,8 +1,9 @@
 """A home of Spark that starts with less work, for the processes that the tests start.
 
-It is the installed one, by links, with three differences. Python workers import pyspark from files
+It is the installed one, by links, with four differences. Python workers import pyspark from files
 that are compiled already; Spark's own home gives them a zip of sources, which each of a dozen
-processes of an application compiles again (half a second each). Java runs through a launcher that
+processes of an application compiles again (half a second each). What workers import is imported
+once, before they are forked (again half a second each). Java runs through a launcher that
 adds the settings of short runs. And the launcher has an archive of Spark's classes, which the
 first run on a machine makes: so the home is kept, at a fixed place, since an archive is only good
 for the class path that it was made with. ``test_packaged_java.py`` runs in the home as installed.
@@ -24,6 +25,29 @@ from tests.support.linked_spark import make_spark_home
 
 from jetspark.spark.archive import ARCHIVE_VARIABLE, archive_options
 from jetspark.spark.java import Java, JavaNotFound, ensure_java
+
+# Takes the place of pyspark/daemon.py, which imports nothing before it forks: modules of users may
+# start threads. Those of this list start none with the two settings; if another version of them
+# does, the installed one runs instead.
+DAEMON: Final = """\
+import contextlib, gc, importlib, os, sys
+from pyspark.daemon_as_installed import manager
+if __name__ == "__main__":
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
+    names = [*sys.argv[1:2], "pyarrow.compute"]
+    names += [f"jetspark.spark.{name}.source" for name in ("stream", "kv", "objects")]
+    if "pyspark.worker" in names:
+        names += ["pandas", "pyspark.sql.pandas.serializers"]
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    if len(os.listdir("/proc/self/task")) > 1:
+        command = [sys.executable, "-m", "pyspark.daemon_as_installed", *sys.argv[1:]]
+        os.execv(sys.executable, command)
+    gc.freeze()
+    manager()
+"""
 
 JAVA_OPTIONS: Final = (
     # Short runs never win back what the better compiler takes.
@@ -91,7 +115,7 @@ def find_spark_home(*, train: bool) -> SparkHome | None:
         java = ensure_java(environ)
     except JavaNotFound:
         return None
-    text = f"{pyspark.__file__} {pyspark.__version__} {java} {TRAINING} {JAVA_OPTIONS}"
+    text = f"{pyspark.__file__} {pyspark.__version__} {java} {TRAINING} {DAEMON} {JAVA_OPTIONS}"
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     folder = Path(tempfile.gettempdir(), f"jetspark-tests-{os.getuid()}", digest)
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,9 +126,25 @@ def find_spark_home(*, train: bool) -> SparkHome | None:
         if not home.spark.exists():
             making = folder / "making"
             shutil.rmtree(making, ignore_errors=True)
-            make_spark_home(making).rename(home.spark)
+            make_spark_home(making)
+            _replace_daemon(making)
+            making.rename(home.spark)
         _make_launcher(home, java, folder, train=train)
     return home
+
+
+def _replace_daemon(home: Path) -> None:
+    """Make a folder of links of the package that workers import, with a daemon of our own."""
+    (package,) = (home / "python" / "lib").glob("pyspark*/pyspark")
+    installed = package.resolve()
+    package.unlink()
+    for folder in (package, package / "__pycache__"):
+        folder.mkdir()
+        for entry in (installed / folder.relative_to(package)).iterdir():
+            if not entry.name.startswith(("daemon.", "__pycache__")):
+                (folder / entry.name).symlink_to(entry)
+    (package / "daemon_as_installed.py").symlink_to(installed / "daemon.py")
+    (package / "daemon.py").write_text(DAEMON)
 
 
 def _make_launcher(home: SparkHome, java: Java, folder: Path, *, train: bool) -> None:

@@ -48,7 +48,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "ROOT", tmp_path)
     # The plugins that the runner's arguments are for; the others double what a start takes.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_randomly,xdist.plugin,_hypothesis_pytestplugin")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist -p randomly -p hypothesispytest")
     (tmp_path / "tests").mkdir()
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     return module

@@ -3,7 +3,8 @@
 Spark loads thousands of classes before its first query, and Java parses and verifies each. It can
 keep the result in a file. The first program that starts Spark writes the file when its JVM
 ends (``ArchiveClassesAtExit``); later ones map it. Java compares the archive with its own version
-and with the jars on the class path, and ignores one that does not fit.
+and with the jars on the class path, and ignores one that does not fit. It adds to the archive of
+Java's own classes, and a Java that came without that one, as pip has it, could not write it.
 
 The JVM ends after this process, so nobody is left to rename a finished file: it is written under a
 name of its own, and the next start takes it over when it is whole. Java writes the first bytes
@@ -42,7 +43,7 @@ def archive_options(environ: Mapping[str, str], java: Java, spark_home: Path) ->
 
     Never raises: without an archive Spark only starts more slowly.
     """
-    if environ.get(ARCHIVE_VARIABLE, "").lower() == "off":
+    if environ.get(ARCHIVE_VARIABLE, "").lower() == "off" or not java.has_class_archive:
         return []
     try:
         folder = cache_directory(environ) / "spark-classes"

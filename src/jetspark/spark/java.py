@@ -59,6 +59,8 @@ class Java(NamedTuple):
     """Whether it starts with the arguments that Spark passes."""
     version: str = ""
     """Everything it says about its build."""
+    has_class_archive: bool = True
+    """Whether an archive of its own classes came with it; small ones are made without."""
 
 
 def ensure_java(environ: MutableMapping[str, str]) -> Java:
@@ -94,7 +96,9 @@ def probe_java(executable: Path, environ: Mapping[str, str]) -> Java | None:
         version = _VERSION_LINE.search(output)
         if home is not None and version is not None:
             build = " ".join(_BUILD_LINES.findall(output))
-            return Java(Path(home[1].strip()), int(version[1]), bool(arguments), build)
+            own = Path(home[1].strip())
+            archived = any((own / "lib" / "server").glob("classes*.jsa"))
+            return Java(own, int(version[1]), bool(arguments), build, archived)
     return None
 
 

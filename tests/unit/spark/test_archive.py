@@ -45,6 +45,12 @@ def test_the_first_start_writes_and_the_next_uses(home: Path, environ: dict[str,
     assert not part.exists()
 
 
+def test_a_java_that_cannot_write_an_archive_is_not_asked_to(
+    home: Path, environ: dict[str, str]
+) -> None:
+    assert archive_options(environ, JAVA._replace(has_class_archive=False), home) == []
+
+
 def test_a_file_that_is_being_written_is_left_alone(home: Path, environ: dict[str, str]) -> None:
     """Two programs start at the same time: each writes a file of its own."""
     part = _written(archive_options(environ, JAVA, home))

@@ -21,11 +21,11 @@ from jetspark.api.base import encode
 from jetspark.api.consumer import ConsumerConfig, ConsumerCreateRequest
 from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import StreamConfig
+from jetspark.api.strict import InvalidRequest, decode
 from jetspark.engine.consumer.admission import admitted, named
-from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.requests.request import Request
 from jetspark.engine.stream.config import checked
+from jetspark.errors.codes import ErrCode
 
 CASES: Final = [("limits", [ask]) for ask in SINGLE] + SEQUENCES
 
@@ -62,10 +62,9 @@ class Ours:
         tokens = subject.split(".")
         durable = tokens[0] == "DURABLE"
         rest = tokens[3:] if durable else tokens[2:]
-        request = Request(self.stream.name, json.dumps(body).encode(), b"", 0, Outbox())
         try:
             wanted = named(
-                request.decoded(ConsumerCreateRequest),
+                read(json.dumps(body).encode()),
                 self.stream.name,
                 rest[0] if rest else "",
                 ".".join(rest[1:]),
@@ -77,6 +76,14 @@ class Ours:
         name = config.durable_name or config.name or f"generated{len(self.consumers)}"
         self.consumers[name] = Made(config)
         return shown(config)
+
+
+def read(body: bytes) -> ConsumerCreateRequest:
+    """The body of a request, in one go however long it is."""
+    try:
+        return decode(body, ConsumerCreateRequest)
+    except InvalidRequest as problem:
+        raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
 
 
 def shown(config: ConsumerConfig) -> dict[str, Any]:

@@ -319,6 +319,39 @@ def test_a_stream_whose_name_cannot_be_undone_takes_no_writes(bench: "Bench", ti
         bench.stage(b"two")
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_stream_whose_removal_was_refused_is_there_after_a_stop(
+    bench: "Bench", times: int
+) -> None:
+    """Also when the disk refused to undo its new name, and nobody opened it again since."""
+    bench.publish(b"one")
+    bench.disk.fail(2, errno.EIO, times=times)
+    with pytest.raises(OSError, match="Input/output"):
+        bench.store.drop(bench.log)
+    bench.disk.forget_failures()
+
+    bench.log.close()
+    bench.store.close()
+
+    assert started(bench.disk) == ["S"]
+
+
+def test_a_stream_that_was_removed_at_the_second_attempt_stays_removed(bench: "Bench") -> None:
+    """A stop gives a name back to streams whose removal failed, and to no others."""
+    bench.publish(b"one")
+    bench.disk.fail(2, errno.EIO, times=2)
+    with pytest.raises(OSError, match="Input/output"):
+        bench.store.drop(bench.log)
+    assert bench.log.reopen()
+    bench.disk.fail(3, errno.EIO, times=100)  # what is left of it cannot be removed either
+
+    bench.store.drop(bench.log)
+    bench.disk.forget_failures()
+    bench.store.close()
+
+    assert started(bench.disk) == []
+
+
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_stream_whose_removal_failed_is_opened_again_when_the_disk_works(
     bench: "Bench", times: int

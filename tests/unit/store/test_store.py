@@ -43,6 +43,30 @@ def started(disk: SimulatedDisk) -> list[str]:
     return [log.identity.name for log in logs]
 
 
+def test_a_file_of_an_absurd_length_costs_no_stream_and_little_memory(tmp_path: Path) -> None:
+    """Its length may be damaged, or it is sparse: it is never read whole."""
+    store = FileStore(OsFiles(), tmp_path)
+    store.open(ignore)
+    log = store.create(identity("S"))
+    log.close()
+    store.close()
+    folder = log.segments.folder
+    segment = next(folder.glob("*.seg"))
+    for name in ("manifest.a", segment.name + ".idx", "scrubbed"):
+        path = folder / name
+        path.touch()
+        os.truncate(path, 1 << 40)
+
+    for _ in range(2):
+        logs = store.open(ignore)
+        assert [log.identity.name for log in logs] == ["S"]
+        assert not logs[0].access.read_only
+        logs[0].close()
+        store.close()
+
+    assert (folder / "manifest.a").stat().st_size < 1_000_000
+
+
 # Claiming ---------------------------------------------------------------------------------------
 
 

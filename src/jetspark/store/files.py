@@ -24,6 +24,9 @@ _DSYNC_MISSING: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 # On macOS fsync leaves data in the drive's cache; this one does not. Linux has no such command.
 _FULL_SYNC: Final[int] = getattr(fcntl, "F_FULLFSYNC", 0)
 _IOV_MAX: Final = 1024
+# No file that is read whole gets that long. A damaged length (or a sparse file) must not have
+# gigabytes read into memory: all other streams would wait for that, or the system ends us.
+WHOLE_FILE_MAX: Final = 256 * 1024 * 1024
 
 
 class Files(Protocol):
@@ -299,6 +302,9 @@ class OsFiles:
     def read_file(self, path: Path) -> bytes:
         """Return a whole file; FileNotFoundError when it is not there."""
         with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > WHOLE_FILE_MAX:
+                raise OSError(errno.EFBIG, f"{size} bytes are more than it can have", str(path))
             return file.read()
 
     def remove(self, path: Path) -> None:

@@ -72,6 +72,9 @@ class FileStore:
         # Folders of streams whose creation was refused, and could not be undone, by the account
         # and the name of the stream.
         self._half_made: dict[tuple[str, str], Path] = {}
+        # Folders of streams whose removal was refused, and could not be undone, by the name that
+        # a start would remove them under.
+        self._unpardoned: dict[Path, Path] = {}
         self._cache_budget = cache_budget
         self._rates = rates
         self._lock = -1
@@ -288,6 +291,7 @@ class FileStore:
         except OSError:
             self._pardon(log, condemned)
             raise
+        self._unpardoned.pop(condemned, None)
         log.segments.move(condemned)
 
     def _pardon(self, log: StreamLog, condemned: Path) -> None:
@@ -298,7 +302,8 @@ class FileStore:
             pass  # it never had that name
         except OSError:
             # The next start may take the stream for removed: nothing is taken any more until it
-            # was opened again (``reopen.py``).
+            # was opened again (``reopen.py``), or ``close`` gave it its name back.
+            self._unpardoned[condemned] = log.segments.folder
             log.access.fail()
 
     def discard(self, log: StreamLog) -> None:
@@ -326,6 +331,13 @@ class FileStore:
         for account, name in list(self._half_made):
             with suppress(OSError):
                 self._remove_half_made(account, name)
+        for condemned, folder in self._unpardoned.items():
+            # Its removal was answered with an error: the next start finds it. Opening it again
+            # may have done this before.
+            with suppress(OSError):
+                if condemned.name in self._files.list_folder(condemned.parent):
+                    self._files.rename(condemned, folder)
+        self._unpardoned.clear()
         if self._lock >= 0:
             handle, self._lock = self._lock, -1
             self._files.close(handle)

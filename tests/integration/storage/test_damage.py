@@ -46,6 +46,26 @@ async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: 
     assert "jetspark_stream_lost_messages{" in metrics
 
 
+async def test_an_emptied_segment_is_reported_although_nobody_knows_what_it_had(
+    tmp_path: Path,
+) -> None:
+    """No byte of it is damaged, and a server that was killed had not noted what it held."""
+    async with jetspark.Server(store_dir=tmp_path / "killed") as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        await client.request("s.a", b"payload", timeout=5)
+        shutil.copytree(tmp_path / "killed", tmp_path / "found")
+        await client.close()
+    (segment,) = (tmp_path / "found").rglob("*.seg")
+    segment.write_bytes(b"")
+
+    async with jetspark.Server(store_dir=tmp_path / "found", http_port=-1) as server:
+        health = await get(server, "/healthz")
+
+    assert "how many messages are lost is not known" in health["jetspark"]["warnings"][0]
+
+
 async def test_damage_in_a_stream_that_nobody_writes_to_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

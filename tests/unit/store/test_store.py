@@ -43,6 +43,30 @@ def started(disk: SimulatedDisk) -> list[str]:
     return [log.identity.name for log in logs]
 
 
+def test_a_file_of_an_absurd_length_costs_no_stream_and_little_memory(tmp_path: Path) -> None:
+    """Its length may be damaged, or it is sparse: it is never read whole."""
+    store = FileStore(OsFiles(), tmp_path)
+    store.open(ignore)
+    log = store.create(identity("S"))
+    log.close()
+    store.close()
+    folder = log.segments.folder
+    segment = next(folder.glob("*.seg"))
+    for name in ("manifest.a", segment.name + ".idx", "scrubbed"):
+        path = folder / name
+        path.touch()
+        os.truncate(path, 1 << 40)
+
+    for _ in range(2):
+        logs = store.open(ignore)
+        assert [log.identity.name for log in logs] == ["S"]
+        assert not logs[0].access.read_only
+        logs[0].close()
+        store.close()
+
+    assert (folder / "manifest.a").stat().st_size < 1_000_000
+
+
 # Claiming ---------------------------------------------------------------------------------------
 
 
@@ -317,6 +341,39 @@ def test_a_stream_whose_name_cannot_be_undone_takes_no_writes(bench: "Bench", ti
     assert list(messages(bench.log)) == [1]
     with pytest.raises(StoreReadOnly):
         bench.stage(b"two")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_stream_whose_removal_was_refused_is_there_after_a_stop(
+    bench: "Bench", times: int
+) -> None:
+    """Also when the disk refused to undo its new name, and nobody opened it again since."""
+    bench.publish(b"one")
+    bench.disk.fail(2, errno.EIO, times=times)
+    with pytest.raises(OSError, match="Input/output"):
+        bench.store.drop(bench.log)
+    bench.disk.forget_failures()
+
+    bench.log.close()
+    bench.store.close()
+
+    assert started(bench.disk) == ["S"]
+
+
+def test_a_stream_that_was_removed_at_the_second_attempt_stays_removed(bench: "Bench") -> None:
+    """A stop gives a name back to streams whose removal failed, and to no others."""
+    bench.publish(b"one")
+    bench.disk.fail(2, errno.EIO, times=2)
+    with pytest.raises(OSError, match="Input/output"):
+        bench.store.drop(bench.log)
+    assert bench.log.reopen()
+    bench.disk.fail(3, errno.EIO, times=100)  # what is left of it cannot be removed either
+
+    bench.store.drop(bench.log)
+    bench.disk.forget_failures()
+    bench.store.close()
+
+    assert started(bench.disk) == []
 
 
 @pytest.mark.parametrize("times", [2, 3])

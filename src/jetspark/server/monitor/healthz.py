@@ -214,6 +214,11 @@ async def _examine_account(
                 f"stream '{account.name} > {name}': {store.lost_bytes} bytes are damaged, "
                 f"{store.lost_messages} messages are lost; see state.lost and /storez"
             )
+        elif store.damaged_places and options.stream in {"", name}:
+            findings.warnings.append(
+                f"stream '{account.name} > {name}': a segment is empty that was not; how many "
+                "messages are lost is not known; see the log and `jetspark doctor`"
+            )
         if store.ahead_ns > AHEAD_MAX_NS and options.stream in {"", name}:
             findings.warnings.append(
                 f"stream '{account.name} > {name}': its times are "

@@ -48,6 +48,8 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     duplicates_limit: int | None = None
     lost_messages: int | None = None
     lost_bytes: int | None = None
+    # A file that is empty, and should not be, is damaged in one place and has no bytes.
+    damaged_places: int = 0
     doubtful_bytes: int | None = None  # of writes that may never have been acknowledged
     quarantined_bytes: int | None = None
     scrubbed_ns: int | None = None  # when the full segment was read again that waits longest

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tests.support.patience  # noqa: F401 - it sets the default of Hypothesis
 from tests.support.certificates import Certificates, make_certificates
 
 Configure = Callable[[str], Path]

@@ -97,7 +97,7 @@ class Groups:
                 tried += 1
                 continue
             if policy == PriorityPolicy.PINNED_CLIENT:
-                verdict = self._may_have(request, now)
+                verdict = self._may_have(request)
                 if verdict is None:
                     queue.append(queue.pop(0))
                     tried += 1
@@ -107,6 +107,9 @@ class Groups:
             if 0 < request.bytes_left < size:
                 consumer.requests.end_too_small(request)
                 continue
+            if policy == PriorityPolicy.PINNED_CLIENT and not self.pin:
+                # Only with a message: its header tells the client that it is the pinned one.
+                self._assign(request, now)
             self._move_back(request)
             return request
         return None
@@ -133,14 +136,8 @@ class Groups:
 
     # The pinned client -------------------------------------------------------------------------
 
-    def _may_have(self, request: Waiting, now: int) -> bool | None:
-        """True: it is the pinned one; None: it has to wait; False: it has to ask again."""
-        if not self.pin:
-            if request.pin_id:
-                self._wrong(request)
-                return False
-            self._assign(request, now)
-            return True
+    def _may_have(self, request: Waiting) -> bool | None:
+        """True: it is, or may be, the pinned one; None: it has to wait; False: to ask again."""
         if request.pin_id == self.pin.encode():
             return True
         if not request.pin_id:

@@ -123,6 +123,22 @@ def test_one_client_is_pinned_and_named_in_its_messages(world: World) -> None:
     assert (state.group, state.pinned_client_id) == ("g", pin)
 
 
+def test_a_client_that_gets_no_message_is_not_pinned(world: World) -> None:
+    stream = world.stream()
+    consumer = grouped(world, stream, PriorityPolicy.PINNED_CLIENT)
+    world.publish(stream, b"s.a", b"s.a")
+    world.pull(body(max_bytes=1), b"_R.small")
+
+    world.pull(body(batch=2), b"_R.next")
+
+    (refused,) = world.got(b"_R.small")
+    assert status(refused) == b"409 Message Size Exceeds MaxBytes"
+    served = world.got(b"_R.next")
+    assert sequences(served) == [1, 2]
+    assert b"Nats-Pin-Id: %b" % consumer.groups.pin.encode() in served[0][2]
+    assert len(world.events(b"CONSUMER.PINNED.S.c")) == 1
+
+
 def test_the_pinned_client_goes_on_by_its_id(world: World) -> None:
     stream = world.stream()
     consumer = grouped(world, stream, PriorityPolicy.PINNED_CLIENT)

@@ -64,8 +64,22 @@ class Groups:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self.pin = ""
+        # The group whose client is pinned: an update may take it away.
+        self.pinned_group = ""
         self.pinned_ns = 0
         self.pinned_until = 0
+
+    def configured(self) -> None:
+        """The consumer has another configuration: a pin does not outlive its policy or group.
+
+        Else the next client would be told to be the pinned one, or would wait for nobody.
+        """
+        config = self._consumer.config
+        if (
+            config.priority_policy != PriorityPolicy.PINNED_CLIENT
+            or self.pinned_group not in config.priority_groups
+        ):
+            self.unpin("admin")
 
     def admit(self, waiting: Waiting, request: PullRequest) -> None:
         """Put a request in its place."""
@@ -152,6 +166,7 @@ class Groups:
     def _assign(self, request: Waiting, now: int) -> None:
         consumer = self._consumer
         self.pin = consumer.services.next_id()
+        self.pinned_group = consumer.config.priority_groups[0]
         self.pinned_ns = now
         request.pin(self.pin.encode())
         consumer.delivery.pin(b"%b: %b\r\n" % (PIN_ID, request.pin_id))
@@ -161,7 +176,7 @@ class Groups:
                 account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
-                group=consumer.config.priority_groups[0],
+                group=self.pinned_group,
                 pinned_id=self.pin,
             )
         )
@@ -184,7 +199,7 @@ class Groups:
                 account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
-                group=consumer.config.priority_groups[0],
+                group=self.pinned_group,
                 reason=reason,
             )
         )

@@ -116,3 +116,23 @@ async def test_the_reply_subject_dialect() -> None:
         msg(b"_F.x.f.2.fail.3.2.$FI", b"2", b'{"stream":"S","seq":3,"batch":"f","count":3}'),
         msg(b"_F.x.f.2.fail.4.1.$FI", b"2", unknown),
     ]
+
+
+async def test_a_client_hears_why_a_batch_ended_before_the_rest_is_refused() -> None:
+    async with jetspark.Server() as server:
+        wire = await opened(server)
+        expected = b"Nats-Expected-Last-Sequence: 99\r\n"
+        await wire.say(
+            b"PUB s.1 _F.x.f.10.fail.1.0.$FI 1\r\na\r\n",
+            b"PUB s.1 _F.x.f.10.fail.2.1.$FI 1\r\nb\r\n",
+            hpub(b"s.1", b"_F.x.f.10.fail.3.1.$FI", expected, b"c"),
+            b"PUB s.1 _F.x.f.10.fail.4.1.$FI 1\r\nd\r\n",
+            b"PUB s.1 _F.x.f.10.fail.5.2.$FI 1\r\ne\r\n",
+        )
+        heard = [await wire.hear() for _ in range(5)]
+        await wire.close()
+
+    assert b'{"type":"ack","seq":0,"msgs":10}' in heard[0]
+    assert b'"err_code":10071' in heard[1]
+    assert b'{"stream":"S","seq":2,"batch":"f","count":2}' in heard[2]
+    assert [b'"err_code":10208' in one for one in heard[3:]] == [True, True]

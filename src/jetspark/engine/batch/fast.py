@@ -387,9 +387,12 @@ class FastMessage:
         if batch is not None and batch.dialect != part.dialect:
             return self.refuse(self.error(ErrCode.FAST_ID_UNKNOWN), False)
         if batch is None:
-            error = self.opening_problem()
-            if error:
-                return self.refuse(error, False)
+            if part.seq != 1 or part.op in {END, PING}:
+                # The batch may just have ended: this must not overtake its error or final ack,
+                # because a client goes by what it hears first.
+                return self.refuse(self.error(ErrCode.FAST_ID_UNKNOWN), True)
+            if self.too_many():
+                return self.refuse(error_body(ErrCode.FAST_TOO_MANY), False)
             batch = batches.begin(part, self.now)
         if find_value(self.block, REQUIRED_API_LEVEL):
             if needs_newer(self.block):
@@ -417,21 +420,17 @@ class FastMessage:
 
     # Beginning ---------------------------------------------------------------------------------
 
-    def opening_problem(self) -> bytes:
-        """Why a message cannot begin a batch."""
+    def too_many(self) -> bool:
+        """Whether the stream or the server has as many open batches as it may have."""
         dialect = self.part.dialect
         limits = self.batches.limits
-        if self.part.seq != 1 or self.part.op in {END, PING}:
-            return self.error(ErrCode.FAST_ID_UNKNOWN)
         of_dialect = 0
         for batch in self.batches.open.values():
             of_dialect += int(batch.dialect == dialect)
-        if (
+        return (
             of_dialect >= limits.fast_per_stream[dialect]
             or limits.fast_open[dialect] >= limits.fast_per_server[dialect]
-        ):
-            return error_body(ErrCode.FAST_TOO_MANY)
-        return b""
+        )
 
     # The middle --------------------------------------------------------------------------------
 

@@ -138,6 +138,8 @@ class Consumers:
         before = consumer.config
         self._stage_document(consumer, config)
         consumer.configure(config, now, findings)
+        consumer.groups.configured()
+        self.send_events(now, outbox)
         self.timed.note(consumer.delivery)
         if before.pause_until != config.pause_until:
             self._advisories.hold(consumer.pause_event(now), stream, now, outbox)

@@ -64,8 +64,22 @@ class Groups:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self.pin = ""
+        # The group whose client is pinned: an update may take it away.
+        self.pinned_group = ""
         self.pinned_ns = 0
         self.pinned_until = 0
+
+    def configured(self) -> None:
+        """The consumer has another configuration: a pin does not outlive its policy or group.
+
+        Else the next client would be told to be the pinned one, or would wait for nobody.
+        """
+        config = self._consumer.config
+        if (
+            config.priority_policy != PriorityPolicy.PINNED_CLIENT
+            or self.pinned_group not in config.priority_groups
+        ):
+            self.unpin("admin")
 
     def admit(self, waiting: Waiting, request: PullRequest) -> None:
         """Put a request in its place."""
@@ -97,7 +111,7 @@ class Groups:
                 tried += 1
                 continue
             if policy == PriorityPolicy.PINNED_CLIENT:
-                verdict = self._may_have(request, now)
+                verdict = self._may_have(request)
                 if verdict is None:
                     queue.append(queue.pop(0))
                     tried += 1
@@ -107,6 +121,9 @@ class Groups:
             if 0 < request.bytes_left < size:
                 consumer.requests.end_too_small(request)
                 continue
+            if policy == PriorityPolicy.PINNED_CLIENT and not self.pin:
+                # Only with a message: its header tells the client that it is the pinned one.
+                self._assign(request, now)
             self._move_back(request)
             return request
         return None
@@ -133,14 +150,8 @@ class Groups:
 
     # The pinned client -------------------------------------------------------------------------
 
-    def _may_have(self, request: Waiting, now: int) -> bool | None:
-        """True: it is the pinned one; None: it has to wait; False: it has to ask again."""
-        if not self.pin:
-            if request.pin_id:
-                self._wrong(request)
-                return False
-            self._assign(request, now)
-            return True
+    def _may_have(self, request: Waiting) -> bool | None:
+        """True: it is, or may be, the pinned one; None: it has to wait; False: to ask again."""
         if request.pin_id == self.pin.encode():
             return True
         if not request.pin_id:
@@ -155,6 +166,7 @@ class Groups:
     def _assign(self, request: Waiting, now: int) -> None:
         consumer = self._consumer
         self.pin = consumer.services.next_id()
+        self.pinned_group = consumer.config.priority_groups[0]
         self.pinned_ns = now
         request.pin(self.pin.encode())
         consumer.delivery.pin(b"%b: %b\r\n" % (PIN_ID, request.pin_id))
@@ -164,7 +176,7 @@ class Groups:
                 account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
-                group=consumer.config.priority_groups[0],
+                group=self.pinned_group,
                 pinned_id=self.pin,
             )
         )
@@ -187,7 +199,7 @@ class Groups:
                 account=consumer.services.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
-                group=consumer.config.priority_groups[0],
+                group=self.pinned_group,
                 reason=reason,
             )
         )

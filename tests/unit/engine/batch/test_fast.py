@@ -379,6 +379,29 @@ def test_a_batch_without_traffic_for_ten_seconds_is_abandoned_with_an_advisory(
 
 
 @both
+def test_what_comes_after_the_end_is_refused_after_the_reason_was_given(
+    bench: Bench, send: Send
+) -> None:
+    stream = made(bench)
+    send(bench, stream, 1)
+    send(bench, stream, 2)
+    told(bench)
+    send(bench, stream, 3, expected_last_sequence="99")
+    send(bench, stream, 4)
+    send(bench, stream, 5, commit="1")
+
+    flush(bench)
+
+    heard = codes(bench)
+    if send is send_reply:
+        assert heard[0] == 10071
+        assert (heard[1]["seq"], heard[1]["count"]) == (2, 2)
+        assert heard[2:] == [10208, 10208]
+    else:
+        assert heard == [10164, 10176, 10176]
+
+
+@both
 def test_switching_it_off_drops_what_is_open(bench: Bench, send: Send) -> None:
     stream = made(bench)
     send(bench, stream, 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import msgspec
+import pytest
 from tests.unit.engine.consumer.conftest import SECOND, World, sequences, status
 
 from jetspark.api.enums import PriorityPolicy
@@ -123,6 +125,22 @@ def test_one_client_is_pinned_and_named_in_its_messages(world: World) -> None:
     assert (state.group, state.pinned_client_id) == ("g", pin)
 
 
+def test_a_client_that_gets_no_message_is_not_pinned(world: World) -> None:
+    stream = world.stream()
+    consumer = grouped(world, stream, PriorityPolicy.PINNED_CLIENT)
+    world.publish(stream, b"s.a", b"s.a")
+    world.pull(body(max_bytes=1), b"_R.small")
+
+    world.pull(body(batch=2), b"_R.next")
+
+    (refused,) = world.got(b"_R.small")
+    assert status(refused) == b"409 Message Size Exceeds MaxBytes"
+    served = world.got(b"_R.next")
+    assert sequences(served) == [1, 2]
+    assert b"Nats-Pin-Id: %b" % consumer.groups.pin.encode() in served[0][2]
+    assert len(world.events(b"CONSUMER.PINNED.S.c")) == 1
+
+
 def test_the_pinned_client_goes_on_by_its_id(world: World) -> None:
     stream = world.stream()
     consumer = grouped(world, stream, PriorityPolicy.PINNED_CLIENT)
@@ -154,6 +172,39 @@ def test_a_pin_ends_when_its_client_is_silent(world: World) -> None:
     assert sequences(world.got(b"_R.2")) == [2]
     (event,) = world.events(b"CONSUMER.UNPINNED.S.c")
     assert json.loads(event[4])["reason"] == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("policy", "groups"),
+    [
+        (PriorityPolicy.NONE, ()),
+        (PriorityPolicy.OVERFLOW, ("g",)),
+        (PriorityPolicy.PINNED_CLIENT, ("h",)),
+    ],
+)
+def test_a_pin_does_not_outlive_its_policy_or_its_group(
+    world: World, policy: PriorityPolicy, groups: tuple[str, ...]
+) -> None:
+    stream = world.stream()
+    consumer = grouped(world, stream, PriorityPolicy.PINNED_CLIENT)
+    world.publish(stream, b"s.a", b"s.a")
+    world.pull(body(), b"_R.1")
+    (first,) = world.got(b"_R.1")
+    pin = consumer.groups.pin.encode()
+
+    changed = msgspec.structs.replace(
+        consumer.config, priority_policy=policy, priority_groups=groups
+    )
+    world.engine.consumers.update(stream, consumer, changed, world.now, world.outbox)
+    world.pull(body(group="".join(groups)), b"_R.2")
+    (second,) = world.got(b"_R.2")
+    world.pass_time(6 * SECOND)
+
+    assert pin in first[2]
+    assert pin not in second[2]
+    assert sequences([second]) == [2]
+    event = world.events(b"CONSUMER.UNPINNED.S.c")[0]
+    assert (json.loads(event[4])["group"], json.loads(event[4])["reason"]) == ("g", "admin")
 
 
 def test_an_administrator_takes_the_pin_away(world: World) -> None:

@@ -264,7 +264,7 @@ class Consumer:
         """Deliver again from a sequence, 0: from the ack floor; where that is."""
         state = self.state
         start = max(seq or int(state.floor_seq) + 1, 1)
-        state.reset(start)
+        state.reset(start, self.stream.config.retention == "workqueue")
         self.journal.start_again()
         self.services.run_queue.save(state, now)
         self.services.run_queue.add(state)

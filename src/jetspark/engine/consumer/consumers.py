@@ -156,6 +156,8 @@ class Consumers:
         """Deliver again from a sequence, 0: from after the ack floor; where that is."""
         if stream.log.access.read_only and not consumer.in_memory:
             raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
+        # What was acknowledged goes first: the rest may be passed over, and stays in a queue.
+        self._interest.acknowledged(consumer.state)
         start = consumer.reset(seq, now)
         self.settle(stream, consumer)
         self._interest.changed(stream)

@@ -53,6 +53,8 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     # Counts the records: a change is worth nothing without the one before it, because what became
     # pending in between would not be known.
     link: int = 0
+    # Up to here a reset passed over messages that a work queue keeps.
+    passed_to: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -104,6 +106,7 @@ class Journal:
             gated=state.gated,
             listed_left=len(cursor.listed) - int(cursor.listed_at),
             active_ns=self._date(active_ns),
+            passed_to=int(state.passed_to),
         )
 
     def _date(self, time_ns: int) -> int:
@@ -174,6 +177,7 @@ class Journal:
             self._engine_time(record.acked_ns, now),
             record.gated,
         )
+        state.passed_to = record.passed_to
         state.restore_messages(
             [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
             record.spent,

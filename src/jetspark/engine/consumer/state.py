@@ -50,6 +50,8 @@ class ConsumerState:
         self.acked_ns: i64 = 0
         # Messages that were delivered as often as they may be, and stay in the stream.
         self.spent: dict[int, int] = {}
+        # A reset passed over messages up to here: nobody acknowledged those that are left.
+        self.passed_to: i64 = 0
         # Acknowledged, and not yet looked at by the stream.
         self.released: list[int] = []
         # The stream is not new enough yet (`min_last_seq`).
@@ -78,8 +80,15 @@ class ConsumerState:
         self.place(start)
         self.cursor.recount()
 
-    def reset(self, start: i64) -> None:
-        """Forget what was delivered, and begin again at a sequence."""
+    def reset(self, start: i64, queue: bool) -> None:
+        """Forget what was delivered, and begin again at a sequence.
+
+        ``queue``: the stream is a work queue, which keeps what is passed over.
+        """
+        if queue and start - 1 > self.floor_seq:
+            self.passed_to = start - 1
+        else:
+            self.passed_to = min(self.passed_to, start - 1)
         self.pending = Pending()
         self.spent = {}
         self.cursor.list_first(vec[i64](), b"")
@@ -257,7 +266,7 @@ class ConsumerState:
         """Say whether a message of the stream is still to be acknowledged here."""
         if not self.cursor.wants(number):
             return False
-        if seq >= self.cursor.next or self.cursor.is_listed(seq):
+        if seq >= self.cursor.next or seq <= self.passed_to or self.cursor.is_listed(seq):
             return True
         if self.spent and int(seq) in self.spent:
             return True

@@ -63,6 +63,30 @@ def test_a_work_queue_keeps_what_nobody_asked_for(world: World, queue: Stream) -
     assert kept(queue) == [2]
 
 
+def test_a_work_queue_keeps_what_a_reset_passes_over(world: World, queue: Stream) -> None:
+    """Nobody acknowledged it; after a reset back it is delivered."""
+    world.publish(queue, *[b"s.a"] * 6)
+    consumer = world.consumer(queue)
+    world.pull(b"2")
+    world.ack(world.got()[1][1])
+
+    world.engine.consumers.reset(queue, consumer, 5, world.now)
+    world.commit()
+
+    assert kept(queue) == [1, 3, 4, 5, 6]
+    world.crash()
+    queue = world.engine.streams["S"]
+    assert kept(queue) == [1, 3, 4, 5, 6]
+    acked(world, 1)
+    assert kept(queue) == [1, 3, 4, 6]
+
+    world.engine.consumers.reset(queue, queue.consumers["c"], 1, world.now)
+    world.commit()
+    acked(world, 4)
+
+    assert kept(queue) == []
+
+
 def test_interest_keeps_nothing_without_consumers(world: World, interest: Stream) -> None:
     interest.publish_checked(b"s.a", b"_R.pub", b"", b"x\r\n", world.now, world.outbox)
     world.engine.mark_dirty(interest)

@@ -187,11 +187,20 @@ class StreamLog:
             self.identity,
             first_seq,
             position,
-            first_live=int(index.first_seq),
+            first_live=self.first_live(),
             last_time=int(index.last_time),
             consumer_number=self.staged.consumer_number,
         )
         return NewSegment(segment_name(first_seq, position), first_seq, head)
+
+    def first_live(self) -> int:
+        """What a segment that begins now says of those before it: nothing is left below this.
+
+        What cannot be read today is left: the next start removes what is below.
+        """
+        first = int(self.index.first_seq)
+        unread = self.quarantine.first_unread()
+        return min(first, unread) if unread > 0 else first
 
     def seal_group(self, before: Preparation | None = None) -> Group:
         """Make what is staged the group in flight, at the end of the newest segment."""

@@ -85,6 +85,11 @@ class Quarantine:
         done = {damage.key for damage in damages}
         self.waiting = [damage for damage in self.waiting if damage.key not in done]
 
+    def first_unread(self) -> int:
+        """The lowest sequence that the disk refused to read, and may not refuse later; 0: none."""
+        unread = (damage.first_seq for damage in self.known.values() if damage.unread)
+        return min((seq for seq in unread if seq > 0), default=0)
+
     def forget_unread(self) -> None:
         """Forget what the disk refused to read: it is tried again."""
         self.known = {key: damage for key, damage in self.known.items() if not damage.unread}

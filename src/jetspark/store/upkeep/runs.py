@@ -98,7 +98,7 @@ def compactor(
         first_seq=run[0].name_parts()[0],
         first_position=run[0].name_parts()[1],
         last_time=heads[0][0].last_time if heads[0] else 0,
-        first_live=int(log.index.first_seq),
+        first_live=log.first_live(),
         generation=generation,
         through=following.name_parts()[1],
         packed=log.upkeep.packing,

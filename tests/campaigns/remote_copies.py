@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.remotes import (
@@ -39,6 +40,12 @@ from jetspark.client import connect
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = re.compile(rb"Nats-Stream-Source: A:\S+ (\d+) ")
+
+
+def is_level(found: dict[str, Any]) -> bool:
+    """Say whether the source of a stream has all that its origin has."""
+    source = found["sources"][0]
+    return source["lag"] == 0 and source["active"] >= 0 and "error" not in source
 
 
 class RemoteCopies:
@@ -122,7 +129,8 @@ class RemoteCopies:
         async with await connect(self._hub.url) as there, await connect(self._url) as here:
             last = (await info(there, "A"))["state"]["last_seq"]
             await caught_up(here, "M", last)
-            await info_until(here, "S", lambda found: found["sources"][0]["lag"] == 0)
+            # A source that has not reached its origin since it was started knows of no lag.
+            await info_until(here, "S", is_level)
             held = as_copied(await rows(there, "A"))
             mirror = await rows(here, "M")
             known = {row[0]: row for row in mirror}

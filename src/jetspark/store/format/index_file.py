@@ -56,8 +56,11 @@ class IndexHead(msgspec.Struct, frozen=True, kw_only=True):
 _decoder: Final = msgspec.json.Decoder(IndexHead)
 
 
-def read_index_file(log: "StreamLog", name: str, size: int) -> tuple[IndexHead, bytes] | None:
-    """Return the index file of a segment of this length; None when it is no use."""
+def read_index_file(log: "StreamLog", name: str) -> tuple[IndexHead, bytes] | None:
+    """Return the index file of a segment; None when it is no use.
+
+    It may cover more than the segment has, if that was cut since.
+    """
     try:
         data = log.segments.files.read_file(log.segments.folder / (name + SUFFIX))
     except OSError:
@@ -65,7 +68,7 @@ def read_index_file(log: "StreamLog", name: str, size: int) -> tuple[IndexHead, 
     head = index_head(data, log.codec.seed)
     if head is None or head.segment != name:
         return None
-    return (head, data) if head.first_offset <= head.covered <= size else None
+    return (head, data) if head.first_offset <= head.covered else None
 
 
 def index_head(data: bytes, stream_id: int) -> IndexHead | None:

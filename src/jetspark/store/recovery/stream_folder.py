@@ -101,6 +101,8 @@ class StreamFolder:
         self._stored = 0
         # What was before this sequence was gone when a segment that exists was begun.
         self._first_live = 0
+        # The newest segment is shorter than its index file says.
+        self._ends_early = False
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet.
@@ -152,6 +154,8 @@ class StreamFolder:
             if log.limits.any and segments and self._is_holed(log, recovery):
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.
+                log.segments.want_roll()
+            if self._ends_early:
                 log.segments.want_roll()
             open_quarantine(log, recovery)
             log.upkeep.adopt_scrubbed(read_scrubbed(log))
@@ -302,9 +306,12 @@ class StreamFolder:
         log.index.skip_to(first_seq - 1)
         log.index.reach(first_position - 1)
         size = log.segments.add(handle, name)
-        index_file = read_index_file(log, name, size)
+        index_file = read_index_file(log, name)
+        if index_file is not None and index_file[0].covered > size:
+            # What is written into the gap would be taken, at the next start, for what was indexed.
+            self._ends_early = newest
         # With sequences that are used up already, each record must be looked at.
-        if index_file is not None and log.index.last_seq < first_seq:
+        elif index_file is not None and log.index.last_seq < first_seq:
             ready = self._replay_index_file(log, index_file, recovery, newest=newest)
             if ready is not None:
                 return ready

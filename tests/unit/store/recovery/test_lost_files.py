@@ -42,3 +42,8 @@ def test_no_sequence_is_used_again_when_manifests_and_the_newest_segment_are_los
         random = Random(seed)
         life = Life(random)
         Judge(life, Damage(life, lost(life.files()), random)).check()
+
+
+def test_what_is_written_after_a_cut_is_not_taken_for_what_was_indexed_before_it() -> None:
+    """It was acknowledged, and the next start began to read in the middle of its record."""
+    assert run(1, 20262017) == 10

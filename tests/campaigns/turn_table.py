@@ -7,7 +7,7 @@ it caused and all turns together, in milliseconds of CPU time of the loop's thre
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,19 @@ class Row:
 
     name: str
     ask: Callable[[Wire], None]
+
+
+def slow_rows(probe: TurnProbe, client: Wire, rows: Iterable[Row]) -> dict[str, str]:
+    """Ask everything, one after the other; what took a turn that was too long, and how long."""
+    slow: dict[str, str] = {}
+    for row in rows:
+        row.ask(client)
+        client.settle()
+        try:
+            probe.check()
+        except AssertionError as error:
+            slow[row.name] = str(error)
+    return slow
 
 
 def fill(client: Wire, subjects: int, name: str = "S") -> None:

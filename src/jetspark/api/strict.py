@@ -91,11 +91,7 @@ def decode(
     value = _parse(body)
     if value is None:
         return model()
-    shaped = _struct(value, model, "the request")
-    try:
-        return msgspec.convert(shaped, model, dec_hook=timestamp_hook)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(str(error)) from None
+    return _converted(_struct(value, model, "the request"), model)
 
 
 def decoding(
@@ -128,12 +124,16 @@ def decoding(
     if parser.too_long:
         raise InvalidRequest(f"a text has {parser.too_long} characters, {TEXT_MAX} are read")
     shaped = yield from _Shaping().of_struct(parser.value, model, "the request")
-    try:
-        request = msgspec.convert(shaped, model, dec_hook=timestamp_hook)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(str(error)) from None
+    request = _converted(shaped, model)
     yield from rest(len(body) // USUAL)
     return request
+
+
+def _converted(shaped: dict[str, Any], model: type[_M]) -> _M:
+    try:
+        return msgspec.convert(shaped, model, dec_hook=timestamp_hook)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(str(error)) from None
 
 
 def _reads_on(parser: JsonSteps) -> bool:
@@ -232,7 +232,10 @@ def _struct(value: Any, model: type, name: str) -> dict[str, Any]:
 
 
 class _Shaping:
-    """``_struct`` in steps."""
+    """``_struct`` in steps.
+
+    Not for every request: one of usual size takes 17 us with ``_struct`` and 24 with this.
+    """
 
     def __init__(self) -> None:
         self._pace = Pace()

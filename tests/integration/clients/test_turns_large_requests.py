@@ -6,7 +6,7 @@ The long form, with a megabyte in each of them, is ``tests/campaigns/turn_table.
 from pathlib import Path
 
 import pytest
-from tests.campaigns.turn_table import large_requests
+from tests.campaigns.turn_table import large_requests, slow_rows
 from tests.support.turn_probe import TurnProbe
 
 from jetspark import COMPILED
@@ -18,14 +18,5 @@ COUNT = 12_000 if COMPILED else 6_000
 def test_no_large_request_takes_the_others_their_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow: dict[str, str] = {}
     with TurnProbe(tmp_path, monkeypatch) as probe, probe.client() as client:
-        for row in large_requests(COUNT):
-            row.ask(client)
-            client.settle()
-            try:
-                probe.check()
-            except AssertionError as error:
-                slow[row.name] = str(error)
-
-    assert slow == {}
+        assert slow_rows(probe, client, large_requests(COUNT)) == {}

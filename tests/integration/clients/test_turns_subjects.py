@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from tests.campaigns.turn_table import KEYS, ROWS, fill
+from tests.campaigns.turn_table import KEYS, ROWS, fill, slow_rows
 from tests.support.turn_probe import TurnProbe, Wire
 
 from jetspark import COMPILED
@@ -35,16 +35,7 @@ def client(probe: TurnProbe) -> Iterator[Wire]:
 
 def test_no_request_takes_the_others_their_turns(probe: TurnProbe, client: Wire) -> None:
     """In this order: the last ones purge what the others ask about."""
-    slow: dict[str, str] = {}
-    for row in ROWS:
-        row.ask(client)
-        client.settle()
-        try:
-            probe.check()
-        except AssertionError as error:
-            slow[row.name] = str(error)
-
-    assert slow == {}
+    assert slow_rows(probe, client, ROWS) == {}
 
 
 def test_requests_about_a_stream_are_answered_in_order_although_one_takes_turns(

@@ -176,8 +176,8 @@ class Journal:
             self._engine_time(record.delivered_ns, now),
             self._engine_time(record.acked_ns, now),
             record.gated,
+            record.passed_to,
         )
-        state.passed_to = record.passed_to
         state.restore_messages(
             [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
             record.spent,

@@ -102,6 +102,7 @@ class ConsumerState:
         delivered_ns: i64,
         acked_ns: i64,
         gated: bool,
+        passed_to: i64,
     ) -> None:
         """Be where the journal says; ``following`` is the next message to look at."""
         self.cursor.place(following)
@@ -110,6 +111,7 @@ class ConsumerState:
         self.delivered_ns = delivered_ns
         self.acked_ns = acked_ns
         self.gated = gated
+        self.passed_to = passed_to
 
     def restore_messages(
         self,

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bench.raw_api import checked, stream_request
+
 PAYLOAD = b"x" * 128
 ROWS = 1000
 SUBJECTS = [f"bulk.{n % 100}" for n in range(ROWS)]
@@ -19,13 +21,9 @@ Case = Callable[[Any, str, int, Measure], Awaitable[None]]
 
 async def made(nc: Any) -> Any:
     """A stream on disk that takes both kinds of batches."""
-    from jetspark.api.stream import StreamConfig
-
-    js = nc.jetstream()
-    await js.create_stream(
-        StreamConfig(name="BULK", subjects=("bulk.*",), allow_batched=True, allow_atomic=True)
-    )
-    return js
+    request = stream_request("BULK", subjects=["bulk.*"], allow_batched=True, allow_atomic=True)
+    checked(await nc.request(*request))
+    return nc.jetstream()
 
 
 async def fast_columns(nc: Any, _client: str, count: int, measure: Measure) -> None:
@@ -73,7 +71,7 @@ def atomic(in_flight: int) -> Case:
 
 async def replica_get(nc: Any, _client: str, count: int, measure: Measure) -> None:
     """Get entries of a bucket from its copy in this process."""
-    from jetspark.client import KeyValueConfig
+    from jetspark import KeyValueConfig
 
     kv = await nc.jetstream().create_key_value(KeyValueConfig(bucket="BULK"))
     await kv.put_many(dict.fromkeys(SUBJECTS, PAYLOAD), timeout=60)

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bench.raw_api import checked, consumer_request, stream_request
+
 PAYLOAD = b"x" * 128
 BATCH = 500
 
@@ -14,12 +16,8 @@ async def filled(nc: Any, client: str, count: int) -> Any:
     """A memory stream with ``count`` messages; returns the JetStream handle."""
     js = nc.jetstream()
     if client == "jetspark":
-        from jetspark.api.enums import Storage
-        from jetspark.api.stream import StreamConfig
-
-        await js.create_stream(
-            StreamConfig(name="BENCH", subjects=("bench.js",), storage=Storage.MEMORY)
-        )
+        request = stream_request("BENCH", subjects=["bench.js"], storage="memory")
+        checked(await nc.request(*request))
         for _ in range(count):
             await js.publish_async("bench.js", PAYLOAD)
         await js.publish_async_complete(timeout=60)
@@ -39,14 +37,9 @@ def fetching(*, ack: bool) -> Case:
     async def case(nc: Any, client: str, count: int, measure: Measure) -> None:
         js = await filled(nc, client, count)
         if client == "jetspark":
-            from jetspark.api.consumer import ConsumerConfig
-            from jetspark.api.enums import AckPolicy
-
-            policy = AckPolicy.EXPLICIT if ack else AckPolicy.NONE
-            stream = await js.stream("BENCH")
-            consumer = await stream.create_consumer(
-                ConsumerConfig(ack_policy=policy, max_ack_pending=count if ack else 0)
-            )
+            policy = {"ack_policy": "explicit", "max_ack_pending": count} if ack else {}
+            checked(await nc.request(*consumer_request("BENCH", "bench", **policy)))
+            consumer = await (await js.stream("BENCH")).consumer("bench")
 
             async def ours() -> None:
                 left = count
@@ -87,8 +80,8 @@ async def bucket_of(nc: Any, client: str, keys: int) -> Any:
     """A memory bucket with values."""
     js = nc.jetstream()
     if client == "jetspark":
+        from jetspark import KeyValueConfig
         from jetspark.api.enums import Storage
-        from jetspark.client import KeyValueConfig
 
         kv = await js.create_key_value(KeyValueConfig(bucket="BENCH", storage=Storage.MEMORY))
         await kv.put_many({f"k.{n}": PAYLOAD for n in range(keys)}, timeout=60)

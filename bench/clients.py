@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bench import client_bulk, client_streams, instructions
+from bench.raw_api import checked, stream_request
 from bench.servers import OURS, PEER, running
 
 PAYLOAD = b"x" * 128
@@ -151,12 +152,8 @@ async def make_stream(nc: Any, client: str) -> Any:
     """A stream in memory, so that the disk does not count."""
     js = nc.jetstream()
     if client == "jetspark":
-        from jetspark.api.enums import Storage
-        from jetspark.api.stream import StreamConfig
-
-        await js.create_stream(
-            StreamConfig(name="BENCH", subjects=("bench.js",), storage=Storage.MEMORY)
-        )
+        request = stream_request("BENCH", subjects=["bench.js"], storage="memory")
+        checked(await nc.request(*request))
     else:
         from nats.js.api import StorageType
 

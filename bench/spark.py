@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import spark_peers
+from bench.raw_api import checked, stream_request
 from bench.servers import OURS, PEER, running
 
 if TYPE_CHECKING:
@@ -150,13 +151,11 @@ def served(name: str) -> Iterator[str]:
 def filled(url: str, name: str, rows: int) -> None:
     """Make a stream of so many messages."""
     from jetspark import sync
-    from jetspark.api.stream import StreamConfig
 
     with sync.connect(url) as client:
         js = client.jetstream()
-        js.create_stream(
-            StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=True, allow_batched=True)
-        )
+        fields = {"subjects": [f"{name}.>"], "allow_direct": True, "allow_batched": True}
+        checked(client.request(*stream_request(name, **fields)))
         if not rows:
             return
         with js.fast_publisher() as publisher:
@@ -250,7 +249,7 @@ def fill_bucket(url: str, keys: int) -> None:
 
     with sync.connect(url) as client:
         js = client.jetstream()
-        kv = js.create_key_value(sync.KeyValueConfig(bucket="BENCH"))
+        kv = js.create_key_value("BENCH")
         for first in range(0, keys, CHUNK):
             some = range(first, min(first + CHUNK, keys))
             kv.put_many({f"k.{n}": PAYLOAD for n in some}, timeout=60)

@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 
 from jetspark import sync
-from jetspark.client import ObjectStoreConfig
 
 
 def main() -> int:
@@ -14,7 +13,7 @@ def main() -> int:
         original.write_text("".join(f"{n},{n * n}\n" for n in range(200_000)))
 
         with sync.connect(server.client_url) as client:
-            store = client.jetstream().create_object_store(ObjectStoreConfig(bucket="files"))
+            store = client.jetstream().create_object_store("files")
             with original.open("rb") as source:
                 info = store.put("readings.csv", source, metadata={"station": "north"})
             print(f"{info.size:,} bytes in {info.chunks} chunks, {info.digest}")

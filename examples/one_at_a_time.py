@@ -8,7 +8,7 @@ import asyncio
 import tempfile
 
 import jetspark
-from jetspark.client import KeyValue, KeyValueConfig
+from jetspark import KeyValue
 
 
 class Ledger:
@@ -42,7 +42,7 @@ async def main() -> list[str]:
             await jetspark.connect(server.client_url) as client,
         ):
             js = client.jetstream()
-            bucket = await js.create_key_value(KeyValueConfig(bucket="locks", allow_key_ttl=True))
+            bucket = await js.create_key_value("locks")
             ledger = Ledger()
             names = ("anna", "ben", "cleo")
             await asyncio.gather(*(close_the_books(bucket, name, ledger) for name in names))

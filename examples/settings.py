@@ -6,7 +6,6 @@ import tempfile
 import msgspec
 
 import jetspark
-from jetspark.client import KeyValueConfig
 from jetspark.errors import WrongLastSequence
 
 
@@ -25,7 +24,7 @@ async def main() -> list[int]:
             await jetspark.connect(server.client_url) as client,
         ):
             js = client.jetstream()
-            bucket = await js.create_key_value(KeyValueConfig(bucket="settings", history=5))
+            bucket = await js.create_key_value("settings", history=5)
             limits = bucket.typed(Limits)
             first = await limits.create("tenant-1", Limits(requests=100))
 

@@ -4,7 +4,6 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from jetspark import sync
-from jetspark.api.stream import StreamConfig
 from jetspark.spark import session
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ ORDERS = 10_000
 def fill(client: sync.Client) -> None:
     """Orders of ten customers, and a bucket for their totals."""
     js = client.jetstream()
-    js.create_stream(StreamConfig(name="ORDERS", subjects=("orders.*",), allow_direct=True))
+    js.create_stream("ORDERS", subjects=["orders.*"], allow_direct=True)
     js.create_key_value("totals")
     for n in range(ORDERS):
         js.publish_async(f"orders.customer-{n % 10}", b'{"amount": %d}' % n)

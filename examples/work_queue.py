@@ -8,11 +8,7 @@ import asyncio
 import tempfile
 
 import jetspark
-from jetspark.api.consumer import ConsumerConfig
-from jetspark.api.enums import AckPolicy, Retention
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client
-from jetspark.units import milliseconds
+from jetspark import Client
 
 
 async def work(client: Client, name: str, *, dies: bool = False) -> int:
@@ -40,16 +36,9 @@ async def main() -> int:
             await jetspark.connect(server.client_url) as client,
         ):
             js = client.jetstream()
-            jobs = await js.create_stream(
-                StreamConfig(name="JOBS", subjects=("jobs.>",), retention=Retention.WORKQUEUE)
-            )
-            await jobs.create_consumer(
-                ConsumerConfig(
-                    durable_name="workers",
-                    ack_policy=AckPolicy.EXPLICIT,
-                    ack_wait=milliseconds(500),  # a job unacknowledged for so long is free
-                )
-            )
+            jobs = await js.create_stream("JOBS", subjects=["jobs.>"], retention="workqueue")
+            # A job that is unacknowledged for half a second is given to another worker.
+            await jobs.create_consumer(durable="workers", ack_wait=0.5)
             for n in range(5):
                 await js.publish("jobs.resize", b"picture %d" % n)
 

@@ -3,8 +3,8 @@
     python tools/gen_reference.py            rewrite the pages
     python tools/gen_reference.py --check    exit 1 when one of them is not what it should be
 
-Every public name of ``jetspark``, ``jetspark.client``, ``jetspark.errors``, ``jetspark.sync`` and
-``jetspark.spark`` is on exactly one page; ``tests/docs/test_reference.py`` sees to that.
+Every public name of ``jetspark``, ``jetspark.errors``, ``jetspark.sync`` and ``jetspark.spark``
+is on exactly one page; ``tests/docs/test_reference.py`` sees to that.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
 # Public for other parts of jetspark, and not for programs.
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
-    "jetspark.client": {"connect_with", "client_options"},
+    "jetspark": {"COMPILED", "__version__", "errors", "spark", "sync"},
 }
 
 
@@ -46,8 +46,9 @@ PAGES = (
         "Connecting, publishing, subscribing and asking. The guides: "
         "[connecting](../client/connection.md), [messaging](../client/messaging.md).",
         names(
-            "jetspark.client",
-            "connect", "ConnectArguments", "Client", "Subscription", "Message", "Pager",
+            "jetspark",
+            "connect", "ConnectArguments", "Client", "Subscription", "Message", "Headers",
+            "Pager", "ServerInfo", "connect_with", "client_options",
             "ThreadCallback", "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
         ),
         only={"ThreadCallback": ()},
@@ -57,9 +58,8 @@ PAGES = (
         "JetStream",
         "Streams of an account or a domain, and publishing into them.",
         (
-            *names("jetspark.client", "JetStream", "Expect", "AckFuture"),
-            *names("jetspark.api.message", "PubAck"),
-            *names("jetspark.api.account", "AccountInfo"),
+            *names("jetspark", "JetStream", "Expect", "AckFuture"),
+            *names("jetspark", "PubAck", "AccountInfo", "AccountLimits", "ApiStats", "Tier"),
         ),
     ),
     Page(
@@ -67,9 +67,11 @@ PAGES = (
         "Stream",
         "One stream: its state, its messages, its consumers, its backups.",
         (
-            *names("jetspark.client", "Stream", "StreamMessage", "MessageColumns"),
-            *names("jetspark.client", "StreamBackup", "read_backup"),
-            *names("jetspark.api.stream", "StreamConfig", "StreamInfo", "StreamState"),
+            *names("jetspark", "Stream", "StreamMessage", "MessageColumns"),
+            *names("jetspark", "StreamBackup", "read_backup"),
+            *names("jetspark", "StreamOptions", "StreamConfig", "StreamInfo", "StreamState"),
+            *names("jetspark", "StreamSourceInfo", "StreamAlternate", "ClusterInfo", "PeerInfo"),
+            *names("jetspark", "LostData", "JetsparkStreamInfo", "ApiErrorBody"),
         ),
     ),
     Page(
@@ -78,25 +80,27 @@ PAGES = (
         "Reading a stream: consumers, ordered consumers, and the subscribe workflow. The guides: "
         "[consumers](../client/consumers.md), [subscribe](../client/subscribe.md).",
         (
-            *names("jetspark.client", "Consumer", "OrderedConsumer", "MessageIterator"),
-            *names("jetspark.client", "Consumption", "PullGroup", "Explanation"),
-            *names("jetspark.client", "PushSubscription", "PullSubscription"),
-            *names("jetspark.api.consumer", "ConsumerConfig", "ConsumerInfo"),
+            *names("jetspark", "Consumer", "OrderedConsumer", "MessageIterator"),
+            *names("jetspark", "Consumption", "PullGroup", "Explanation", "Reason"),
+            *names("jetspark", "PushSubscription", "PullSubscription"),
+            *names("jetspark", "ConsumerOptions", "ConsumerConfig", "ConsumerInfo"),
+            *names("jetspark", "SequenceInfo", "PriorityGroupState", "PauseState"),
         ),
     ),
     Page(
         "messages",
         "Messages",
         "What consumers deliver.",
-        names("jetspark.client", "JetStreamMessage", "MessageMetadata"),
+        names("jetspark", "JetStreamMessage", "MessageMetadata"),
     ),
     Page(
         "key-value",
         "KeyValue",
         "Buckets of keys and values. The guide: [key-value buckets](../client/key-value.md).",
         names(
-            "jetspark.client",
-            "KeyValue", "KeyValueConfig", "Entry", "Operation", "BucketStatus", "KeyWatcher",
+            "jetspark",
+            "KeyValue", "KeyValueOptions", "KeyValueConfig", "Entry", "Operation",
+            "BucketStatus", "KeyWatcher",
             "Transaction", "Lock", "Election", "Members", "Membership", "MemberChange",
             "TypedKeyValue", "TypedEntry", "TypedWatcher", "KeyCodec", "ValueCodec", "Base64Keys",
             "PathKeys", "AesGcmValues", "Backend", "Stored", "WatchPlan", "WatchSource",
@@ -107,9 +111,10 @@ PAGES = (
         "ObjectStore",
         "Buckets of objects of any size. The guide: [object stores](../client/objects.md).",
         names(
-            "jetspark.client",
-            "ObjectStore", "ObjectStoreConfig", "ObjectInfo", "ObjectLink", "ObjectStoreStatus",
-            "ObjectReader", "ObjectWatcher", "OrphansPurged",
+            "jetspark",
+            "ObjectStore", "ObjectStoreOptions", "ObjectStoreConfig", "ObjectInfo",
+            "ObjectLink", "ObjectStoreStatus",
+            "ObjectReader", "ObjectWatcher", "OrphansPurged", "ObjectOptions",
         ),
     ),
     Page(
@@ -117,30 +122,28 @@ PAGES = (
         "Batches",
         "Many messages at once, all or nothing or as fast as the server takes them. The guide: "
         "[batches](../client/batches.md).",
-        names("jetspark.client", "AtomicBatch", "FastPublisher"),
+        names("jetspark", "AtomicBatch", "FastPublisher"),
     ),
     Page(
         "replica",
         "Replica",
         "Copies in this process that are kept current.",
-        names("jetspark.client", "KeyValueReplica", "StreamReplica"),
+        names("jetspark", "KeyValueReplica", "StreamReplica"),
     ),
     Page(
         "settings",
         "Settings",
-        "What the configurations of streams, consumers and buckets are made of: parts, words, and "
-        "durations and sizes, which are whole nanoseconds and bytes.",
+        "What the configurations of streams, consumers and buckets are made of: parts and words. "
+        "Durations are seconds or `timedelta`, sizes are bytes.",
         (
-            *names("jetspark.api.stream", "StreamSource", "ExternalStream", "SubjectTransform"),
-            *names("jetspark.api.stream", "Republish", "Placement", "ConsumerLimits"),
+            *names("jetspark", "StreamSource", "SourceOptions", "ExternalStream"),
+            *names("jetspark", "SourceConsumer", "SubjectTransform", "Republish", "Placement"),
+            *names("jetspark", "ConsumerLimits"),
             *names(
-                "jetspark.api.enums",
+                "jetspark",
                 "Retention", "Discard", "Storage", "Compression", "PersistMode", "AckPolicy",
                 "DeliverPolicy", "ReplayPolicy", "PriorityPolicy",
             ),
-            *names("jetspark.headers.headers", "Headers"),
-            *names("jetspark.units", "milliseconds", "seconds", "minutes", "hours"),
-            *names("jetspark.units", "kib", "mib", "gib", "parse_duration", "parse_size"),
         ),
     ),
     Page(
@@ -153,8 +156,7 @@ PAGES = (
         "server",
         "Server",
         "The server in this process. The guide: [running the server](../server.md).",
-        (*names("jetspark", "Server"), *names("jetspark.server.arguments", "ServerArguments"),
-         *names("jetspark.replica", "ReplicaServer")),
+        names("jetspark", "Server", "ServerArguments", "ReplicaServer"),
         {"Server": ("client_url", "monitor_url", "port", "listening", "store_folder", "start",
                     "close", "connect", "reload"),
          "ReplicaServer": ("client_url", "monitor_url", "port", "start", "close")},
@@ -167,7 +169,7 @@ PAGES = (
         "used from any thread. The guide: [without asyncio](../client/blocking.md).",
         (
             *names("jetspark.sync", "connect", "Server"),
-            *names("jetspark.sync.bulk", *sorted(public("jetspark.sync.bulk"))),
+            *names("jetspark.sync", *sorted(public("jetspark.sync.bulk"))),
         ),
     ),
     Page(
@@ -181,7 +183,7 @@ PAGES = (
 
 def home_of(name: str) -> str:
     """The page that a class of the client is on."""
-    return next(page.name for page in PAGES if f"jetspark.client.{name}" in page.parts)
+    return next(page.name for page in PAGES if f"jetspark.{name}" in page.parts)
 
 
 def twins() -> str:

@@ -14,8 +14,7 @@ from pathlib import Path
 from tests.support.cluster import NODES, Cluster
 from tests.support.remotes import HUB, as_copied, caught_up, copying, info_until, make, rows
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, connect
+from jetspark import Client, StreamConfig, connect
 from jetspark.errors import Error
 
 PATIENCE = 60.0

@@ -5,8 +5,8 @@ import time
 
 from tests.support.kv_rounds import Round, played
 
+from jetspark import connect
 from jetspark.api.enums import Storage
-from jetspark.client import connect
 
 OPERATIONS = 20_000  # per round
 

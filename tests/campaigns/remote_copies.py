@@ -36,7 +36,7 @@ from tests.support.remotes import (
 )
 from tests.support.servers import ServerProcess
 
-from jetspark.client import connect
+from jetspark import connect
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = re.compile(rb"Nats-Stream-Source: A:\S+ (\d+) ")

@@ -22,7 +22,7 @@ from tests.support.kv_history import Done, History, Written
 from tests.support.servers import ServerProcess
 
 import jetspark
-from jetspark.client import Client, KeyValue, KeyValueConfig
+from jetspark import Client, KeyValue, KeyValueConfig
 from jetspark.client.jetstream.kv.entry import Entry
 from jetspark.errors import KeyExists, KeyNotFound, WrongLastSequence
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.servers import ReplicaProcess, ServerProcess
 
-from jetspark.client import Client, connect
+from jetspark import Client, connect
 from jetspark.ids import Nuid
 
 KINDS = ["nats-server", "jetspark"]

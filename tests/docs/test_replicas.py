@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import jetspark
-from jetspark.client import KeyValueConfig
+from jetspark import KeyValueConfig
 from jetspark.replica import ReplicaServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent

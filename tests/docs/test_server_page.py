@@ -14,11 +14,10 @@ import jetspark
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
 EMBEDDED, FIXTURE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 USER_TEST = """
-from jetspark.api.stream import StreamConfig
 
 
 def test_an_order_is_stored(js):
-    js.create_stream(StreamConfig(name="ORDERS", subjects=("orders.>",)))
+    js.create_stream("ORDERS", subjects=["orders.>"])
 
     assert js.publish("orders.1", b"two books").seq == 1
 """

@@ -59,7 +59,7 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 def resolves(dotted: str, *, called: bool) -> bool:
-    """Say whether a name such as ``jetspark.client.TlsFiles`` can be imported, and called."""
+    """Say whether a name such as ``jetspark.TlsFiles`` can be imported, and called."""
     words = dotted.split(".")
     found = importlib.import_module(words[0])
     for end, word in enumerate(words[1:], start=2):

@@ -15,9 +15,8 @@ import pytest
 from tests.support.spark_home import find_spark_home
 from xdist.scheduler import LoadScopeScheduling
 
-from jetspark import sync
+from jetspark import StreamConfig, sync
 from jetspark.api.enums import Storage
-from jetspark.api.stream import StreamConfig
 from jetspark.spark.connections import CONNECTIONS
 
 if TYPE_CHECKING:

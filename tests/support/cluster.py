@@ -7,8 +7,7 @@ from pathlib import Path
 from tests.support.scripted import unused_port
 from tests.support.servers import ServerProcess
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import connect
+from jetspark import StreamConfig, connect
 from jetspark.errors import Error
 
 NODES = 3

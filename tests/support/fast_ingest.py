@@ -2,7 +2,7 @@
 
 import asyncio
 
-from jetspark.client import JetStream, Stream
+from jetspark import JetStream, Stream
 from jetspark.errors import ApiError, BatchIncomplete, ConnectionClosed, NoResponders
 
 CHUNK = 50

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.support.kv_history import Cut, Done, History
 
-from jetspark.client import KeyValue
+from jetspark import KeyValue
 from jetspark.errors import KeyExists, KeyNotFound, WrongLastSequence
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from tests.support.kv_actor import Actor
 from tests.support.kv_history import WRITES, Done, History, Written
 
+from jetspark import Client, KeyValue, KeyValueConfig, KeyWatcher
 from jetspark.api.enums import Storage
-from jetspark.client import Client, KeyValue, KeyValueConfig, KeyWatcher
 
 KINDS = (
     *["get"] * 12,

@@ -9,7 +9,7 @@ from tests.support.chaos_proxy import ChaosProxy
 from tests.support.cluster import Cluster
 from tests.support.scripted import unused_port
 
-from jetspark.client import Client, Stream
+from jetspark import Client, Stream
 
 LATE = 2  # the node behind the proxies
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from tests.support.waiting import PATIENCE_S
 
-from jetspark import Server
-from jetspark.client import Client
+from jetspark import Client, Server
 from jetspark.clock import Clock
 from jetspark.replica import connect_remote
 from jetspark.replica.times import LinkTimes

@@ -25,7 +25,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_import_jetspark_is_enough_for_the_names_of_its_packages() -> None:
-    names = ["errors.Error", "spark.session", "client.Client", "sync.connect", "sync.Server"]
+    names = ["errors.Error", "spark.session", "Client", "sync.connect", "sync.Server"]
     code = "\n".join(["import jetspark", *(f"jetspark.{name}.__name__" for name in names)])
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False

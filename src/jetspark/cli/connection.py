@@ -13,7 +13,9 @@ import click
 import msgspec
 
 from jetspark import sync
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.server_pool import DEFAULT_URL
+from jetspark.client.tls import TlsFiles
 from jetspark.errors import Error
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -51,8 +53,8 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
             raise click.ClickException(f"{error}{notes}") from error
 
-    def _arguments(self) -> sync.ConnectArguments:
-        found: sync.ConnectArguments = {"name": "jetspark cli", "timeout": self.timeout}
+    def _arguments(self) -> ConnectArguments:
+        found: ConnectArguments = {"name": "jetspark cli", "timeout": self.timeout}
         if self.user and not self.password and not self.token:
             found["token"] = self.user  # as natscli: a user without a password is a token
         else:
@@ -65,7 +67,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.nkey:
             found["nkey_seed"] = Path(self.nkey).read_text(encoding="utf-8").strip()
         if self.tlsca or self.tlscert or self.tlskey:
-            found["tls"] = sync.TlsFiles(
+            found["tls"] = TlsFiles(
                 ca_file=self.tlsca or "",
                 certificate_file=self.tlscert or "",
                 key_file=self.tlskey or "",

@@ -2,17 +2,20 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from jetspark.client.auth import check_credentials
 from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.frames import check_pattern
 from jetspark.client.header_input import HeaderInput, header_block
-from jetspark.client.jetstream.api import PUBLISH_RETRIES
-from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX, JetStream
 from jetspark.client.message import Message
-from jetspark.client.options import ClientOptions, check_options
+from jetspark.client.options import (
+    PUBLISH_ASYNC_MAX,
+    PUBLISH_RETRIES,
+    ClientOptions,
+    check_options,
+)
 from jetspark.client.pager import Pager
 from jetspark.client.replicas import ReplicaAddress, find_replicas
 from jetspark.client.requests import ManyReplies
@@ -29,6 +32,9 @@ from jetspark.clock import SystemClock
 from jetspark.errors import NoResponders
 from jetspark.headers.status import NO_RESPONDERS
 from jetspark.protocol.handshake import ServerInfo
+
+if TYPE_CHECKING:
+    from jetspark.client.jetstream.context import JetStream
 
 
 async def connect(
@@ -100,7 +106,7 @@ class Client:
         read_after_write: bool = False,
         publish_async_max: int = PUBLISH_ASYNC_MAX,
         publish_retries: int = PUBLISH_RETRIES,
-    ) -> JetStream:
+    ) -> "JetStream":
         """Streams on this connection.
 
         ``domain`` or ``prefix`` reach the API of another JetStream domain or an import;
@@ -110,6 +116,9 @@ class Client:
         nobody took (a stream without leader for a moment, or none at all) is published again a
         quarter of a second later, ``publish_retries`` times, before NoResponders is raised.
         """
+        # Two thirds of the client, which programs that only publish and subscribe do not need.
+        from jetspark.client.jetstream.context import JetStream
+
         return JetStream(
             self._core,
             domain=domain,

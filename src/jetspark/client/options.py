@@ -19,6 +19,10 @@ NO_PICKLE: Final = (
     "the other process"
 )
 
+PUBLISH_ASYNC_MAX: Final = 4000  # what nats.go allows by default
+# As nats.go: a stream whose leader is being elected does not listen for a moment.
+PUBLISH_RETRIES: Final = 2
+
 # Plain or coroutine functions.
 ErrorCallback = Callable[[Exception], Awaitable[None] | None]
 ClosedCallback = Callable[[Exception | None], Awaitable[None] | None]

@@ -1,33 +1,20 @@
 """The blocking twins, with the same names: ``jetspark.sync.connect`` and ``jetspark.sync.Server``.
 
 The calls run on one event loop on one daemon thread of this process; the classes are generated
-from the asyncio ones by tools/gen_sync.py.
+from the asyncio ones by tools/gen_sync.py. What has no twin (configurations, entries, errors) is
+in ``jetspark``.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from jetspark.client.connect_arguments import ConnectArguments, client_options
-from jetspark.client.jetstream.backup import StreamBackup, read_backup
-from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
-from jetspark.client.jetstream.consumer.explain import Explanation
-from jetspark.client.jetstream.consumer.pull import PullGroup
-from jetspark.client.jetstream.kv.codec import Base64Keys, KeyCodec, PathKeys, ValueCodec
-from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.client.jetstream.kv.encryption import AesGcmValues
-from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
-from jetspark.client.jetstream.kv.members import MemberChange
-from jetspark.client.jetstream.kv.typed import TypedEntry
-from jetspark.client.jetstream.message_columns import MessageColumns
-from jetspark.client.jetstream.objects.config import ObjectStoreConfig
-from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
-from jetspark.client.jetstream.objects.orphans import OrphansPurged
-from jetspark.client.jetstream.publish import Expect
-from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.message import Message
-from jetspark.client.options import ClientOptions
-from jetspark.client.replicas import ReplicaAddress
-from jetspark.client.stats import ClientStats
-from jetspark.client.tls import TlsFiles
+from jetspark.sync.bulk import (
+    ColumnsAck,
+    Counted,
+    count_from,
+    last_columns,
+    publish_columns,
+    publish_together,
+)
 from jetspark.sync.client import Client, Subscription, connect, connect_with
 from jetspark.sync.consumers import (
     Consumer,
@@ -63,72 +50,44 @@ from jetspark.sync.ordered import OrderedConsumer
 if TYPE_CHECKING:
     from jetspark.sync.server import Server
 
-# What version 0.1.0 called it.
-ScanChunk = MessageColumns
-
 __all__ = [
     "AckFuture",
-    "AesGcmValues",
     "AtomicBatch",
-    "Base64Keys",
-    "BucketStatus",
     "Client",
-    "ClientOptions",
-    "ClientStats",
-    "ConnectArguments",
+    "ColumnsAck",
     "Consumer",
     "Consumption",
+    "Counted",
     "Election",
-    "Entry",
-    "Expect",
-    "Explanation",
     "FastPublisher",
     "JetStream",
     "JetStreamMessage",
-    "KeyCodec",
     "KeyValue",
-    "KeyValueConfig",
     "KeyValueReplica",
     "KeyWatcher",
     "Lock",
-    "MemberChange",
     "Members",
     "Membership",
-    "Message",
-    "MessageColumns",
     "MessageIterator",
-    "MessageMetadata",
-    "ObjectInfo",
-    "ObjectLink",
     "ObjectReader",
     "ObjectStore",
-    "ObjectStoreConfig",
-    "ObjectStoreStatus",
     "ObjectWatcher",
-    "Operation",
     "OrderedConsumer",
-    "OrphansPurged",
-    "PathKeys",
-    "PullGroup",
     "PullSubscription",
     "PushSubscription",
-    "ReplicaAddress",
     "Server",
     "Stream",
-    "StreamBackup",
-    "StreamMessage",
     "StreamReplica",
     "Subscription",
-    "TlsFiles",
     "Transaction",
-    "TypedEntry",
     "TypedKeyValue",
     "TypedWatcher",
-    "ValueCodec",
-    "client_options",
     "connect",
     "connect_with",
-    "read_backup",
+    "count_from",
+    "last_columns",
+    "publish_columns",
+    "publish_together",
 ]
 
 

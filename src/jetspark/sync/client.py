@@ -14,10 +14,8 @@ from jetspark.client.client import connect as _connect
 from jetspark.client.client import connect_with as _connect_with
 from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.header_input import HeaderInput
-from jetspark.client.jetstream.api import PUBLISH_RETRIES
-from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX
 from jetspark.client.message import Message
-from jetspark.client.options import ClientOptions
+from jetspark.client.options import PUBLISH_ASYNC_MAX, PUBLISH_RETRIES, ClientOptions
 from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.server_pool import DEFAULT_URL
 from jetspark.client.stats import ClientStats

@@ -12,9 +12,8 @@ jetspark.client.jetstream.subscribe.push_subscription.
 from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
-from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, PauseResponse
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.consume import Consumption as _Consumption
 from jetspark.client.jetstream.consumer.endless import MessageIterator as _MessageIterator
@@ -28,6 +27,12 @@ from jetspark.client.jetstream.subscribe.pull_subscription import (
 )
 from jetspark.client.jetstream.subscribe.push_subscription import (
     PushSubscription as _PushSubscription,
+)
+from jetspark.client.models.consumer import (
+    ConsumerConfig,
+    ConsumerInfo,
+    ConsumerOptions,
+    PauseState,
 )
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.headers.headers import Headers
@@ -339,11 +344,22 @@ class Consumer:
         """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
         return self._portal.call(self._inner.info(timeout=timeout))
 
-    def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseResponse:
+    def update(
+        self, *, timeout: float | None = None, **changes: Unpack[ConsumerOptions]
+    ) -> ConsumerInfo:
+        """Change what is named, and nothing else: ``consumer.update(max_ack_pending=5)``.
+
+        The configuration is read, changed and written. Raises ConsumerNotFound, ApiError for a
+        change that is not allowed, and NotSupported when the server left something out that it
+        does not know.
+        """
+        return self._portal.call(self._inner.update(timeout=timeout, **changes))
+
+    def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseState:
         """Deliver nothing until then (a datetime with a time zone, or ns since 1970)."""
         return self._portal.call(self._inner.pause(until, timeout=timeout))
 
-    def resume(self, *, timeout: float | None = None) -> PauseResponse:
+    def resume(self, *, timeout: float | None = None) -> PauseState:
         """End a pause now."""
         return self._portal.call(self._inner.resume(timeout=timeout))
 
@@ -365,6 +381,9 @@ class Consumer:
     def delete(self, *, timeout: float | None = None) -> None:
         """Delete the consumer; ConsumerNotFound when it is gone already."""
         self._portal.call(self._inner.delete(timeout=timeout))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class PushSubscription:

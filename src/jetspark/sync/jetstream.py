@@ -13,13 +13,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, Unpack
 
 from jetspark.api.account import AccountInfo
-from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
-from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
@@ -27,10 +25,10 @@ from jetspark.client.jetstream.context import JetStream as _JetStream
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig, KeyValueOptions
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
-from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
@@ -42,6 +40,8 @@ from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, Copies
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import GET_BATCH_SIZE
 from jetspark.client.jetstream.streams import Stream as _Stream
+from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo, ConsumerOptions
+from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.consumers import Consumer, JetStreamMessage, PullSubscription, PushSubscription
@@ -295,6 +295,17 @@ class Stream:
             )
         )
 
+    def update(
+        self, *, timeout: float | None = None, **changes: Unpack[StreamOptions]
+    ) -> StreamInfo:
+        """Change what is named, and nothing else: ``stream.update(max_msgs=5)``.
+
+        The configuration is read, changed and written. Raises StreamNotFound, ApiError for a
+        change that is not allowed, and NotSupported when the server left something out that it
+        does not know.
+        """
+        return self._portal.call(self._inner.update(timeout=timeout, **changes))
+
     def purge(
         self, *, subject: str = "", seq: int = 0, keep: int = 0, timeout: float | None = None
     ) -> int:
@@ -487,30 +498,55 @@ class Stream:
         """
         self._portal.call(self._inner.restore(folder, progress=progress, timeout=timeout))
 
-    def create_consumer(self, config: ConsumerConfig, *, timeout: float | None = None) -> Consumer:
-        """Create a consumer. The same configuration again is no error.
+    def create_consumer(
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Create a consumer: `ConsumerOptions`, or a `ConsumerConfig`.
 
-        ``durable_name`` or ``name`` name it, else a name is made up. Mind ``ack_policy``, which
-        is *none* unless you say otherwise. Raises ConsumerExists when the name is taken with
+        ``create_consumer(durable="w", ack_wait=30)``. The same configuration again is no error.
+        ``durable`` or ``name`` name it, else a name is made up. Messages are to be acknowledged
+        unless ``ack_policy`` says otherwise. Raises ConsumerExists when the name is taken with
         another configuration, ApiError for a refused one.
         """
         return Consumer(
-            self._portal, self._portal.call(self._inner.create_consumer(config, timeout=timeout))
+            self._portal,
+            self._portal.call(self._inner.create_consumer(config, timeout=timeout, **options)),
         )
 
-    def update_consumer(self, config: ConsumerConfig, *, timeout: float | None = None) -> Consumer:
-        """Change a consumer; ConsumerNotFound when there is none of that name."""
+    def update_consumer(
+        self,
+        config: ConsumerConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Change a consumer: with its name only what the options name, as ``Consumer.update``.
+
+        A `ConsumerConfig` is the whole new configuration: what it leaves out gets its default.
+        ConsumerNotFound when there is none of that name.
+        """
         return Consumer(
-            self._portal, self._portal.call(self._inner.update_consumer(config, timeout=timeout))
+            self._portal,
+            self._portal.call(self._inner.update_consumer(config, timeout=timeout, **options)),
         )
 
     def create_or_update_consumer(
-        self, config: ConsumerConfig, *, timeout: float | None = None
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Create a consumer, or change the one of that name."""
+        """Create a consumer, or give the one of that name this configuration."""
         return Consumer(
             self._portal,
-            self._portal.call(self._inner.create_or_update_consumer(config, timeout=timeout)),
+            self._portal.call(
+                self._inner.create_or_update_consumer(config, timeout=timeout, **options)
+            ),
         )
 
     def consumer(self, name: str, *, timeout: float | None = None) -> Consumer:
@@ -536,17 +572,26 @@ class Stream:
         )
 
     def ordered_consumer(
-        self, config: ConsumerConfig | None = None, *, push: bool = False
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        push: bool = False,
+        **options: Unpack[ConsumerOptions],
     ) -> OrderedConsumer:
         """Read the stream in order without acknowledgements; nothing is asked before you read.
 
-        ``config`` says where to start and what to filter (``deliver_policy``, ``opt_start_seq``,
-        ``opt_start_time``, ``filter_subjects``, ``headers_only``, ``replay_policy``,
-        ``min_last_seq``). ``push`` lets the server send at its own pace instead of on request.
+        ``config`` or the options say where to start and what to filter (``deliver_policy``,
+        ``opt_start_seq``, ``opt_start_time``, ``filter_subjects``, ``headers_only``,
+        ``replay_policy``, ``min_last_seq``). ``push`` lets the server send at its own pace
+        instead of on request.
         """
         return OrderedConsumer(
-            self._portal, self._portal.run(self._inner.ordered_consumer, config, push=push)
+            self._portal,
+            self._portal.run(self._inner.ordered_consumer, config, push=push, **options),
         )
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class StreamReplica:
@@ -619,32 +664,56 @@ class JetStream:
         self._portal = portal
         self._inner = inner
 
-    def create_stream(self, config: StreamConfig, *, timeout: float | None = None) -> Stream:
-        """Create a stream. The same configuration again is no error.
+    def create_stream(
+        self,
+        config: StreamConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream:
+        """Create a stream: a name with `StreamOptions`, or a `StreamConfig`.
 
-        Raises StreamExists when the name is taken with another configuration, SubjectsOverlap
-        when another stream has one of its subjects, ApiError for a refused configuration.
+        ``create_stream("ORDERS", subjects=["orders.>"], max_age=3600)``. The same configuration
+        again is no error. Raises StreamExists when the name is taken with another configuration,
+        SubjectsOverlap when another stream has one of its subjects, ApiError for a refused
+        configuration.
         """
         return Stream(
-            self._portal, self._portal.call(self._inner.create_stream(config, timeout=timeout))
+            self._portal,
+            self._portal.call(self._inner.create_stream(config, timeout=timeout, **options)),
         )
 
-    def update_stream(self, config: StreamConfig, *, timeout: float | None = None) -> Stream:
-        """Change the configuration of a stream; what ``config`` leaves out gets its default.
+    def update_stream(
+        self,
+        config: StreamConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream:
+        """Change a stream: with its name only what the options name, as ``Stream.update``.
 
-        Raises StreamNotFound, or ApiError for a change that is not allowed.
+        A `StreamConfig` is the whole new configuration: what it leaves out gets its default.
+        Raises StreamNotFound, ApiError for a change that is not allowed, and NotSupported when
+        the server did not do what the options say.
         """
         return Stream(
-            self._portal, self._portal.call(self._inner.update_stream(config, timeout=timeout))
+            self._portal,
+            self._portal.call(self._inner.update_stream(config, timeout=timeout, **options)),
         )
 
     def create_or_update_stream(
-        self, config: StreamConfig, *, timeout: float | None = None
+        self,
+        config: StreamConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[StreamOptions],
     ) -> Stream:
-        """Update the stream, or create it when it does not exist."""
+        """Update the stream as ``update_stream``, or create it when it does not exist."""
         return Stream(
             self._portal,
-            self._portal.call(self._inner.create_or_update_stream(config, timeout=timeout)),
+            self._portal.call(
+                self._inner.create_or_update_stream(config, timeout=timeout, **options)
+            ),
         )
 
     def stream(self, name: str, *, timeout: float | None = None) -> Stream:
@@ -702,6 +771,31 @@ class JetStream:
     def account_info(self, *, timeout: float | None = None) -> AccountInfo:
         """Usage and limits of this account, and the API level of the server."""
         return self._portal.call(self._inner.account_info(timeout=timeout))
+
+    def create_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Create a consumer of a stream: `ConsumerOptions`, or a `ConsumerConfig`.
+
+        ``create_consumer("ORDERS", durable="w", ack_wait=30)``; as ``Stream.create_consumer``.
+        """
+        return Consumer(
+            self._portal,
+            self._portal.call(
+                self._inner.create_consumer(stream, config, timeout=timeout, **options)
+            ),
+        )
+
+    def consumer(self, stream: str, name: str, *, timeout: float | None = None) -> Consumer:
+        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        return Consumer(
+            self._portal, self._portal.call(self._inner.consumer(stream, name, timeout=timeout))
+        )
 
     def publish(
         self,
@@ -866,7 +960,7 @@ class JetStream:
         stream: str = "",
         consumer: str = "",
         config: ConsumerConfig | None = None,
-        ack_policy: AckPolicy | None = None,
+        ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         alarm: float | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
@@ -916,7 +1010,7 @@ class JetStream:
         stream: str = "",
         consumer: str = "",
         config: ConsumerConfig | None = None,
-        ack_policy: AckPolicy | None = None,
+        ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         timeout: float | None = None,
     ) -> PullSubscription:
         """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
@@ -940,31 +1034,52 @@ class JetStream:
         )
 
     def create_key_value(
-        self, config: KeyValueConfig | str, *, timeout: float | None = None
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Create a bucket; BucketExists when the name is taken with another configuration.
+        """Create a bucket: a name with `KeyValueOptions`, or a `KeyValueConfig`.
 
-        A name alone is a bucket with the defaults of `KeyValueConfig`.
+        ``create_key_value("settings", history=5)``. BucketExists when the name is taken with
+        another configuration.
         """
         return KeyValue(
-            self._portal, self._portal.call(self._inner.create_key_value(config, timeout=timeout))
+            self._portal,
+            self._portal.call(self._inner.create_key_value(config, timeout=timeout, **options)),
         )
 
     def update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change the configuration of a bucket; BucketNotFound when there is none."""
+        """Change a bucket: with its name only what the options name.
+
+        A `KeyValueConfig` is the whole new configuration: what it leaves out gets its default.
+        BucketNotFound when there is none.
+        """
         return KeyValue(
-            self._portal, self._portal.call(self._inner.update_key_value(config, timeout=timeout))
+            self._portal,
+            self._portal.call(self._inner.update_key_value(config, timeout=timeout, **options)),
         )
 
     def create_or_update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change a bucket, or create it when it does not exist."""
+        """Change a bucket as ``update_key_value``, or create it when it does not exist."""
         return KeyValue(
             self._portal,
-            self._portal.call(self._inner.create_or_update_key_value(config, timeout=timeout)),
+            self._portal.call(
+                self._inner.create_or_update_key_value(config, timeout=timeout, **options)
+            ),
         )
 
     def key_value(
@@ -1006,15 +1121,19 @@ class JetStream:
         )
 
     def create_object_store(
-        self, config: ObjectStoreConfig | str, *, timeout: float | None = None
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
-        """Create an object store; BucketExists when the name is taken with other settings.
+        """Create an object store: a name with `ObjectStoreOptions`, or an `ObjectStoreConfig`.
 
-        A name alone is a store with the defaults of `ObjectStoreConfig`.
+        BucketExists when the name is taken with other settings.
         """
         return ObjectStore(
             self._portal,
-            self._portal.call(self._inner.create_object_store(config, timeout=timeout)),
+            self._portal.call(self._inner.create_object_store(config, timeout=timeout, **options)),
         )
 
     def object_store(

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.client.jetstream.consumer.handle import PREFETCH
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.consumer.ordered import HEARTBEAT
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer as _OrderedConsumer
+from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.consumers import Consumption, JetStreamMessage, MessageIterator
 from jetspark.sync.portal import Portal

@@ -26,8 +26,7 @@ from typing import Final, NamedTuple
 
 from tests.campaigns.spark.connect import standalone
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 
 CLUSTER: Final = "local-cluster[2,1,1024]"
 STANDALONE: Final = "standalone"

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.spark.session import prepare_environment
 
 SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"

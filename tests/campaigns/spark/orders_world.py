@@ -15,9 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.campaigns.spark.orders_steps import Load
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
-from jetspark.client import KeyValueConfig, ObjectStoreConfig
+from jetspark import KeyValueConfig, ObjectStoreConfig, StreamConfig, sync
 from jetspark.errors import BucketNotFound, MessageNotFound, StreamNotFound
 from jetspark.headers.block import decode_headers
 from jetspark.subjects.match import overlaps

@@ -30,8 +30,7 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import BucketNotFound
 from jetspark.spark.connections import CONNECTIONS
@@ -43,7 +42,6 @@ from jetspark.spark.stream.sink.options import LEDGER_BUCKET
 from jetspark.spark.stream.sink.sending import Sender
 from jetspark.spark.stream.sink.writer import SinkCommit, StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
-from jetspark.units import seconds
 
 SCHEMA: Final = StructType().add("subject", "string").add("data", "string")
 STRENGTHS: Final = {
@@ -201,7 +199,7 @@ class Model:
                 allow_direct=True,
                 allow_atomic=True,
                 allow_batched=True,
-                duplicate_window=seconds(window_s),
+                duplicate_window=window_s,
             )
         )
         self._jetstream = jetstream

@@ -10,20 +10,18 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import pyarrow.parquet as pq
 from click.testing import CliRunner
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.cli.main import main as jetspark_cli
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.units import Nanoseconds
 
 ROWS: Final = 1_800
 PER_EPOCH: Final = 600
@@ -36,8 +34,7 @@ ORIGIN: Final = "ORIGIN"
 FEED: Final = "FEED"
 LEDGER: Final = "LEDGER"
 # Only the case that means to outlives the window; a beginning that was kept may be days old.
-WINDOW_NS: Final = 30 * 86_400 * 1_000_000_000
-SECOND_NS: Final = 1_000_000_000
+WINDOW: Final = timedelta(days=30)
 
 
 class Query(NamedTuple):
@@ -182,7 +179,7 @@ class World:
 
     def make_origin(self, rows: Iterable[int]) -> None:
         """Make the stream that is read, with these rows."""
-        self.js.create_stream(_stream(ORIGIN, window_ns=SECOND_NS))
+        self.js.create_stream(_stream(ORIGIN, window=timedelta(seconds=1)))
         self.publish(rows)
         (self.live / "published-at").write_text(str(time.time()))
 
@@ -269,7 +266,7 @@ class World:
         stream = self.js.stream(ORIGIN)
         config = stream.cached_info.config
         age = time.time() - self.published_at - 2.0
-        self.js.update_stream(msgspec.structs.replace(config, max_age=int(age * SECOND_NS)))
+        self.js.update_stream(config.replace(max_age=age))
         deadline = time.monotonic() + 60
         while stream.info().state.first_seq < LOST_BELOW:
             assert time.monotonic() < deadline, "the server removes nothing by age"
@@ -298,13 +295,13 @@ class World:
             if query.kind in {"kv", "parquet"}:
                 continue
             config = self.js.stream(query.name).cached_info.config
-            short = msgspec.structs.replace(config, duplicate_window=SECOND_NS // 10)
+            short = config.replace(duplicate_window=0.1)
             self.js.update_stream(short)
         time.sleep(1.0)
         for query in QUERIES:
             if query.kind not in {"kv", "parquet"}:
                 config = self.js.stream(query.name).cached_info.config
-                self.js.update_stream(msgspec.structs.replace(config, duplicate_window=WINDOW_NS))
+                self.js.update_stream(config.replace(duplicate_window=WINDOW))
 
     def lose_commits(self) -> None:
         """Leave the state of a driver that died before it noted its last epoch as committed."""
@@ -360,14 +357,14 @@ def _cluster(stack: contextlib.ExitStack, folder: Path) -> str:
     return ",".join(cluster.urls)
 
 
-def _stream(name: str, window_ns: int = WINDOW_NS) -> StreamConfig:
+def _stream(name: str, window: timedelta = WINDOW) -> StreamConfig:
     return StreamConfig(
         name=name,
         subjects=(f"{name}.>",),
         allow_direct=True,
         allow_batched=True,
         allow_atomic=True,
-        duplicate_window=Nanoseconds(window_ns),
+        duplicate_window=window,
     )
 
 

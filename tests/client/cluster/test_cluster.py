@@ -8,8 +8,7 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.fast_ingest import Ingest
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import JetStream, Stream, connect
+from jetspark import JetStream, Stream, StreamConfig, connect
 from jetspark.errors import ApiError, ConnectionClosed, NoResponders, RequestTimeout
 
 QUICK: Any = {"reconnect_wait": 0.02, "reconnect_wait_max": 0.2}

@@ -9,12 +9,18 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.remotes import HUB, as_copied, caught_up, copying, info_until, make, rows
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import (
+    Client,
+    ConsumerConfig,
+    JetStream,
+    KeyValue,
+    KeyValueConfig,
+    ObjectStoreConfig,
+    StreamConfig,
+    connect,
+)
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig, ObjectStoreConfig, connect
 from jetspark.errors import ApiError, Error, NoResponders, RequestTimeout
-from jetspark.units import seconds
 
 QUICK: Any = {
     "reconnect_wait": 0.02,
@@ -76,9 +82,7 @@ async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
         )
         if kind == "pull":
             consumer = await stream.create_consumer(
-                ConsumerConfig(
-                    durable_name="d", ack_policy=AckPolicy.EXPLICIT, ack_wait=seconds(2)
-                ),
+                ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT, ack_wait=2),
                 timeout=20,
             )
             messages = consumer.messages(expires=3.0, heartbeat=0.5)

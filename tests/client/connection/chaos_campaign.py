@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import Client, Consumer, ConsumerConfig, KeyValue, ObjectStore, Stream
 from jetspark.api.enums import AckPolicy
-from jetspark.client import Client, Consumer, KeyValue, ObjectStore, Stream
 from jetspark.errors import (
     BatchIncomplete,
     BufferFull,
@@ -23,7 +22,6 @@ from jetspark.errors import (
     ObjectNotFound,
     RequestTimeout,
 )
-from jetspark.units import seconds
 
 TIMEOUT = 0.5
 EXPECTED = (RequestTimeout, ConnectionClosed, NoResponders, BufferFull, BatchIncomplete)
@@ -215,9 +213,9 @@ class Campaign:
         """Everything is delivered at least once; what was acknowledged need not come again."""
         stream: Stream = await self._opened(lambda: self.js.stream(self.name))
         config = ConsumerConfig(
-            durable_name="d",
+            durable="d",
             ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=seconds(1),
+            ack_wait=1,
             filter_subject=f"{self.name}.p",
         )
         consumer: Consumer = await self._opened(lambda: stream.create_consumer(config))

@@ -9,8 +9,7 @@ import pytest
 from tests.client.connection.chaos_campaign import Campaign
 from tests.support.chaos_proxy import ChaosProxy
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, KeyValueConfig, ObjectStoreConfig, Stream, connect
+from jetspark import Client, KeyValueConfig, ObjectStoreConfig, Stream, StreamConfig, connect
 
 CUTS = 50
 # tools/torture.py gives others.

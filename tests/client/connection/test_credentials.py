@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 from tests.support.jwts import Operator, credentials_text
 
-from jetspark.client import connect
+from jetspark import connect
 from jetspark.errors import AuthorizationFailed, BadCredentials, ConnectFailed
 from jetspark.protocol.nkeys import ACCOUNT, USER, KeyPair
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.scripted import INFO, greet, scripted, unused_port
 from tests.support.waiting import until
 
-from jetspark.client import Client, connect
+from jetspark import Client, connect
 from jetspark.errors import (
     AuthorizationFailed,
     BufferFull,
@@ -85,11 +85,9 @@ async def test_subscriptions_requests_and_buffered_publishes_survive_a_restart(
 
 
 async def test_jetstream_goes_on_after_a_restart(restartable: Restartable, name: str) -> None:
-    from jetspark.api.stream import StreamConfig
-
     async with await connect(restartable.url, **QUICK) as nc:
         js = nc.jetstream(timeout=20)
-        await js.create_stream(StreamConfig(name=name, subjects=(name,)))
+        await js.create_stream(name, subjects=[name])
         assert (await js.publish(name, b"1")).seq == 1
         await asyncio.to_thread(restartable.stop)
         await asyncio.to_thread(restartable.restart)

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import (
+    Client,
+    ConsumerConfig,
+    JetStream,
+    KeyValueConfig,
+    Stream,
+    StreamConfig,
+    connect,
+)
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, KeyValueConfig, Stream, connect
 
 QUICK: Any = {
     "reconnect_wait": 0.01,
@@ -64,7 +70,7 @@ async def test_messages_go_on_after_a_restart(restartable: Restartable, name: st
         js = nc.jetstream()
         stream = await filled(js, name, 1, 3)
         consumer = await stream.create_consumer(
-            ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+            ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT)
         )
         async with consumer.messages() as messages:
             seen = []
@@ -87,7 +93,7 @@ async def test_a_waiting_fetch_is_asked_again(restartable: Restartable, name: st
         js = nc.jetstream()
         stream = await filled(js, name, 1, 0)
         consumer = await stream.create_consumer(
-            ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+            ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT)
         )
         waiting = asyncio.create_task(consumer.fetch(1, timeout=20))
         await nc.flush()

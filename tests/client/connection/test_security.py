@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.certificates import make_certificate
 
-from jetspark.client import TlsFiles, connect
+from jetspark import TlsFiles, connect
 from jetspark.errors import (
     AuthorizationFailed,
     BadCredentials,

@@ -12,8 +12,7 @@ import pytest
 from tests.support.certificates import make_certificate
 from tests.support.scripted import scripted, unused_port
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import connect
+from jetspark import StreamConfig, connect
 from jetspark.errors import AuthorizationFailed, ConnectFailed
 
 pytest.importorskip("websockets", reason="pip install websockets")

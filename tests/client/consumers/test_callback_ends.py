@@ -11,15 +11,21 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import (
+    Client,
+    ConsumerConfig,
+    JetStream,
+    JetStreamMessage,
+    Stream,
+    StreamConfig,
+    connect,
+    sync,
+)
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, JetStreamMessage, Stream, connect
 from jetspark.errors import PermissionsViolation, RequestTimeout
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-CONFIG = ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+CONFIG = ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT)
 
 
 async def filled(js: JetStream, name: str) -> Stream:

@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 from tests.support.chaos_proxy import ChaosProxy
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import Client, ConsumerConfig, KeyValueConfig, StreamConfig, connect
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, KeyValueConfig, connect
 from jetspark.errors import Error
-from jetspark.units import seconds
 
 CUTS = 12
 MESSAGES = 400
@@ -87,9 +84,7 @@ async def test_a_durable_consumer_delivers_everything_at_least_once(
 
     async def read(nc: Client) -> None:
         stream = await retried(lambda: nc.jetstream().stream(name))
-        config = ConsumerConfig(
-            durable_name="d", ack_policy=AckPolicy.EXPLICIT, ack_wait=seconds(1)
-        )
+        config = ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT, ack_wait=1)
         consumer = await retried(lambda: stream.create_consumer(config))
         async with consumer.messages(prefetch=50, heartbeat=0.3) as messages:
             async for message in messages:
@@ -109,9 +104,7 @@ async def test_fetch_ends_in_time_and_loses_nothing(server: Any, name: str) -> N
 
     async def read(nc: Client) -> None:
         stream = await retried(lambda: nc.jetstream().stream(name))
-        config = ConsumerConfig(
-            durable_name="d", ack_policy=AckPolicy.EXPLICIT, ack_wait=seconds(1)
-        )
+        config = ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT, ack_wait=1)
         consumer = await retried(lambda: stream.create_consumer(config))
         while len(seen) < MESSAGES:
             async with asyncio.timeout(5):

@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import (
+    Client,
+    Consumer,
+    ConsumerConfig,
+    JetStream,
+    JetStreamMessage,
+    PullGroup,
+    Stream,
+    StreamConfig,
+)
 from jetspark.api.enums import AckPolicy, DeliverPolicy, PriorityPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Consumer, JetStream, JetStreamMessage, PullGroup, Stream
 from jetspark.client.jetstream.consumer.explain import Reason
 from jetspark.errors import (
     BadName,
@@ -27,7 +34,6 @@ from jetspark.errors import (
     RequestTimeout,
     SubscribeRefused,
 )
-from jetspark.units import milliseconds, seconds
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -53,8 +59,8 @@ def numbers(messages: list[JetStreamMessage]) -> list[int]:
 async def test_a_consumer_is_created_found_listed_and_deleted(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 0)
-        created = await made(stream, durable_name="d", description="test")
-        again = await made(stream, durable_name="d", description="test")
+        created = await made(stream, durable="d", description="test")
+        again = await made(stream, durable="d", description="test")
         found = await stream.consumer("d")
         await made(stream, name="other")
 
@@ -75,15 +81,15 @@ async def test_create_update_and_create_or_update(client: Connect, name: str) ->
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 0)
         with pytest.raises(ConsumerNotFound):
-            await stream.update_consumer(ConsumerConfig(durable_name="d"))
-        await made(stream, durable_name="d")
+            await stream.update_consumer(ConsumerConfig(durable="d"))
+        await made(stream, durable="d")
         with pytest.raises(ConsumerExists):
-            await made(stream, durable_name="d", max_deliver=5)
+            await made(stream, durable="d", max_deliver=5)
         updated = await stream.update_consumer(
-            ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT, max_deliver=5)
+            ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT, max_deliver=5)
         )
         both = await stream.create_or_update_consumer(
-            ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT, max_deliver=6)
+            ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT, max_deliver=6)
         )
 
         assert updated.config.max_deliver == 5
@@ -100,7 +106,7 @@ async def test_a_bad_consumer_name_is_refused_before_it_is_sent(
         with pytest.raises(BadName):
             await stream.consumer(bad)
         with pytest.raises(BadName):
-            await made(stream, durable_name=bad)
+            await made(stream, durable=bad)
 
 
 async def test_a_single_filter_stands_in_the_subject_of_the_request(
@@ -307,9 +313,9 @@ async def test_a_pinned_client_keeps_its_place(client: Connect, name: str) -> No
         config = {
             "priority_groups": ("g",),
             "priority_policy": PriorityPolicy.PINNED_CLIENT,
-            "priority_timeout": seconds(60),
+            "priority_timeout": 60,
         }
-        consumer = await made(stream, durable_name="d", **config)
+        consumer = await made(stream, durable="d", **config)
         other = await stream.consumer("d")
         group = PullGroup(name="g")
 
@@ -327,10 +333,10 @@ async def test_an_unpinned_client_leaves_its_place_to_another(client: Connect, n
         stream = await filled(nc.jetstream(), name, 3)
         consumer = await made(
             stream,
-            durable_name="d",
+            durable="d",
             priority_groups=("g",),
             priority_policy=PriorityPolicy.PINNED_CLIENT,
-            priority_timeout=seconds(60),
+            priority_timeout=60,
         )
         other = await stream.consumer("d")
         group = PullGroup(name="g")
@@ -468,7 +474,7 @@ async def test_acks_under_ack_policy_none_are_ignored(client: Connect, name: str
 async def test_metadata_tells_where_a_message_comes_from(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 3)
-        consumer = await made(stream, durable_name="d")
+        consumer = await made(stream, durable="d")
         (message,) = await consumer.fetch(1)
         stored = await stream.get_msg(seq=1)
         metadata = message.metadata
@@ -641,13 +647,13 @@ async def test_an_alarm_that_makes_no_sense_is_refused(
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 0)
-        consumer = await made(stream, durable_name="d")
+        consumer = await made(stream, durable="d")
 
         with pytest.raises(ValueError, match="from one heartbeat"):
             consumer.messages(heartbeat=1.0, alarm=alarm)
         with pytest.raises(ValueError, match="from one heartbeat"):
             stream.ordered_consumer().messages(heartbeat=1.0, alarm=alarm)
-        config = ConsumerConfig(idle_heartbeat=seconds(1))
+        config = ConsumerConfig(idle_heartbeat=1)
         with pytest.raises(ValueError, match="from one heartbeat"):
             await js.subscribe(f"{name}.a", config=config, alarm=alarm)
         assert [each async for each in stream.consumer_names()] == ["d"]
@@ -760,9 +766,7 @@ async def test_explain_says_why(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 9)
-        consumer = await made(
-            stream, filter_subject=f"{name}.1", max_ack_pending=1, ack_wait=seconds(30)
-        )
+        consumer = await made(stream, filter_subject=f"{name}.1", max_ack_pending=1, ack_wait=30)
         await js.publish(f"{name}.1", b"10")
         await stream.delete_msg(3)
 
@@ -787,7 +791,7 @@ async def test_explain_says_why(client: Connect, name: str) -> None:
 async def test_explain_knows_single_messages_on_our_server(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 3)
-        consumer = await made(stream, max_deliver=1, ack_wait=milliseconds(100))
+        consumer = await made(stream, max_deliver=1, ack_wait=0.1)
         _, second, _ = await consumer.fetch(3)
         await second.ack_sync()
         ours = nc.server_info.jetspark is not None and nc.server_info.jetspark.min_last_seq
@@ -806,7 +810,7 @@ async def test_a_consumer_of_new_messages_starts_there(client: Connect, name: st
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 3)
-        consumer = await made(stream, deliver_policy=DeliverPolicy.NEW, ack_wait=milliseconds(500))
+        consumer = await made(stream, deliver_policy=DeliverPolicy.NEW, ack_wait=0.5)
         await js.publish(f"{name}.a", b"4")
 
         assert numbers(await consumer.fetch(1)) == [4]

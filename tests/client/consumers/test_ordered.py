@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
+from jetspark import Client, ConsumerConfig, JetStream, Stream, StreamConfig
 from jetspark.api.base import Timestamp
-from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.consumer import ConsumerConfig as WireConfig
 from jetspark.api.enums import AckPolicy, DeliverPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, Stream
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.errors import ConsumerDeleted, ConsumerNotFound, RequestTimeout, StreamNotFound
 
@@ -59,8 +59,10 @@ async def test_it_starts_where_it_was_told_to(client: Connect, name: str, push: 
             filter_subject=f"{name}.3",
         )
         stored = await stream.get_msg(seq=28)
+        # Exact: another message may lie within the same microsecond.
+        exact: Any = Timestamp(stored.time_ns)
         from_time = ConsumerConfig(
-            deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=Timestamp(stored.time_ns)
+            deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=exact
         )
         per_subject = ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT)
 
@@ -96,9 +98,7 @@ async def test_a_deleted_consumer_is_made_anew(client: Connect, name: str, push:
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 5)
-        reader = OrderedReader(
-            js._api, name, ConsumerConfig(), push=push, prefetch=10, heartbeat=0.2
-        )
+        reader = OrderedReader(js._api, name, WireConfig(), push=push, prefetch=10, heartbeat=0.2)
         seen = [int(each.data) for each in await reader.next_chunk(5)]
         while len(seen) < 5:
             seen += [int(each.data) for each in await reader.next_chunk(5)]
@@ -120,9 +120,7 @@ async def test_a_lost_message_is_fetched_again(client: Connect, name: str, push:
     async with client() as nc:
         js = nc.jetstream()
         await filled(js, name, 100)
-        reader = OrderedReader(
-            js._api, name, ConsumerConfig(), push=push, prefetch=100, heartbeat=0.5
-        )
+        reader = OrderedReader(js._api, name, WireConfig(), push=push, prefetch=100, heartbeat=0.5)
         await reader.start()
         source = reader._source
         assert source is not None
@@ -147,9 +145,7 @@ async def test_a_gap_that_a_heartbeat_tells_of_is_closed(client: Connect, name: 
     async with client() as nc:
         js = nc.jetstream()
         await filled(js, name, 3)
-        reader = OrderedReader(
-            js._api, name, ConsumerConfig(), push=True, prefetch=1, heartbeat=0.2
-        )
+        reader = OrderedReader(js._api, name, WireConfig(), push=True, prefetch=1, heartbeat=0.2)
         await reader.start()
         source = reader._source
         assert source is not None
@@ -176,7 +172,7 @@ async def test_messages_between_two_consumers_are_not_missed(
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 5)
-        config = ConsumerConfig(deliver_policy=policy)
+        config = WireConfig(deliver_policy=policy)
         reader = OrderedReader(js._api, name, config, push=push, prefetch=10, heartbeat=0.2)
         info = await reader.start()
         await stream.delete_consumer(info.name)
@@ -199,9 +195,7 @@ async def test_a_stream_made_anew_is_read_from_its_beginning(
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()
         await filled(js, name, 5)
-        reader = OrderedReader(
-            js._api, name, ConsumerConfig(), push=push, prefetch=10, heartbeat=0.2
-        )
+        reader = OrderedReader(js._api, name, WireConfig(), push=push, prefetch=10, heartbeat=0.2)
         seen: list[int] = []
         async with asyncio.timeout(10):
             while len(seen) < 5:
@@ -346,9 +340,7 @@ async def test_what_it_settles_itself_is_refused(client: Connect, name: str) -> 
         stream = await filled(nc.jetstream(), name, 0)
 
         with pytest.raises(ValueError, match="settles durable_name, ack_policy itself"):
-            stream.ordered_consumer(
-                ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
-            )
+            stream.ordered_consumer(ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT))
 
 
 async def test_large_data_is_paced_by_flow_control(client: Connect, name: str) -> None:

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import Client, ConsumerConfig, JetStream, JetStreamMessage, Stream, StreamConfig
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, JetStreamMessage, Stream
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.subscribe import workflow
 from jetspark.errors import (
@@ -24,7 +22,6 @@ from jetspark.errors import (
     StreamNotFound,
     SubscribeRefused,
 )
-from jetspark.units import milliseconds, seconds
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -139,12 +136,10 @@ async def test_what_was_there_before_stays(client: Connect, name: str) -> None:
         stream = await filled(js, name, 2)
         await stream.create_consumer(
             ConsumerConfig(
-                durable_name="d", deliver_subject=f"to.{name}", ack_policy=AckPolicy.EXPLICIT
+                durable="d", deliver_subject=f"to.{name}", ack_policy=AckPolicy.EXPLICIT
             )
         )
-        await stream.create_consumer(
-            ConsumerConfig(durable_name="p", ack_policy=AckPolicy.EXPLICIT)
-        )
+        await stream.create_consumer(ConsumerConfig(durable="p", ack_policy=AckPolicy.EXPLICIT))
         async with await js.subscribe(stream=name, consumer="d") as bound:
             assert await numbers(bound, 2) == [1, 2]
         async with await js.pull_subscribe(stream=name, durable="p") as pull:
@@ -245,7 +240,7 @@ async def test_a_drain_that_nobody_reads_for_says_so(client: Connect, name: str)
 async def test_a_drained_client_waits_for_iterations(client: Connect, name: str) -> None:
     async with client() as nc, client() as other, asyncio.timeout(10):
         stream = await filled(nc.jetstream(), name, 200)
-        config = ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+        config = ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT)
         await stream.create_consumer(config)
         consumer = await (await other.jetstream().stream(name)).consumer("d")
         seen: list[int] = []
@@ -368,7 +363,7 @@ async def test_a_second_subscriber_of_a_durable_is_refused(client: Connect, name
 async def made_pull(js: JetStream, name: str) -> str:
     stream = await js.stream(name)
     await stream.create_consumer(
-        ConsumerConfig(durable_name="p", ack_policy=AckPolicy.EXPLICIT, filter_subject=f"{name}.a")
+        ConsumerConfig(durable="p", ack_policy=AckPolicy.EXPLICIT, filter_subject=f"{name}.a")
     )
     return "p"
 
@@ -382,7 +377,7 @@ async def test_the_deliver_subject_of_an_unbound_consumer_is_changed(
         stream = await filled(js, name, 2)
         await stream.create_consumer(
             ConsumerConfig(
-                durable_name="d", deliver_subject=f"old.{name}", ack_policy=AckPolicy.EXPLICIT
+                durable="d", deliver_subject=f"old.{name}", ack_policy=AckPolicy.EXPLICIT
             )
         )
         config = ConsumerConfig(deliver_subject=f"new.{name}")
@@ -401,7 +396,7 @@ async def test_a_pull_consumer_that_cannot_be_looked_up_is_bound_all_the_same(
         with pytest.raises(NoResponders):
             await pull.fetch(1, timeout=0.5)
         await stream.create_consumer(
-            ConsumerConfig(durable_name="later", ack_policy=AckPolicy.EXPLICIT)
+            ConsumerConfig(durable="later", ack_policy=AckPolicy.EXPLICIT)
         )
 
         assert (await pull.next_msg()).data == b"1"
@@ -467,7 +462,7 @@ async def test_a_pull_subscriber_that_loses_the_race_checks_what_is_there(
         js = nc.jetstream()
         stream = await filled(js, name, 1)
         await stream.create_consumer(
-            ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT, description="theirs")
+            ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT, description="theirs")
         )
         miss_first_lookup(monkeypatch)
         pull = await js.pull_subscribe(stream=name, durable="d")
@@ -499,7 +494,7 @@ async def test_heartbeats_are_not_shown(client: Connect, name: str) -> None:
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()
         await filled(js, name, 1)
-        config = ConsumerConfig(idle_heartbeat=milliseconds(100), flow_control=True)
+        config = ConsumerConfig(idle_heartbeat=0.1, flow_control=True)
         async with await js.subscribe(f"{name}.a", config=config) as subscription:
             assert (await subscription.next_msg()).data == b"1"
             with pytest.raises(RequestTimeout):
@@ -516,7 +511,7 @@ async def test_missed_heartbeats_are_told(
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 0)
-        config = ConsumerConfig(idle_heartbeat=milliseconds(100))
+        config = ConsumerConfig(idle_heartbeat=0.1)
         subscription = await js.subscribe(f"{name}.a", durable="d", config=config, alarm=alarm)
         await stream.delete_consumer("d")
         async with asyncio.timeout(5):
@@ -574,7 +569,7 @@ async def test_flow_control_is_answered_when_the_reader_gets_there(
         await js.publish_async_complete()
         answers = await watcher.subscribe("$JS.FC.>")
         await watcher.flush()
-        config = ConsumerConfig(idle_heartbeat=seconds(1), flow_control=True)
+        config = ConsumerConfig(idle_heartbeat=1, flow_control=True)
         async with await js.subscribe(f"{name}.a", config=config, ack_policy=AckPolicy.NONE) as s:
             arrived = s._subscription.sink.messages
             while not any(m.status == 100 for m in arrived):
@@ -606,7 +601,7 @@ async def test_a_stalled_consumer_goes_on(client: Connect, name: str) -> None:
         for _ in range(100):
             await js.publish_async(f"{name}.a", bytes(50_000))
         await js.publish_async_complete()
-        config = ConsumerConfig(idle_heartbeat=milliseconds(200), flow_control=True)
+        config = ConsumerConfig(idle_heartbeat=0.2, flow_control=True)
         async with await js.subscribe(f"{name}.a", config=config, ack_policy=AckPolicy.NONE) as s:
             queue = s._subscription.sink.messages
             while not any(m.status == 100 and m.reply for m in queue):
@@ -622,7 +617,7 @@ async def test_settings_reach_the_consumer(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         await filled(js, name, 0)
-        config = ConsumerConfig(max_deliver=3, description="x", ack_wait=seconds(9))
+        config = ConsumerConfig(max_deliver=3, description="x", ack_wait=9)
         async with await js.subscribe(f"{name}.a", config=config) as subscription:
             info = await subscription.info()
 

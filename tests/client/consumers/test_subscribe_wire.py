@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.support.scripted import greet, scripted
 
-from jetspark.api.consumer import ConsumerConfig
-from jetspark.client import connect
+from jetspark import ConsumerConfig, connect
 
 Frame = tuple[str, str, bytes]  # operation, subject, payload
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from jetspark.client import Client, Message
+from jetspark import Client, Message
 from jetspark.errors import RequestTimeout
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

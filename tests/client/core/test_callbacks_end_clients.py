@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 from tests.client.conftest import Connect
 
-from jetspark import sync
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import (
+    ConsumerConfig,
+    Entry,
+    JetStream,
+    KeyValueConfig,
+    StreamConfig,
+    ThreadCallback,
+    connect,
+    sync,
+)
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import JetStream, KeyValueConfig, ThreadCallback, connect
 from jetspark.errors import Error
 
 KINDS = ["consume", "push", "ordered", "watch"]
@@ -85,7 +91,7 @@ def test_a_blocking_callback_may_end_its_client(server: Any, name: str, how: str
     with sync.connect(
         server.url, error_callback=errors.append, closed_callback=lambda _: closed.set()
     ) as nc:
-        bucket = nc.jetstream().create_key_value(sync.KeyValueConfig(bucket=name))
+        bucket = nc.jetstream().create_key_value(KeyValueConfig(bucket=name))
         started = time.monotonic()
         watcher = bucket.watch(callback=lambda _: getattr(nc, how)())
 
@@ -99,10 +105,10 @@ def test_a_blocking_watch_callback_may_stop_its_watch(server: Any, name: str) ->
     stopped = threading.Event()
     seen: list[str] = []
     with sync.connect(server.url) as nc:
-        bucket = nc.jetstream().create_key_value(sync.KeyValueConfig(bucket=name))
+        bucket = nc.jetstream().create_key_value(KeyValueConfig(bucket=name))
         begun = threading.Event()
 
-        def callback(entry: sync.Entry | None) -> None:
+        def callback(entry: Entry | None) -> None:
             if entry is None:
                 begun.set()
                 return

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.client import Client, Message
+from jetspark import Client, Message
 from jetspark.errors import (
     BadSubject,
     ConnectionClosed,

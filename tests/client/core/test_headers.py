@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.client import Client
+from jetspark import Client
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.scripted import greet, scripted
 
-from jetspark.client import Client, connect
+from jetspark import Client, connect
 from jetspark.errors import BadSubject
 
 

@@ -11,7 +11,7 @@ import nats.js.errors
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark.client import Client, KeyValueConfig, Operation
+from jetspark import Client, KeyValueConfig, Operation
 from jetspark.errors import KeyExists, KeyNotFound
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

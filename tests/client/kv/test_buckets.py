@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
+from jetspark import (
+    Client,
+    JetStream,
+    KeyValue,
+    KeyValueConfig,
+    Operation,
+    Republish,
+    StreamConfig,
+    StreamSource,
+)
 from jetspark.api.enums import Compression, Discard, Storage
-from jetspark.api.stream import Republish, StreamConfig, StreamSource
-from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig, Operation
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.errors import (
     BadName,
@@ -21,7 +29,7 @@ from jetspark.errors import (
     ReadOnly,
     WrongLastSequence,
 )
-from jetspark.units import kib, mib, minutes, seconds
+from jetspark.units import kib, mib
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -53,7 +61,7 @@ async def test_a_bucket_is_a_stream_with_these_properties(client: Connect, name:
         assert config.allow_atomic
         assert config.discard is Discard.NEW
         assert config.storage is Storage.FILE
-        assert config.duplicate_window == minutes(2)
+        assert config.duplicate_window == 120
         assert (config.max_msgs, config.max_bytes, config.max_age) == (-1, -1, 0)
 
 
@@ -65,31 +73,31 @@ async def test_every_option_reaches_the_stream(client: Connect, name: str) -> No
             name,
             description="settings",
             history=3,
-            ttl=seconds(60),
+            ttl=60,
             max_value_size=1000,
             max_bytes=mib(1),
             storage=Storage.MEMORY,
             compression=True,
             republish=Republish(src=">", dest=f"copy.{name}.>"),
             metadata={"team": "a"},
-            limit_marker_ttl=seconds(5),
+            limit_marker_ttl=5,
         )
         config = (await js.stream(f"KV_{name}")).config
         status = await kv.status()
 
-        assert config.max_age == seconds(60)
+        assert config.max_age == 60
         # ADR-8: the duplicate window must be max_age when max_age is less than 2 minutes.
-        assert config.duplicate_window == seconds(60)
+        assert config.duplicate_window == 60
         assert config.max_msg_size == 1000
         assert config.max_bytes == mib(1)
         assert config.compression is Compression.S2
         assert config.republish is not None
         assert config.allow_msg_ttl
-        assert config.subject_delete_marker_ttl == seconds(5)
+        assert config.subject_delete_marker_ttl == 5
         assert status.config.metadata == {"team": "a"}
         assert (status.history, status.ttl, status.config.description) == (
             3,
-            seconds(60),
+            60,
             "settings",
         )
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tests.support.scripted import unused_port
 
-from jetspark.api.stream import ExternalStream, StreamSource
-from jetspark.client import KeyValueConfig, ObjectStoreConfig, connect
+from jetspark import ExternalStream, KeyValueConfig, ObjectStoreConfig, StreamSource, connect
 from jetspark.errors import NoResponders
 
 CONFIG = "jetstream { domain: hub }"

@@ -5,11 +5,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import msgspec
 import pytest
 
-from jetspark.api.stream import StreamSource
-from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig
+from jetspark import Client, JetStream, KeyValue, KeyValueConfig, StreamSource
 from jetspark.errors import (
     BucketNotFound,
     MinLastSequence,
@@ -153,7 +151,7 @@ async def test_a_transaction_over_a_mirror_is_made_at_its_origin(
         assert sorted(await origin.get_many(["a", "b"])) == ["a", "b"]
         assert tx.revisions == {"a": 1, "b": 2}
         stream = (await js.stream(f"KV_{name}")).config
-        await js.update_stream(msgspec.structs.replace(stream, allow_atomic=False))
+        await js.update_stream(stream.replace(allow_atomic=False))
         with pytest.raises(NotSupported, match=f"'KV_{name}' lacks allow_atomic"):
             await put_one(mirror)
         with pytest.raises(NotSupported, match=f"'KV_{name}' lacks allow_atomic"):

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from tests.support.waiting import until
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import (
+from jetspark import (
     AesGcmValues,
     Base64Keys,
     Client,
@@ -18,6 +17,7 @@ from jetspark.client import (
     JetStream,
     KeyValue,
     KeyValueConfig,
+    StreamConfig,
 )
 from jetspark.errors import (
     BatchNotEnabled,

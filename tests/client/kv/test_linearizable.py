@@ -14,8 +14,8 @@ import pytest
 from tests.support.kv_history import WRITES
 from tests.support.kv_rounds import Round, played
 
+from jetspark import Client
 from jetspark.api.enums import Storage
-from jetspark.client import Client
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 

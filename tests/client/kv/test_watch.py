@@ -8,20 +8,11 @@ from typing import Any
 import pytest
 from tests.support.waiting import until
 
+from jetspark import Client, Entry, JetStream, KeyValue, KeyValueConfig, KeyWatcher, Operation
 from jetspark.api.consumer import ConsumerConfig
-from jetspark.client import (
-    Client,
-    Entry,
-    JetStream,
-    KeyValue,
-    KeyValueConfig,
-    KeyWatcher,
-    Operation,
-)
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.errors import BadName, HeartbeatMissed
-from jetspark.units import seconds
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -200,7 +191,7 @@ async def test_a_watch_resumes_from_a_revision(client: Connect, name: str) -> No
 async def test_a_limit_marker_is_seen_as_a_purge(client: Connect, name: str) -> None:
     """decisions.md, Buckets that our client creates; ADR-8 1.1."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, limit_marker_ttl=seconds(60))
+        kv = await made(nc.jetstream(), name, limit_marker_ttl=60)
         async with await kv.watch(updates_only=True) as watcher:
             await take(watcher, 1)
             await kv.put("a", b"1", ttl=1)

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
-from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
+from jetspark import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig, sync
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
@@ -394,13 +393,7 @@ async def test_a_store_whose_batches_were_switched_off_is_still_written(
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
-        config = (await js.stream(f"OBJ_{name}")).config
-        kept = {
-            field: getattr(config, field)
-            for field in config.__struct_fields__
-            if field not in {"allow_batched", "metadata"}
-        }
-        await js.update_stream(type(config)(**kept))
+        await js.update_stream(f"OBJ_{name}", allow_batched=False)
         await store.put("a", LARGE)
 
         assert await store.get("a") == LARGE

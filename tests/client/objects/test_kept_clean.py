@@ -10,8 +10,7 @@ import pytest
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.servers import ServerProcess
 
-from jetspark.api.stream import StreamSource
-from jetspark.client import Client, JetStream, ObjectStore, ObjectStoreConfig, connect
+from jetspark import Client, JetStream, ObjectStore, ObjectStoreConfig, StreamSource, connect
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.errors import Error, NotSupported, RequestTimeout
@@ -73,14 +72,7 @@ async def test_a_put_whose_connection_is_cut_leaves_nothing(
 
 
 async def without_batches(js: JetStream, name: str) -> Any:
-    stream = await js.stream(f"OBJ_{name}")
-    config = stream.config
-    kept = {
-        field: getattr(config, field)
-        for field in config.__struct_fields__
-        if field not in {"allow_batched", "metadata"}
-    }
-    return (await js.update_stream(type(config)(**kept))).cached_info
+    return (await js.update_stream(f"OBJ_{name}", allow_batched=False)).cached_info
 
 
 async def test_a_put_whose_last_answer_is_lost_is_not_torn(

@@ -13,7 +13,7 @@ import nats.js.errors
 import pytest
 from nats.js.api import ObjectMeta, ObjectMetaOptions
 
-from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
+from jetspark import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import CHUNK_SIZE, encode_name
 from jetspark.client.jetstream.objects.reading import SEEK_MIN
 from jetspark.errors import (
@@ -27,7 +27,6 @@ from jetspark.errors import (
     ObjectNotFound,
     ProtocolViolation,
 )
-from jetspark.units import seconds
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 LARGE = bytes(range(256)) * 4001  # a little more than seven chunks
@@ -52,7 +51,7 @@ async def test_a_store_is_created_opened_and_deleted(client: Connect, name: str)
         js = nc.jetstream()
         with pytest.raises(BucketNotFound):
             await js.object_store(name)
-        store = await made(js, name, description="files", ttl=seconds(3600), metadata={"a": "b"})
+        store = await made(js, name, description="files", ttl=3600, metadata={"a": "b"})
         with pytest.raises(BucketExists):
             await made(js, name)
         status = await store.status()
@@ -179,16 +178,7 @@ async def test_a_stream_without_batches_is_written_pipelined(client: Connect, na
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
-        config = (await js.stream(f"OBJ_{name}")).config
-        await js.update_stream(
-            type(config)(
-                **{
-                    field: getattr(config, field)
-                    for field in config.__struct_fields__
-                    if field not in {"allow_batched", "metadata"}
-                }
-            )
-        )
+        await js.update_stream(f"OBJ_{name}", allow_batched=False)
         store = await js.object_store(name)
         await store.put("a", LARGE)
 

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
-from jetspark.api.stream import StreamSource
-from jetspark.client import Client, JetStream, ObjectStore, ObjectStoreConfig
+from jetspark import Client, JetStream, ObjectStore, ObjectStoreConfig, OrphansPurged, sync
 from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
@@ -241,7 +239,7 @@ async def test_where_nothing_can_be_removed_it_says_so(client: Connect, name: st
         store = await made(js, name)
         await store.put("a", b"1")
         await leave(js, name, "gone")
-        mirror = await made(js, f"{name}-m", mirror=StreamSource(name=name))
+        mirror = await made(js, f"{name}-m", mirror=name)
         with pytest.raises(NotSupported, match=f"of its origin, '{name}'"):
             await mirror.purge_orphans()
         await js.publish(f"$O.{name}.M.{encode_name('odd')}", b"no json")
@@ -264,9 +262,7 @@ def test_blocking(server: ServerProcess, name: str) -> None:
         js.publish(f"$O.{name}.C.gone", b"1")
         store.put("a", b"1")
 
-        assert store.purge_orphans(older_than=0) == sync.OrphansPurged(
-            objects=1, chunks=1, young=0
-        )
+        assert store.purge_orphans(older_than=0) == OrphansPurged(objects=1, chunks=1, young=0)
         assert store.get("a") == b"1"
 
 

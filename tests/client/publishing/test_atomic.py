@@ -5,11 +5,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import msgspec
 import pytest
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Expect, JetStream, Stream
+from jetspark import Client, Expect, JetStream, Stream, StreamConfig
 from jetspark.errors import (
     BatchDuplicate,
     BatchIncomplete,
@@ -105,8 +103,7 @@ async def test_batches_follow_each_other_without_waiting(client: Connect, name: 
                 batch.extend([f"{name}.a"] * 50, [b"%d" % number] * 50)
         assert await stored(stream) == [(f"{name}.a", b"%d" % (n // 50)) for n in range(150)]
 
-        config = msgspec.structs.replace((await stream.info()).config, allow_atomic=False)
-        await js.update_stream(config)
+        await stream.update(allow_atomic=False)
         late = js.atomic_batch()
         late.extend([f"{name}.a"] * 50, [b"late"] * 50)
 

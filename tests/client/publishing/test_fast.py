@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Expect, JetStream, Stream
+from jetspark import Client, Expect, JetStream, Stream, StreamConfig
 from jetspark.errors import (
     ApiError,
     BatchIncomplete,

@@ -10,8 +10,7 @@ import pytest
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.fast_ingest import Ingest
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, Stream, connect
+from jetspark import Client, JetStream, Stream, StreamConfig, connect
 from jetspark.errors import BatchIncomplete, ConnectionClosed, RequestTimeout
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

@@ -11,11 +11,8 @@ import msgspec
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import Client, ConsumerConfig, JetStream, Stream, StreamConfig, read_backup, sync
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, Stream, read_backup
 from jetspark.errors import ApiError, BackupFailed, StreamExists, StreamNotFound
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -58,7 +55,7 @@ async def test_a_stream_comes_back_as_it_was(client: Connect, name: str, tmp_pat
         stream = await filled(js, name, 300)
         await stream.delete_msg(7)
         consumer = await stream.create_consumer(
-            ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+            ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT)
         )
         for message in await consumer.fetch(5):
             await message.ack_sync()
@@ -87,14 +84,10 @@ async def test_a_backup_becomes_another_stream(client: Connect, name: str, tmp_p
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 3)
-        await stream.create_consumer(
-            ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
-        )
+        await stream.create_consumer(ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT))
         told: list[int] = []
         taken = await stream.backup(tmp_path, consumers=False, check=True, progress=told.append)
-        config = msgspec.structs.replace(
-            read_backup(tmp_path).config, name=f"{name}-2", subjects=(f"{name}-2.>",)
-        )
+        config = read_backup(tmp_path).config.replace(name=f"{name}-2", subjects=(f"{name}-2.>",))
         other = await js.restore_stream(tmp_path, config=config)
 
         assert told[-1] == taken.size

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, Stream
+from jetspark import Client, JetStream, Stream, StreamConfig
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.last_many import LastMany
 from jetspark.errors import MinLastSequence, NotSupported

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.late_follower import LATE, late_cluster, led_elsewhere
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, Stream, StreamMessage, connect
+from jetspark import Client, JetStream, Stream, StreamConfig, StreamMessage, connect
 from jetspark.client.pager import Pager
 from jetspark.errors import MinLastSequence, NoResponders
 

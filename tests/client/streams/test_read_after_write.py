@@ -13,10 +13,17 @@ import pytest
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.servers import ServerProcess
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import (
+    Client,
+    ConsumerConfig,
+    JetStream,
+    KeyValueConfig,
+    ObjectStoreConfig,
+    Stream,
+    StreamConfig,
+    connect,
+)
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, KeyValueConfig, ObjectStoreConfig, Stream, connect
 from jetspark.errors import MinLastSequence
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -50,9 +57,7 @@ async def test_a_consumer_delivers_nothing_before_its_sequence_is_reached(
         stream = await filled(js, name)
 
         async def read() -> list[bytes]:
-            config = ConsumerConfig(
-                durable_name="d", ack_policy=AckPolicy.EXPLICIT, min_last_seq=2
-            )
+            config = ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT, min_last_seq=2)
             consumer = await stream.create_consumer(config)
             return [message.data for message in await consumer.fetch(2)]
 

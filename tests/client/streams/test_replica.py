@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.support.chaos_proxy import ChaosProxy
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig, connect
+from jetspark import Client, JetStream, KeyValue, KeyValueConfig, StreamConfig, connect
 from jetspark.errors import (
     BucketNotFound,
     BufferFull,
@@ -18,7 +17,6 @@ from jetspark.errors import (
     MessageNotFound,
     StreamNotFound,
 )
-from jetspark.units import seconds
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -95,7 +93,7 @@ async def test_memory_is_bounded(client: Connect, name: str) -> None:
 
 async def test_values_expire_in_the_replica_too(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, ttl=seconds(60))
+        kv = await made(nc.jetstream(), name, ttl=60)
         await kv.put("short", b"1", ttl=1)
         await kv.put("long", b"2")
         async with await kv.replica() as replica:

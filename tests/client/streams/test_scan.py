@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.api.stream import StreamConfig, StreamSource
-from jetspark.client import Client, JetStream, MessageColumns, Stream
+from jetspark import Client, JetStream, MessageColumns, Stream, StreamConfig, StreamSource
 from jetspark.errors import ApiError, MinLastSequence, StreamNotFound
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

@@ -15,8 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.cli.main import main
 from jetspark.cli.stream import files
 from jetspark.headers.block import encode_headers
@@ -122,7 +121,7 @@ def test_a_repeat_beyond_the_duplicate_window_stores_nothing_twice(
     file = tmp_path / "out.ndjson"
     ok("export", source.name, str(file), "-s", server.url)
     jetstream.delete_stream(source.name)
-    copy = copy_of(jetstream, source.name, duplicate_window=100_000_000)
+    copy = copy_of(jetstream, source.name, duplicate_window=0.1)
     lines = file.read_bytes().splitlines(keepends=True)
     half = tmp_path / "half.ndjson"
     half.write_bytes(b"".join(lines[:4]))

@@ -10,9 +10,16 @@ import msgspec
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark.api.consumer import ConsumerConfig
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Expect, JetStream, Message, Stream, connect
+from jetspark import (
+    Client,
+    ConsumerConfig,
+    Expect,
+    JetStream,
+    Message,
+    Stream,
+    StreamConfig,
+    connect,
+)
 from jetspark.errors import (
     ApiError,
     BadName,
@@ -145,7 +152,7 @@ async def test_lists_follow_their_pages(client: Connect, name: str) -> None:
         others = [f"{name}-{n}" for n in range(4)]
         for each in others:
             await nc.jetstream().create_stream(config(each, subjects=(f"{name}-x.{each}",)))
-            await plain.create_consumer(ConsumerConfig(durable_name=each))
+            await plain.create_consumer(ConsumerConfig(durable=each))
         pages = SmallPages(nc)
         await nc.subscribe(f"{name}-pages.>", callback=pages.answer)
         js = nc.jetstream(prefix=f"{name}-pages")

@@ -7,10 +7,8 @@ from typing import Protocol
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import ConsumerConfig, StreamConfig, sync
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
 
 
 class Start(Protocol):
@@ -39,9 +37,7 @@ def stream(js: sync.JetStream) -> sync.Stream:
 
 
 def test_fetch_next_and_acks(stream: sync.Stream) -> None:
-    consumer = stream.create_consumer(
-        ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
-    )
+    consumer = stream.create_consumer(ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT))
     fetched = consumer.fetch(10)
     for message in fetched:
         message.ack()
@@ -55,9 +51,7 @@ def test_fetch_next_and_acks(stream: sync.Stream) -> None:
 
 
 def test_iteration_without_end_is_stopped_by_with(stream: sync.Stream) -> None:
-    consumer = stream.create_consumer(
-        ConsumerConfig(durable_name="i", ack_policy=AckPolicy.EXPLICIT)
-    )
+    consumer = stream.create_consumer(ConsumerConfig(durable="i", ack_policy=AckPolicy.EXPLICIT))
     received = []
     with consumer.messages() as messages:
         for message in messages:
@@ -72,9 +66,7 @@ def test_iteration_without_end_is_stopped_by_with(stream: sync.Stream) -> None:
 def test_a_callback_gets_messages_that_it_can_acknowledge_and_wait_for(
     stream: sync.Stream,
 ) -> None:
-    consumer = stream.create_consumer(
-        ConsumerConfig(durable_name="c", ack_policy=AckPolicy.EXPLICIT)
-    )
+    consumer = stream.create_consumer(ConsumerConfig(durable="c", ack_policy=AckPolicy.EXPLICIT))
     done = threading.Event()
     seen: list[str] = []
 

@@ -7,9 +7,15 @@ import pytest
 from tests.support.servers import ServerProcess
 
 import jetspark.sync
-from jetspark.api.stream import StreamConfig
+from jetspark import (
+    Entry,
+    KeyValueConfig,
+    ObjectInfo,
+    ObjectStoreConfig,
+    Operation,
+    StreamConfig,
+)
 from jetspark.errors import CodecFailed, KeyNotFound, WrongLastSequence
-from jetspark.sync import Entry, KeyValueConfig, ObjectInfo, ObjectStoreConfig, Operation
 
 
 def test_a_bucket_is_used_without_asyncio(server: ServerProcess, name: str) -> None:
@@ -81,7 +87,7 @@ def test_objects_are_put_and_read(server: ServerProcess, name: str) -> None:
     data = bytes(300_000)
     with jetspark.sync.connect(server.url) as nc:
         js = nc.jetstream()
-        store = js.create_object_store(jetspark.sync.ObjectStoreConfig(bucket=name))
+        store = js.create_object_store(ObjectStoreConfig(bucket=name))
         store.put("a", data)
         with store.open("a", start=5) as reader:
             pieces = list(reader)

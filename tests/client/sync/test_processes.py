@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
+from jetspark import Message, sync
 from jetspark.errors import ConnectionClosed
 from jetspark.sync import portal
 
@@ -229,7 +229,7 @@ def test_a_callback_may_end_what_calls_it(url: str, name: str, kind: str) -> Non
         url, error_callback=errors.append, closed_callback=lambda _: closed.set()
     ) as nc:
 
-        def callback(message: sync.Message) -> None:
+        def callback(message: Message) -> None:
             received.append(message.data)
             if message.data == b"1":
                 ways[kind]()
@@ -258,7 +258,7 @@ def test_a_callback_may_end_what_calls_it(url: str, name: str, kind: str) -> Non
 
 
 def test_a_coroutine_function_is_no_blocking_callback(nc: sync.Client, name: str) -> None:
-    async def wrong(_message: sync.Message) -> None:
+    async def wrong(_message: Message) -> None:
         """Nobody would await it."""
 
     with pytest.raises(TypeError, match="give a plain function"):

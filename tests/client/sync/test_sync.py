@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import Message, StreamConfig, client_options, sync
 from jetspark.errors import ConnectFailed, ConnectionClosed, MessageNotFound, RequestTimeout
+from jetspark.sync.client import connect_with
 from jetspark.sync.portal import get_portal
 
 
@@ -68,7 +68,7 @@ def test_a_callback_may_block_and_call_back(nc: sync.Client, name: str) -> None:
     answered: list[bytes] = []
     done = threading.Event()
 
-    def forward(message: sync.Message) -> None:
+    def forward(message: Message) -> None:
         answered.append(nc.request(f"{name}.upper", message.data).data)
         if len(answered) == 3:
             done.set()
@@ -91,7 +91,7 @@ def test_a_failing_callback_is_reported(server: RunningServer, name: str) -> Non
         errors.append(error)
         reported.set()
 
-    def callback(message: sync.Message) -> None:
+    def callback(message: Message) -> None:
         raise LookupError(message.subject)
 
     with sync.connect(server.url, error_callback=report) as nc:
@@ -236,8 +236,8 @@ def test_requests_from_many_threads_get_their_own_answers(nc: sync.Client, name:
 
 def test_options_travel_by_pickle(server: RunningServer, name: str) -> None:
     """A Spark worker connects as the driver did."""
-    sent = pickle.dumps(sync.client_options(server.url, name="worker", timeout=3.0))
-    with sync.connect_with(pickle.loads(sent)) as nc:
+    sent = pickle.dumps(client_options(server.url, name="worker", timeout=3.0))
+    with connect_with(pickle.loads(sent)) as nc:
         nc.publish(name)
         nc.flush()
 

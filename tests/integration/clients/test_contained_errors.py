@@ -18,9 +18,8 @@ from tests.support.inbox_wire import Wire
 from tests.support.served import Served
 
 import jetspark
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import ConsumerConfig, StreamConfig
 from jetspark.api.enums import AckPolicy, Retention
-from jetspark.api.stream import StreamConfig
 from jetspark.engine.advisories import Asker
 from jetspark.engine.target import Target
 from jetspark.server.routing.account_engine import AccountEngine, ServerWithoutJetStream
@@ -136,7 +135,7 @@ async def test_a_consumer_that_cannot_be_served_is_reported_and_what_it_needs_is
             for name in ("bad", "good"):
                 await stream.create_consumer(
                     ConsumerConfig(
-                        durable_name=name,
+                        durable=name,
                         ack_policy=AckPolicy.EXPLICIT,
                         filter_subject=f"S.{name}" if retention == "workqueue" else "",
                     )
@@ -204,7 +203,7 @@ async def test_waiting_pulls_hear_that_the_server_ends(tmp_path: Path) -> None:
     async with await jetspark.connect(server.client_url) as client:
         js = client.jetstream()
         stream = await js.create_stream(StreamConfig(name="S", subjects=("s",)))
-        await stream.create_consumer(ConsumerConfig(durable_name="c"))
+        await stream.create_consumer(ConsumerConfig(durable="c"))
         wire = await Wire.open(server.port)
         body = b'{"batch":7,"expires":60000000000}'
         wire.tell(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"in.1", body)
@@ -260,7 +259,7 @@ async def test_null_in_a_pull_request_is_absent(body: str, tmp_path: Path) -> No
     ):
         js = client.jetstream()
         stream = await js.create_stream(StreamConfig(name="S", subjects=("s",)))
-        config = ConsumerConfig(durable_name="c", ack_policy=AckPolicy.EXPLICIT)
+        config = ConsumerConfig(durable="c", ack_policy=AckPolicy.EXPLICIT)
         await stream.create_consumer(config)
         await js.publish("s", b"one")
         await js.publish("s", b"two")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jetspark
-from jetspark.client import Client
+from jetspark import Client
 
 ATOMIC = 50
 ROUNDS = 3

@@ -10,7 +10,7 @@ from tests.support.replicas import Stall, copied, replica_of
 from tests.support.waiting import until
 
 import jetspark
-from jetspark.client import KeyValueConfig
+from jetspark import KeyValueConfig
 
 KV = 'stream_name="KV_cfg"'
 

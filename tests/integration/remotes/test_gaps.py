@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.support.remotes import HUB, as_copied, caught_up, copying, fill, make, rows
 
-from jetspark import Server
-from jetspark.client import connect
+from jetspark import Server, connect
 from jetspark.client.jetstream.consumer.endless import EndlessPull
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.replica import readers

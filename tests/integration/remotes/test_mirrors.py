@@ -27,7 +27,7 @@ from tests.support.remotes import (
 )
 from tests.support.servers import ServerProcess
 
-from jetspark.client import Client, connect
+from jetspark import Client, connect
 
 KINDS = ["jetspark", "nats-server"]
 MIRROR = {"name": "A", "external": HUB}

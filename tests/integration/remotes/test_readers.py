@@ -8,9 +8,7 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 from tests.support.nats_js import started
 from tests.support.remotes import HUB, copying, info_until
 
-from jetspark import Server
-from jetspark.api.stream import ExternalStream, StreamSource
-from jetspark.client import KeyValueConfig, connect
+from jetspark import ExternalStream, KeyValueConfig, Server, StreamSource, connect
 from jetspark.errors import NoResponders
 
 AWAY = ExternalStream(api=HUB["api"])

@@ -13,8 +13,7 @@ from tests.support.certificates import make_certificate
 from tests.support.remotes import HUB, api, caught_up, fill, info, info_until, make, quick
 from tests.support.servers import ServerProcess
 
-from jetspark import Server
-from jetspark.client import TlsFiles, connect
+from jetspark import Server, TlsFiles, connect
 
 SEED = nkeys.encode_seed(bytes(range(32)), nkeys.PREFIX_BYTE_USER)
 # What docs/mirrors.md says that a copier needs.

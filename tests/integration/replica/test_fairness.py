@@ -13,8 +13,7 @@ from tests.support.replicas import PATIENT, ask
 from tests.support.waiting import until
 
 import jetspark
-from jetspark.api.stream import StreamConfig
-from jetspark.client import KeyValueConfig
+from jetspark import KeyValueConfig, StreamConfig
 from jetspark.errors import KeyNotFound
 from jetspark.protocol.limits import PAYLOAD_MAX
 from jetspark.replica import ReplicaServer

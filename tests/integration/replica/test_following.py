@@ -15,9 +15,8 @@ from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 import jetspark
+from jetspark import Client, JetStream, KeyValueConfig, StreamConfig
 from jetspark.api.enums import Retention
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, KeyValueConfig
 from jetspark.engine.replicate.origin import RemoteOrigin
 from jetspark.replica import ReplicaServer
 from jetspark.replica.feed import RemoteFeed

@@ -9,14 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 from tests.support.replicas import Stall, ask, ask_many, copied, replica_of
 from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 import jetspark
-from jetspark.client import Client, KeyValue, KeyValueConfig
+from jetspark import Client, KeyValue, KeyValueConfig
 from jetspark.client.message import Message
 from jetspark.engine.target import Target
 from jetspark.errors import KeyNotFound, MinLastSequence, NoResponders
@@ -240,7 +239,7 @@ async def test_without_its_leader_a_bucket_can_be_opened_and_read_at_a_replica()
 
             assert (await kv.get("a")).value == b"2"
             # A list of streams, from which the replica knows, tells less in the metadata.
-            same = msgspec.structs.replace(before.config, metadata=info.config.metadata)
+            same = before.config.replace(metadata=info.config.metadata)
             assert (info.config, info.created) == (same, before.created)
             assert info.state.last_seq == before.state.last_seq
             assert missing.status == 503

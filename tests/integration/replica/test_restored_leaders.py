@@ -15,7 +15,7 @@ from tests.support.remotes import HUB, caught_up, copying, fill, info, make, row
 from tests.support.replicas import PATIENT, ask, copied, replica_of
 
 import jetspark
-from jetspark.client import Client, KeyValueConfig, connect
+from jetspark import Client, KeyValueConfig, connect
 
 SECONDS = 60.0
 

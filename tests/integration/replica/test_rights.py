@@ -15,10 +15,8 @@ from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 import jetspark
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import Client, ConsumerConfig, StreamConfig
 from jetspark.api.enums import AckPolicy, Retention
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client
 from jetspark.replica import ReplicaServer
 from jetspark.server.config import ConfigRefused, load_file
 
@@ -227,9 +225,9 @@ async def test_a_read_only_replica_lets_no_write_through_whatever_its_subject(
         await stored(at)
         js = at.at_leader.jetstream()
         explicit = AckPolicy.EXPLICIT
-        await (await js.stream("S")).create_consumer(ConsumerConfig(durable_name="durable"))
+        await (await js.stream("S")).create_consumer(ConsumerConfig(durable="durable"))
         worker = await (await js.stream("Q")).create_consumer(
-            ConsumerConfig(durable_name="worker", ack_policy=explicit)
+            ConsumerConfig(durable="worker", ack_policy=explicit)
         )
         [pulled] = await worker.fetch(1)
         before = await state(at.at_leader)

@@ -14,9 +14,7 @@ from tests.support.replicas import copied, replica_of
 from tests.support.waiting import until
 
 import jetspark
-from jetspark.api.consumer import ConsumerConfig
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, KeyValueConfig
+from jetspark import Client, ConsumerConfig, KeyValueConfig, StreamConfig
 from jetspark.errors import ApiError, Error, NoResponders, PayloadTooLarge, WrongLastSequence
 from jetspark.replica import ReplicaServer
 
@@ -120,7 +118,7 @@ async def test_streams_consumers_and_buckets_work_through_a_replica() -> None:
         stream = await js.create_stream(StreamConfig(name="S", subjects=("s.>",)))
         for n in range(10):
             await js.publish(f"s.{n}", b"%d" % n, headers={"n": str(n)})
-        consumer = await stream.create_consumer(ConsumerConfig(durable_name="d"))
+        consumer = await stream.create_consumer(ConsumerConfig(durable="d"))
         messages = await consumer.fetch(10)
         for message in messages:
             await message.ack_sync()

@@ -11,8 +11,7 @@ import pytest
 from tests.support.replicas import ask
 
 import jetspark
-from jetspark.api.stream import StreamConfig
-from jetspark.client import Client
+from jetspark import Client, StreamConfig
 from jetspark.errors import Error
 
 

@@ -10,8 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from jetspark import sync
-from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource
+from jetspark import ExternalStream, StreamConfig, StreamSource, sync
 from jetspark.errors import StoreLocked
 
 

@@ -12,7 +12,7 @@ import pytest
 from nats.aio.msg import Msg
 
 import jetspark
-from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource
+from jetspark import ExternalStream, StreamConfig, StreamSource
 from jetspark.errors import StoreLocked
 
 

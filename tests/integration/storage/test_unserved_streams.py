@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import jetspark
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig
 from jetspark.client.jetstream.context import JetStream
 from jetspark.errors import ApiError, StoreFailed, StreamNotFound
 from jetspark.store.files import OsFiles

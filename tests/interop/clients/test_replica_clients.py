@@ -13,9 +13,8 @@ from tests.support.nats_js import started
 from tests.support.replicas import leading
 
 import jetspark
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import ConsumerConfig, StreamConfig
 from jetspark.api.enums import AckPolicy
-from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.consumer.explain import Reason
 from jetspark.replica import ReplicaServer
 

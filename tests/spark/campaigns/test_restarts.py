@@ -21,8 +21,7 @@ from tests.campaigns.spark.restart_job import start, wait_until_held
 from tests.campaigns.spark.restart_world import BY_NAME, Query, World
 from tests.campaigns.spark.restarts import LIMIT, Life, flow_of, wait_until_settled
 
-from jetspark.api.stream import StreamConfig
-from jetspark.client import KeyValueConfig
+from jetspark import KeyValueConfig, StreamConfig
 from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 from jetspark.spark.stream.view import view_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import jetspark
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig
 
 README = (Path(__file__).resolve().parents[3] / "README.md").read_text()
 

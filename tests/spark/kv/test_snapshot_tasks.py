@@ -11,9 +11,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from jetspark import sync
+from jetspark import StreamConfig, sync
 from jetspark.api.enums import Storage
-from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark.kv import reader as kv_reader
 from jetspark.spark.kv.plan import KeyPartition, RevisionPartition

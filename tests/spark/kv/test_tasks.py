@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 pytest.importorskip("pyspark")
@@ -15,8 +14,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.errors import WrongLastSequence
 from jetspark.spark.kv.source import KvDataSource
@@ -27,7 +25,6 @@ from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
 from jetspark.spark.stream.view import PlanningFailed
-from jetspark.units import seconds
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask
@@ -141,7 +138,7 @@ def test_a_bucket_without_direct_gets_is_read_all_the_same(
 
 
 def test_values_that_expire_have_no_strict_past(url: str, jetstream: sync.JetStream) -> None:
-    bucket = _bucket(jetstream, "TTL", ttl=3600 * 10**9)
+    bucket = _bucket(jetstream, "TTL", ttl=3600)
     bucket.put("a", b"1")
 
     with pytest.raises(PlanningFailed, match="expire"):
@@ -310,7 +307,7 @@ def test_an_expected_revision_of_a_replay_in_another_layout_is_no_conflict(
         bucket = _bucket(jetstream, name, history=5)
         if window is not None:
             config = jetstream.stream(f"KV_{name}").info().config
-            short = msgspec.structs.replace(config, duplicate_window=seconds(window))
+            short = config.replace(duplicate_window=window)
             jetstream.update_stream(short)
         schema = StructType([*ROW.fields]).add("expected_revision", "long")
         rows = {"key": ["a", "b"], "value": ["1", "2"], "expected_revision": [0, 0]}
@@ -334,7 +331,7 @@ def test_a_transaction_of_a_replay_in_another_layout_is_written_once(
 ) -> None:
     bucket = _bucket(jetstream, "RETXN", history=5)
     config = jetstream.stream("KV_RETXN").info().config
-    jetstream.update_stream(msgspec.structs.replace(config, allow_atomic=True))
+    jetstream.update_stream(config.replace(allow_atomic=True))
     schema = StructType([*ROW.fields]).add("txn", "string")
     rows = {"key": ["a", "b"], "value": ["1", "2"], "txn": ["t", "t"]}
 
@@ -354,7 +351,7 @@ def test_a_replay_of_which_the_window_knows_only_the_end_leaves_the_last_value(
     """The id of the older row is forgotten, so that it is stored again, unlike the newer one."""
     bucket = _bucket(jetstream, "HALF", history=5)
     config = jetstream.stream("KV_HALF").info().config
-    jetstream.update_stream(msgspec.structs.replace(config, duplicate_window=seconds(1.5)))
+    jetstream.update_stream(config.replace(duplicate_window=1.5))
     deleted = StructType([*ROW.fields]).add("operation", "string")
 
     def rows(pause: float) -> Iterator[pa.RecordBatch]:

@@ -18,9 +18,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
-from jetspark.client import TlsFiles
+from jetspark import StreamConfig, TlsFiles, sync
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.protocol.nkeys import USER, KeyPair

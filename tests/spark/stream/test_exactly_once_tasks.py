@@ -15,8 +15,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig, StreamSource, SubjectTransform
+from jetspark import StreamConfig, StreamSource, SubjectTransform, sync
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.message_columns import MessageColumns
@@ -30,7 +29,6 @@ from jetspark.spark.stream.sink.sending import Sender
 from jetspark.spark.stream.sink.writer import SinkCommit, StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import PlanningFailed
-from jetspark.units import seconds
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask, NatsServer
@@ -41,7 +39,7 @@ SCHEMA = StructType().add("subject", "string").add("data", "string")
 def _stream(jetstream: sync.JetStream, name: str) -> sync.Stream:
     subjects = (f"{name}.>",)
     config = StreamConfig(name=name, subjects=subjects, allow_direct=True, allow_atomic=True)
-    return jetstream.create_stream(msgspec.structs.replace(config, allow_batched=True))
+    return jetstream.create_stream(config.replace(allow_batched=True))
 
 
 def _writer(url: str, stream: str, **options: str) -> StreamRowWriter:
@@ -142,9 +140,7 @@ def test_rows_with_ids_of_their_own_are_read_back_as_well(
         msgspec.structs.replace(made._rows._plan, duplicate_window_ns=0), schema
     )
     late.write(_with_ids("OWNBACK", 4))
-    jetstream.update_stream(
-        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(0.1))
-    )
+    jetstream.update_stream(stream.info().config.replace(duplicate_window=0.1))
     time.sleep(0.3)
 
     late.write(_with_ids("OWNBACK", 4))
@@ -213,7 +209,7 @@ def test_a_bucket_that_would_forget_epochs_is_no_ledger(
     url: str, jetstream: sync.JetStream
 ) -> None:
     _stream(jetstream, "FORGETFUL")
-    jetstream.create_key_value(KeyValueConfig(bucket="SHORT", ttl=seconds(3600)))
+    jetstream.create_key_value(KeyValueConfig(bucket="SHORT", ttl=3600))
     jetstream.create_key_value(KeyValueConfig(bucket="WHOLE_LEDGER"))
     original = StreamSource(name="WHOLE_LEDGER")
     jetstream.create_key_value(KeyValueConfig(bucket="COPIED", mirror=original))
@@ -761,13 +757,9 @@ def test_rows_of_an_epoch_whose_ledger_is_gone_are_found_after_the_duplicate_win
             writer.commit([told])
     for number in range(30):
         jetstream.publish("GONELEDGER.foreign", b"%d" % number)
-    jetstream.update_stream(
-        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(0.1))
-    )
+    jetstream.update_stream(stream.info().config.replace(duplicate_window=0.1))
     time.sleep(0.3)
-    jetstream.update_stream(
-        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(60))
-    )
+    jetstream.update_stream(stream.info().config.replace(duplicate_window=60))
 
     made = _writer(url, "GONELEDGER", ledgerBucket="GONENEW", ackTimeoutMs="200")
     plan = msgspec.structs.replace(made._plan, duplicate_window_ns=0)

@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.errors import Error
 from jetspark.spark.connections import CONNECTIONS
@@ -26,7 +25,7 @@ from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.sync import retry
-from jetspark.units import format_rfc3339, seconds
+from jetspark.units import format_rfc3339
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask
@@ -227,7 +226,7 @@ def test_rows_have_a_time_to_live(
 
 
 def test_keys_have_a_time_to_live(url: str, jetstream: sync.JetStream) -> None:
-    config = KeyValueConfig(bucket="TTLS", limit_marker_ttl=seconds(60))
+    config = KeyValueConfig(bucket="TTLS", limit_marker_ttl=60)
     jetstream.create_key_value(config)
     schema = StructType().add("key", "string").add("value", "string").add("ttl", "integer")
     source = KvDataSource(options={"servers": url, "bucket": "TTLS"})

@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.stream import streaming_reader as stream_reader
 from jetspark.spark.stream.source import JetStreamDataSource

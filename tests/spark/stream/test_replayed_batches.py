@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jetspark.client.models.base import to_wire
+
 pytest.importorskip("pyspark")
 
 from hypothesis import HealthCheck, given, settings
@@ -279,7 +281,7 @@ def _version_1(stream: sync.Stream, following: int) -> str:
 
 
 def _created(stream: sync.Stream) -> str:
-    return format_rfc3339(stream.info().created)
+    return format_rfc3339(to_wire(stream.info()).created)
 
 
 @pytest.mark.parametrize("available_now", [False, True])

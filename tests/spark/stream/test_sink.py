@@ -16,10 +16,8 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.spark import foreach_batch_writer
-from jetspark.units import seconds
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
@@ -153,7 +151,7 @@ def _payloads(stream: sync.Stream, name: str) -> Counter[bytes]:
 
 def test_mistakes_are_one_line(spark: SparkSession, streams: "Streams", tmp_path: Path) -> None:
     streams.fill("FROM", 10)
-    narrow = StreamConfig(name="NARROW", subjects=("NARROW.>",), duplicate_window=seconds(1))
+    narrow = StreamConfig(name="NARROW", subjects=("NARROW.>",), duplicate_window=1)
     streams.jetstream.create_stream(narrow)
     writer = spark.range(3).write.format(FORMAT).options(servers=streams.url, stream="NARROW")
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.api.stream import StreamConfig
 from jetspark.errors import BatchDuplicate, WrongLastSequence
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.sink.writer import StreamRowWriter
@@ -27,10 +26,8 @@ SCHEMA = StructType().add("subject", "string").add("data", "string")
 WITH_IDS = StructType([*SCHEMA.fields]).add("msg_id", "string")
 
 
-def _stream(jetstream: sync.JetStream, name: str, **settings: object) -> sync.Stream:
-    return jetstream.create_stream(
-        StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=True, **settings)  # type: ignore[arg-type]
-    )
+def _stream(jetstream: sync.JetStream, name: str, **settings: Any) -> sync.Stream:
+    return jetstream.create_stream(name, subjects=[f"{name}.>"], allow_direct=True, **settings)
 
 
 def _writer(

@@ -10,9 +10,8 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from jetspark.api.consumer import ConsumerConfig
+from jetspark import ConsumerConfig, StreamConfig
 from jetspark.api.enums import AckPolicy, Retention
-from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import ConnectionClosed
 from jetspark.spark.option_reader import InvalidOptions
@@ -111,7 +110,7 @@ def test_messages_that_only_a_changed_filter_takes_are_not_given_back(
     streams: "Streams", name: str, on_commit: str
 ) -> None:
     stream = streams.fill(name, 30)
-    stream.create_consumer(ConsumerConfig(durable_name="spark", ack_policy=AckPolicy.EXPLICIT))
+    stream.create_consumer(ConsumerConfig(durable="spark", ack_policy=AckPolicy.EXPLICIT))
 
     def reader(subject: str) -> Any:
         source = _source(
@@ -159,7 +158,7 @@ def test_committed_messages_are_acknowledged_on_request(streams: "Streams") -> N
         name="WORK", subjects=("WORK.>",), retention=Retention.WORKQUEUE, allow_direct=True
     )
     stream = streams.jetstream.create_stream(config)
-    durable = ConsumerConfig(durable_name="spark", ack_policy=AckPolicy.EXPLICIT)
+    durable = ConsumerConfig(durable="spark", ack_policy=AckPolicy.EXPLICIT)
     stream.create_consumer(durable)
     for number in range(30):
         streams.jetstream.publish("WORK.x", b"%d" % number)

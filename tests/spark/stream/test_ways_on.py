@@ -14,8 +14,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream.sink import epoch_ledger
@@ -25,7 +24,6 @@ from jetspark.spark.stream.sink.epoch_ledger import ReplayRefused
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.writer import SinkCommit, StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
-from jetspark.units import seconds
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask
@@ -291,8 +289,7 @@ def test_a_replay_is_exact_when_the_stream_has_forgotten_the_ids(
     strength: str,
 ) -> None:
     monkeypatch.setattr(sink_plan, "MIN_DUPLICATE_WINDOW_NS", 0)
-    window = seconds(0.1)
-    query = Query(url, jetstream, task, f"LATE_{strength}", strength, duplicate_window=window)
+    query = Query(url, jetstream, task, f"LATE_{strength}", strength, duplicate_window=0.1)
 
     for _ in range(2):
         query.run(0, range(10), range(10, 20), dies=True)
@@ -310,7 +307,7 @@ def test_a_repeated_task_that_is_slower_than_the_window_stores_nothing_twice(
     """It begins while the stream knows the ids of the first attempt, and ends when it does not."""
     monkeypatch.setattr(sink_plan, "MIN_DUPLICATE_WINDOW_NS", 0)
     monkeypatch.setattr(sink_writer, "CHUNK_ROWS", 10)
-    query = Query(url, jetstream, task, "SLOW", duplicate_window=seconds(2))
+    query = Query(url, jetstream, task, "SLOW", duplicate_window=2)
     made: Any = JetStreamDataSource(options=query.base).streamWriter(SCHEMA, False)
 
     def slowly() -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jetspark
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig
 from jetspark.cli.serve.log import open_log
 from jetspark.errors import InsufficientResources
 from jetspark.server.config import Settings

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jetspark import client, sync
+import jetspark
+from jetspark import sync
 
 ROOT = Path(__file__).resolve().parents[3]
 TWINS = [
@@ -57,12 +58,12 @@ def test_the_generated_modules_are_up_to_date() -> None:
 
 @pytest.mark.parametrize("name", TWINS)
 def test_a_twin_has_every_public_name(name: str) -> None:
-    assert public(getattr(sync, name)) == public(getattr(client, name))
+    assert public(getattr(sync, name)) == public(getattr(jetspark, name))
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_a_twin_takes_the_same_arguments(name: str) -> None:
-    original, twin = getattr(client, name), getattr(sync, name)
+    original, twin = getattr(jetspark, name), getattr(sync, name)
     for method in public(twin):
         if isinstance(inspect.getattr_static(twin, method), property):
             continue
@@ -76,7 +77,7 @@ def test_a_twin_takes_the_same_arguments(name: str) -> None:
 
 
 def test_connect_takes_the_same_arguments() -> None:
-    expected = inspect.signature(client.connect).parameters
+    expected = inspect.signature(jetspark.connect).parameters
 
     assert inspect.signature(sync.connect).parameters == expected
 
@@ -89,9 +90,8 @@ def test_every_public_method_has_a_docstring(name: str) -> None:
     assert silent == []
 
 
-def test_both_packages_export_what_users_need() -> None:
-    # A backend of buckets is written for asyncio; its entries and plans belong to it.
-    backend = {"Backend", "Stored", "WatchPlan", "WatchSource"}
-    # Every callback of the twin has a thread of its own.
-    assert set(client.__all__) - set(sync.__all__) == {"Pager", "ThreadCallback", *backend}
-    assert set(sync.__all__) <= set(client.__all__) | {"Server"}
+def test_the_twins_have_the_names_of_the_originals() -> None:
+    bulk = {"ColumnsAck", "Counted", "count_from", "last_columns", "publish_columns"}
+
+    assert set(sync.__all__) <= {*jetspark.__all__, *bulk, "publish_together"}
+    assert set(TWINS) <= set(sync.__all__)

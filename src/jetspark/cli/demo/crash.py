@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from rich.progress import Progress
 
-from jetspark.api.stream import StreamConfig
 from jetspark.cli.demo.report import Steps
 from jetspark.cli.demo.server import ServerProcess
 from jetspark.client.client import connect
@@ -59,7 +58,7 @@ async def write_until_killed(
     begun = time.monotonic()
     client = await connect(server.url, name="jetspark demo", allow_reconnect=False)
     js = client.jetstream(publish_async_max=500)
-    await js.create_stream(StreamConfig(name=STREAM, subjects=("orders.>",), allow_direct=True))
+    await js.create_stream(STREAM, subjects=["orders.>"], allow_direct=True)
 
     acks = []
     try:

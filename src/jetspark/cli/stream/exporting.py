@@ -26,6 +26,7 @@ from jetspark.cli.stream.files import (
 from jetspark.cli.stream.ndjson import NdjsonWriter
 from jetspark.cli.stream.rows import ExportRows
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.client.models.base import to_wire
 from jetspark.errors import Error, MessageNotFound, StreamNotFound
 from jetspark.sync.retry import Retries
 from jetspark.units import format_rfc3339
@@ -134,13 +135,13 @@ class Export:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = Manifest(
             stream=request.stream,
-            created=format_rfc3339(info.created),
+            created=format_rfc3339(to_wire(info).created),
             format=request.format,
             subjects=list(request.subjects),
             first=self.first,
             last=self.last,
             complete=False,
-            config=msgspec.Raw(encode(info.config)),
+            config=msgspec.Raw(encode(to_wire(info.config))),
         )
         found = read_manifest(folder)
         if found is None:
@@ -218,7 +219,7 @@ class Export:
         first = max(request.first or 1, state.first_seq, 1)
         if request.since_ns is not None:
             # A far future is beyond what nats-server compares rightly.
-            if request.since_ns > int(state.last_ts):
+            if request.since_ns > to_wire(state).last_ts:
                 return last + 1, last
             try:
                 found = self._stream.get_msg(start_time=request.since_ns, min_last_seq=last)
@@ -230,7 +231,7 @@ class Export:
     def _metadata(self) -> dict[str, str]:
         return {
             "jetspark.stream": self._request.stream,
-            "jetspark.config": encode(self._info.config).decode(),
+            "jetspark.config": encode(to_wire(self._info.config)).decode(),
         }
 
 

@@ -25,6 +25,8 @@ from jetspark.cli.stream.files import (
 )
 from jetspark.cli.stream.rows import ExportRows
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.client.models.base import from_wire
+from jetspark.client.models.stream import StreamConfig as PublicStreamConfig
 from jetspark.errors import Error, StreamNotFound
 from jetspark.headers import names
 from jetspark.headers.block import (
@@ -236,7 +238,9 @@ class Import:
                 "--create: these files do not say how their stream was configured (folders and "
                 "Parquet files of `jetspark stream export` do): create the stream first"
             )
-        return self._jetstream.create_stream(_own_config(config, request.stream))
+        return self._jetstream.create_stream(
+            from_wire(PublicStreamConfig, _own_config(config, request.stream))
+        )
 
     def _saved(self) -> bytes | None:
         for source in self._request.sources:

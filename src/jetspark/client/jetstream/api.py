@@ -7,6 +7,7 @@ import msgspec
 from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.options import PUBLISH_RETRIES
 from jetspark.client.timeouts import call_seconds
 from jetspark.errors import BadSubject, JetStreamNotEnabled, ProtocolViolation, api_error
 from jetspark.errors.codes import ErrCode
@@ -15,8 +16,6 @@ from jetspark.ids import Nuid, new_inbox
 from jetspark.subjects.tokens import is_valid_literal
 
 DEFAULT_PREFIX: Final = "$JS.API"
-# As nats.go: a stream whose leader is being elected does not listen for a moment.
-PUBLISH_RETRIES: Final = 2
 PUBLISH_RETRY_WAIT: Final = 0.25  # seconds
 
 S = TypeVar("S", bound=ApiStruct)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
 
+from jetspark.api import stream as wire
 from jetspark.api.base import decoder, encode
 from jetspark.api.stream import (
     STREAM_CREATE,
@@ -22,12 +23,11 @@ from jetspark.api.stream import (
     STREAM_SNAPSHOT,
     RestoreRequest,
     SnapshotRequest,
-    StreamConfig,
-    StreamInfo,
-    StreamState,
 )
 from jetspark.client.jetstream.api import ApiClient, read_answer
 from jetspark.client.message import Message
+from jetspark.client.models.base import Model, from_wire
+from jetspark.client.models.stream import StreamConfig, StreamState
 from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import BackupFailed, ConnectionClosed, RequestTimeout, status_error
 from jetspark.headers.status import END_OF_BATCH, parse_status
@@ -43,23 +43,39 @@ BackupProgress = Callable[[int], None]
 _Result = TypeVar("_Result")
 
 
-class StreamBackup(msgspec.Struct, frozen=True, kw_only=True):
+class BackupMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of ``backup.json``."""
+
+    config: wire.StreamConfig
+    state: wire.StreamState
+    size: int = 0
+    sha256: str = ""
+
+
+class StreamBackup(Model[BackupMeta], wire=BackupMeta):
     """What ``backup.json`` says: the stream as it was, and what its archive must be.
 
     ``size`` and ``sha256`` are empty in backups of other tools.
     """
 
+    __slots__ = ()
+
     config: StreamConfig
     state: StreamState
-    size: int = 0
-    sha256: str = ""
+    size: int
+    sha256: str
 
 
-_DECODER: Final = decoder(StreamBackup)
+_DECODER: Final = decoder(BackupMeta)
 
 
 def read_backup(folder: str | os.PathLike[str]) -> StreamBackup:
     """What a backup holds, without restoring it; BackupFailed when the folder has none."""
+    return from_wire(StreamBackup, read_meta(folder))
+
+
+def read_meta(folder: str | os.PathLike[str]) -> BackupMeta:
+    """What ``backup.json`` says; BackupFailed when the folder has none."""
     path = Path(folder, META_FILE)
     try:
         return _DECODER.decode(path.read_bytes())
@@ -98,9 +114,9 @@ async def take_backup(
         received = _Archive(api, stream, files, file, progress)
         await received.fill(subscription, api.seconds(timeout))
         await files.do(_finish, file)
-        done = StreamBackup(
-            config=answer.config or StreamConfig(name=stream),
-            state=answer.state or StreamState(),
+        done = BackupMeta(
+            config=answer.config or wire.StreamConfig(name=stream),
+            state=answer.state or wire.StreamState(),
             size=received.size,
             sha256=received.digest.hexdigest(),
         )
@@ -112,7 +128,7 @@ async def take_backup(
         if subscription is not None:
             with suppress(ConnectionClosed):
                 await subscription.unsubscribe()
-    return done
+    return from_wire(StreamBackup, done)
 
 
 class _Files:
@@ -213,12 +229,12 @@ class _Archive:
 async def put_back(
     api: ApiClient,
     folder: str | os.PathLike[str],
-    config: StreamConfig | None,
+    config: wire.StreamConfig | None,
     progress: BackupProgress | None,
     timeout: float | None,
-) -> StreamInfo:
+) -> wire.StreamInfo:
     """Make a stream from a backup; the answer of the server."""
-    backup = await asyncio.to_thread(read_backup, folder)
+    backup = await asyncio.to_thread(read_meta, folder)
     path = Path(folder, DATA_FILE)
     await asyncio.to_thread(_check_archive, path, backup)
     wanted = config or backup.config
@@ -247,7 +263,7 @@ async def put_back(
     return read_answer(target, STREAM_CREATE, reply.data)
 
 
-def _check_archive(path: Path, backup: StreamBackup) -> None:
+def _check_archive(path: Path, backup: BackupMeta) -> None:
     """Refuse an archive that is not the one that was taken, before the server unpacks it."""
     try:
         with path.open("rb") as file:
@@ -276,7 +292,7 @@ def _finish(file: BinaryIO) -> None:
     file.close()
 
 
-def _write_meta(place: Path, backup: StreamBackup) -> None:
+def _write_meta(place: Path, backup: BackupMeta) -> None:
     """Write it under another name first: the folder is complete when it has its own."""
     draft = place / _DRAFT
     with draft.open("wb") as file:

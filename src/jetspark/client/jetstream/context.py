@@ -2,25 +2,25 @@
 
 import os
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Unpack
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo
-from jetspark.api.consumer import ConsumerConfig
-from jetspark.api.enums import AckPolicy
+from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.api.message import PubAck
 from jetspark.api.stream import (
     STREAM_CREATE,
     STREAM_DELETE,
     STREAM_INFO,
     STREAM_UPDATE,
-    StreamConfig,
-    StreamInfo,
 )
+from jetspark.api.stream import StreamInfo as WireStreamInfo
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.backup import BackupProgress, put_back
 from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
+from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
@@ -29,7 +29,14 @@ from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
-from jetspark.client.jetstream.kv.config import KeyValueConfig, check_bucket, stream_name
+from jetspark.client.jetstream.kv.config import (
+    KeyValueConfig,
+    KeyValueOptions,
+    bucket_config,
+    check_bucket,
+    from_stream_config,
+    stream_name,
+)
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.client.jetstream.kv.manage import (
@@ -41,17 +48,18 @@ from jetspark.client.jetstream.kv.manage import (
     open_bucket,
     update_bucket,
 )
-from jetspark.client.jetstream.listing import stream_name_pages, stream_pages
+from jetspark.client.jetstream.listing import models, stream_name_pages, stream_pages
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.objects.config import (
     ObjectStoreConfig,
+    ObjectStoreOptions,
     object_stream_name,
+    store_config,
     to_stream_config,
 )
 from jetspark.client.jetstream.objects.source import stream_info
 from jetspark.client.jetstream.objects.store import ObjectStore
 from jetspark.client.jetstream.publish import (
-    PUBLISH_ASYNC_MAX,
     AckFuture,
     Expect,
     PublishWindow,
@@ -71,13 +79,20 @@ from jetspark.client.jetstream.subscribe.plan import Wanted, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
 from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
 from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
+from jetspark.client.models.base import to_wire
+from jetspark.client.models.consumer import (
+    ConsumerConfig,
+    ConsumerOptions,
+    consumer_config,
+    said_ack_policy,
+    without_default_acks,
+)
+from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions, stream_config
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.errors import BadName, BucketExists, BucketNotFound, StreamExists, StreamNotFound
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import stream_name_problem
-
-__all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
 
 
 class JetStream:
@@ -105,37 +120,63 @@ class JetStream:
 
     # Streams.
 
-    async def create_stream(self, config: StreamConfig, *, timeout: float | None = None) -> Stream:
-        """Create a stream. The same configuration again is no error.
+    async def create_stream(
+        self,
+        config: StreamConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream:
+        """Create a stream: a name with `StreamOptions`, or a `StreamConfig`.
 
-        Raises StreamExists when the name is taken with another configuration, SubjectsOverlap
-        when another stream has one of its subjects, ApiError for a refused configuration.
+        ``create_stream("ORDERS", subjects=["orders.>"], max_age=3600)``. The same configuration
+        again is no error. Raises StreamExists when the name is taken with another configuration,
+        SubjectsOverlap when another stream has one of its subjects, ApiError for a refused
+        configuration.
         """
-        name = check_name(config.name)
+        struct = stream_config(config, options)
+        name = check_name(struct.name)
         info = await self._api.call(
-            f"STREAM.CREATE.{name}", config, STREAM_CREATE, timeout=timeout
+            f"STREAM.CREATE.{name}", struct, STREAM_CREATE, timeout=timeout
         )
         return Stream(self._api, info, self._high_water)
 
-    async def update_stream(self, config: StreamConfig, *, timeout: float | None = None) -> Stream:
-        """Change the configuration of a stream; what ``config`` leaves out gets its default.
+    async def update_stream(
+        self,
+        config: StreamConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream:
+        """Change a stream: with its name only what the options name, as ``Stream.update``.
 
-        Raises StreamNotFound, or ApiError for a change that is not allowed.
+        A `StreamConfig` is the whole new configuration: what it leaves out gets its default.
+        Raises StreamNotFound, ApiError for a change that is not allowed, and NotSupported when
+        the server did not do what the options say.
         """
-        name = check_name(config.name)
+        if isinstance(config, str):
+            stream = await self.stream(config, timeout=timeout)
+            await stream.update(timeout=timeout, **options)
+            return stream
+        struct = stream_config(config, options)
+        name = check_name(struct.name)
         info = await self._api.call(
-            f"STREAM.UPDATE.{name}", config, STREAM_UPDATE, timeout=timeout
+            f"STREAM.UPDATE.{name}", struct, STREAM_UPDATE, timeout=timeout
         )
         return Stream(self._api, info, self._high_water)
 
     async def create_or_update_stream(
-        self, config: StreamConfig, *, timeout: float | None = None
+        self,
+        config: StreamConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[StreamOptions],
     ) -> Stream:
-        """Update the stream, or create it when it does not exist."""
+        """Update the stream as ``update_stream``, or create it when it does not exist."""
         try:
-            return await self.update_stream(config, timeout=timeout)
+            return await self.update_stream(config, timeout=timeout, **options)
         except StreamNotFound:
-            return await self.create_stream(config, timeout=timeout)
+            return await self.create_stream(config, timeout=timeout, **options)
 
     async def stream(self, name: str, *, timeout: float | None = None) -> Stream:
         """A handle to an existing stream; StreamNotFound when there is none."""
@@ -151,7 +192,7 @@ class JetStream:
 
     def streams(self, *, subject: str = "", timeout: float | None = None) -> Pager[StreamInfo]:
         """Iterate over all streams, or those whose subjects collide with ``subject``."""
-        return Pager(stream_pages(self._api, subject, timeout))
+        return Pager(models(StreamInfo, stream_pages(self._api, subject, timeout)))
 
     def stream_names(self, *, subject: str = "", timeout: float | None = None) -> Pager[str]:
         """Iterate over the names of all streams, or of those that collide with ``subject``."""
@@ -190,12 +231,38 @@ class JetStream:
         the server cannot read the archive: those of nats-server go into nats-server, ours into
         ours.
         """
-        info = await put_back(self._api, folder, config, progress, timeout)
+        wanted = to_wire(config) if config is not None else None
+        info = await put_back(self._api, folder, wanted, progress, timeout)
         return Stream(self._api, info, self._high_water)
 
     async def account_info(self, *, timeout: float | None = None) -> AccountInfo:
         """Usage and limits of this account, and the API level of the server."""
         return await self._api.call("INFO", None, ACCOUNT_INFO, timeout=timeout)
+
+    # Consumers, without a handle of their stream.
+
+    async def create_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Create a consumer of a stream: `ConsumerOptions`, or a `ConsumerConfig`.
+
+        ``create_consumer("ORDERS", durable="w", ack_wait=30)``; as ``Stream.create_consumer``.
+        """
+        settings = to_wire(consumer_config(config, options))
+        info = await create_consumer(
+            self._api, check_name(stream), settings, ConsumerAction.CREATE, timeout=timeout
+        )
+        return Consumer(self._api, info)
+
+    async def consumer(self, stream: str, name: str, *, timeout: float | None = None) -> Consumer:
+        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        found = await consumer_info(self._api, check_name(stream), name, timeout=timeout)
+        return Consumer(self._api, found)
 
     # Publishing.
 
@@ -321,14 +388,14 @@ class JetStream:
         plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True, same_stream=True)
         reader = StreamReader(self._api, found.name)
         follow = Follow(reader, "", plan, 0, self._high_water)
-        ttl_ns = found.config.max_age
+        info = to_wire(found.cached_info)
         copy = LocalCopy(
             follow,
             f"stream {stream!r}",
             filters=plan.filters,
             max_bytes=max_bytes,
-            ttl_ns=ttl_ns,
-            server_time_ns=found.cached_info.ts,
+            ttl_ns=info.config.max_age,
+            server_time_ns=info.ts,
         )
         await copy.start(self._api.seconds(timeout))
         return StreamReplica(reader, copy)
@@ -345,7 +412,7 @@ class JetStream:
         stream: str = "",
         consumer: str = "",
         config: ConsumerConfig | None = None,
-        ack_policy: AckPolicy | None = None,
+        ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         alarm: float | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
@@ -363,7 +430,8 @@ class JetStream:
         ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
         """
-        alarm_seconds(alarm, (config or ConsumerConfig()).idle_heartbeat / 1e9)  # refuses bad ones
+        settings = consumer_config(config, {})
+        alarm_seconds(alarm, settings.idle_heartbeat)  # refuses bad ones
         wanted = settle(
             Wanted(
                 subject=subject,
@@ -371,8 +439,8 @@ class JetStream:
                 consumer=consumer,
                 durable=durable,
                 queue=queue,
-                ack_policy=ack_policy,
-                config=config or ConsumerConfig(),
+                ack_policy=_chosen_acks(ack_policy, settings),
+                config=without_default_acks(settings),
             )
         )
         attached = await self._attach(wanted, pending_msgs, pending_bytes, timeout)
@@ -386,7 +454,7 @@ class JetStream:
         stream: str = "",
         consumer: str = "",
         config: ConsumerConfig | None = None,
-        ack_policy: AckPolicy | None = None,
+        ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         timeout: float | None = None,
     ) -> PullSubscription:
         """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
@@ -394,6 +462,7 @@ class JetStream:
         ``consumer`` need not be visible: binding to one that cannot be looked up is no error
         before the first ``fetch``. The ack policy must be explicit.
         """
+        settings = consumer_config(config, {})
         wanted = settle(
             Wanted(
                 subject=subject,
@@ -401,8 +470,8 @@ class JetStream:
                 consumer=consumer,
                 durable=durable,
                 pull=True,
-                ack_policy=ack_policy,
-                config=config or ConsumerConfig(),
+                ack_policy=_chosen_acks(ack_policy, settings),
+                config=without_default_acks(settings),
             )
         )
         attached = await self._attach(wanted, PENDING_MSGS_MAX, PENDING_BYTES_MAX, timeout)
@@ -411,30 +480,50 @@ class JetStream:
     # Buckets.
 
     async def create_key_value(
-        self, config: KeyValueConfig | str, *, timeout: float | None = None
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Create a bucket; BucketExists when the name is taken with another configuration.
+        """Create a bucket: a name with `KeyValueOptions`, or a `KeyValueConfig`.
 
-        A name alone is a bucket with the defaults of `KeyValueConfig`.
+        ``create_key_value("settings", history=5)``. BucketExists when the name is taken with
+        another configuration.
         """
-        if isinstance(config, str):
-            config = KeyValueConfig(bucket=config)
-        return self._bucket(await create_bucket(self._api, config, timeout))
+        settings = bucket_config(config, options)
+        return self._bucket(await create_bucket(self._api, settings, timeout))
 
     async def update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change the configuration of a bucket; BucketNotFound when there is none."""
-        return self._bucket(await update_bucket(self._api, config, timeout))
+        """Change a bucket: with its name only what the options name.
+
+        A `KeyValueConfig` is the whole new configuration: what it leaves out gets its default.
+        BucketNotFound when there is none.
+        """
+        if isinstance(config, str):
+            found = await open_bucket(self._api, config, timeout)
+            config = from_stream_config(found.config)
+        settings = bucket_config(config, options)
+        return self._bucket(await update_bucket(self._api, settings, timeout))
 
     async def create_or_update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change a bucket, or create it when it does not exist."""
+        """Change a bucket as ``update_key_value``, or create it when it does not exist."""
         try:
-            return await self.update_key_value(config, timeout=timeout)
+            return await self.update_key_value(config, timeout=timeout, **options)
         except BucketNotFound:
-            return await self.create_key_value(config, timeout=timeout)
+            return await self.create_key_value(config, timeout=timeout, **options)
 
     async def key_value(
         self,
@@ -470,20 +559,23 @@ class JetStream:
     # Object stores.
 
     async def create_object_store(
-        self, config: ObjectStoreConfig | str, *, timeout: float | None = None
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
-        """Create an object store; BucketExists when the name is taken with other settings.
+        """Create an object store: a name with `ObjectStoreOptions`, or an `ObjectStoreConfig`.
 
-        A name alone is a store with the defaults of `ObjectStoreConfig`.
+        BucketExists when the name is taken with other settings.
         """
-        if isinstance(config, str):
-            config = ObjectStoreConfig(bucket=config)
-        stream = to_stream_config(config, await api_level(self._api, timeout))
+        settings = store_config(config, options)
+        stream = to_stream_config(settings, await api_level(self._api, timeout))
         verb = f"STREAM.CREATE.{stream.name}"
         try:
             info = await self._api.call(verb, stream, STREAM_CREATE, timeout=timeout)
         except StreamExists:
-            raise BucketExists(config.bucket) from None
+            raise BucketExists(settings.bucket) from None
         return ObjectStore(self._api, info, self._high_water)
 
     async def object_store(
@@ -511,7 +603,7 @@ class JetStream:
 
     def _bucket(
         self,
-        info: StreamInfo,
+        info: WireStreamInfo,
         *,
         read_only: bool = False,
         read_after_write: bool = False,
@@ -538,6 +630,13 @@ class JetStream:
 
     def _note_ack(self, ack: PubAck) -> None:
         self._high_water.note(ack.stream, ack.seq)
+
+
+def _chosen_acks(policy: str | None, config: ConsumerConfig) -> AckPolicy | None:
+    """The ack policy of the argument or of the configuration; None when nobody chose one."""
+    if policy is None:
+        return said_ack_policy(config)
+    return ConsumerConfig(ack_policy=AckPolicy(policy)).ack_policy
 
 
 def check_name(name: str) -> str:

@@ -1,7 +1,8 @@
 """Streams of an account and consumers of a stream, page by page."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TypeVar
+from contextlib import aclosing
+from typing import Any, TypeVar
 
 from jetspark.api.consumer import (
     CONSUMER_LIST,
@@ -17,8 +18,10 @@ from jetspark.api.stream import (
     StreamNamesRequest,
 )
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.models.base import Model, from_wire
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Model[Any])
 
 # Asks for what begins at an offset; also how many there are in all.
 AskPage = Callable[[int], Awaitable[tuple[tuple[T, ...] | None, int]]]
@@ -33,6 +36,15 @@ async def pages(ask: AskPage[T]) -> AsyncGenerator[tuple[T, ...], None]:
         yield found or ()
         if not found or offset >= total:
             return
+
+
+async def models(
+    kind: type[M], structs: AsyncGenerator[tuple[Any, ...], None]
+) -> AsyncGenerator[list[M], None]:
+    """The same pages, as users see what they hold."""
+    async with aclosing(structs):
+        async for page in structs:
+            yield [from_wire(kind, struct) for struct in page]
 
 
 def stream_pages(

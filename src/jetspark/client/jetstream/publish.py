@@ -30,7 +30,6 @@ from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.status import NO_RESPONDERS, parse_status
 from jetspark.units import format_duration, seconds
 
-PUBLISH_ASYNC_MAX: Final = 4000  # what nats.go allows by default
 FAILURES_KEPT_MAX: Final = 1000  # failed acks that nobody looked at, for publish_async_complete
 
 

@@ -5,30 +5,30 @@ import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import Final
+from typing import Final, Unpack
 
 import msgspec
 
 from jetspark.api.base import Timestamp
-from jetspark.api.consumer import CONSUMER_DELETE, ConsumerConfig, ConsumerInfo
+from jetspark.api.consumer import CONSUMER_DELETE
 from jetspark.api.enums import ConsumerAction
 from jetspark.api.message import MSG_DELETE, MsgDeleteRequest
 from jetspark.api.stream import (
     STREAM_INFO,
     STREAM_PURGE,
+    STREAM_UPDATE,
     PurgeRequest,
     SnapshotRequest,
-    StreamConfig,
-    StreamInfo,
     StreamInfoRequest,
 )
+from jetspark.api.stream import StreamInfo as WireStreamInfo
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.backup import (
     CHUNK_BYTES,
     BackupProgress,
     StreamBackup,
     put_back,
-    read_backup,
+    read_meta,
     take_backup,
 )
 from jetspark.client.jetstream.consumer.create import (
@@ -42,7 +42,7 @@ from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
-from jetspark.client.jetstream.listing import consumer_name_pages, consumer_pages
+from jetspark.client.jetstream.listing import consumer_name_pages, consumer_pages, models
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
@@ -60,6 +60,15 @@ from jetspark.client.jetstream.scan import (
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import message_pages, noted
 from jetspark.client.jetstream.timestamps import to_nanoseconds
+from jetspark.client.models.base import check_applied, from_wire, to_wire
+from jetspark.client.models.consumer import (
+    ConsumerConfig,
+    ConsumerInfo,
+    ConsumerOptions,
+    consumer_config,
+    without_default_acks,
+)
+from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions
 from jetspark.client.pager import Pager
 from jetspark.errors import ApiError, MessageNotFound
 from jetspark.errors.codes import ErrCode
@@ -72,7 +81,7 @@ GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
 class Stream:
     """A handle to one stream. Made by ``JetStream.stream`` and ``create_stream``."""
 
-    def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
+    def __init__(self, api: ApiClient, info: WireStreamInfo, high_water: HighWater) -> None:
         self._api = api
         self._info = info
         self._name = info.config.name
@@ -88,12 +97,12 @@ class Stream:
     @property
     def config(self) -> StreamConfig:
         """The configuration as of the last ``info`` (or when the handle was made)."""
-        return self._info.config
+        return from_wire(StreamConfig, self._info.config)
 
     @property
     def cached_info(self) -> StreamInfo:
         """What the last ``info`` said, without asking again."""
-        return self._info
+        return from_wire(StreamInfo, self._info)
 
     async def info(
         self,
@@ -109,7 +118,7 @@ class Stream:
         deleted sequences. Raises StreamNotFound.
         """
         verb = f"STREAM.INFO.{self._name}"
-        info: StreamInfo | None = None
+        info: WireStreamInfo | None = None
         subjects: dict[str, int] = {}
         while True:
             request = StreamInfoRequest(
@@ -128,7 +137,25 @@ class Stream:
             state = msgspec.structs.replace(info.state, subjects=subjects)
             info = msgspec.structs.replace(info, state=state)
         self._info = info
-        return info
+        return from_wire(StreamInfo, info)
+
+    async def update(
+        self, *, timeout: float | None = None, **changes: Unpack[StreamOptions]
+    ) -> StreamInfo:
+        """Change what is named, and nothing else: ``stream.update(max_msgs=5)``.
+
+        The configuration is read, changed and written. Raises StreamNotFound, ApiError for a
+        change that is not allowed, and NotSupported when the server left something out that it
+        does not know.
+        """
+        before = await self.info(timeout=timeout)
+        wanted = to_wire(before.config.replace(**changes))
+        self._info = await self._api.call(
+            f"STREAM.UPDATE.{self._name}", wanted, STREAM_UPDATE, timeout=timeout
+        )
+        after = from_wire(StreamInfo, self._info)
+        check_applied(changes, from_wire(StreamConfig, wanted), after.config, repr(self))
+        return after
 
     async def purge(
         self,
@@ -368,34 +395,58 @@ class Stream:
 
         Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
         """
-        backup = await asyncio.to_thread(read_backup, folder)
+        backup = await asyncio.to_thread(read_meta, folder)
         config = msgspec.structs.replace(backup.config, name=self._name)
         self._info = await put_back(self._api, folder, config, progress, timeout)
 
     # Consumers.
 
     async def create_consumer(
-        self, config: ConsumerConfig, *, timeout: float | None = None
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Create a consumer. The same configuration again is no error.
+        """Create a consumer: `ConsumerOptions`, or a `ConsumerConfig`.
 
-        ``durable_name`` or ``name`` name it, else a name is made up. Mind ``ack_policy``, which
-        is *none* unless you say otherwise. Raises ConsumerExists when the name is taken with
+        ``create_consumer(durable="w", ack_wait=30)``. The same configuration again is no error.
+        ``durable`` or ``name`` name it, else a name is made up. Messages are to be acknowledged
+        unless ``ack_policy`` says otherwise. Raises ConsumerExists when the name is taken with
         another configuration, ApiError for a refused one.
         """
-        return await self._make_consumer(config, ConsumerAction.CREATE, timeout)
+        settings = consumer_config(config, options)
+        return await self._make_consumer(settings, ConsumerAction.CREATE, timeout)
 
     async def update_consumer(
-        self, config: ConsumerConfig, *, timeout: float | None = None
+        self,
+        config: ConsumerConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Change a consumer; ConsumerNotFound when there is none of that name."""
-        return await self._make_consumer(config, ConsumerAction.UPDATE, timeout)
+        """Change a consumer: with its name only what the options name, as ``Consumer.update``.
+
+        A `ConsumerConfig` is the whole new configuration: what it leaves out gets its default.
+        ConsumerNotFound when there is none of that name.
+        """
+        if isinstance(config, str):
+            consumer = await self.consumer(config, timeout=timeout)
+            await consumer.update(timeout=timeout, **options)
+            return consumer
+        settings = consumer_config(config, options)
+        return await self._make_consumer(settings, ConsumerAction.UPDATE, timeout)
 
     async def create_or_update_consumer(
-        self, config: ConsumerConfig, *, timeout: float | None = None
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Create a consumer, or change the one of that name."""
-        return await self._make_consumer(config, ConsumerAction.CREATE_OR_UPDATE, timeout)
+        """Create a consumer, or give the one of that name this configuration."""
+        settings = consumer_config(config, options)
+        return await self._make_consumer(settings, ConsumerAction.CREATE_OR_UPDATE, timeout)
 
     async def consumer(self, name: str, *, timeout: float | None = None) -> Consumer:
         """A handle to an existing consumer; ConsumerNotFound when there is none."""
@@ -410,27 +461,35 @@ class Stream:
 
     def consumers(self, *, timeout: float | None = None) -> Pager[ConsumerInfo]:
         """Iterate over the consumers of the stream."""
-        return Pager(consumer_pages(self._api, self._name, timeout))
+        return Pager(models(ConsumerInfo, consumer_pages(self._api, self._name, timeout)))
 
     def consumer_names(self, *, timeout: float | None = None) -> Pager[str]:
         """Iterate over the names of the consumers of the stream."""
         return Pager(consumer_name_pages(self._api, self._name, timeout))
 
     def ordered_consumer(
-        self, config: ConsumerConfig | None = None, *, push: bool = False
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        push: bool = False,
+        **options: Unpack[ConsumerOptions],
     ) -> OrderedConsumer:
         """Read the stream in order without acknowledgements; nothing is asked before you read.
 
-        ``config`` says where to start and what to filter (``deliver_policy``, ``opt_start_seq``,
-        ``opt_start_time``, ``filter_subjects``, ``headers_only``, ``replay_policy``,
-        ``min_last_seq``). ``push`` lets the server send at its own pace instead of on request.
+        ``config`` or the options say where to start and what to filter (``deliver_policy``,
+        ``opt_start_seq``, ``opt_start_time``, ``filter_subjects``, ``headers_only``,
+        ``replay_policy``, ``min_last_seq``). ``push`` lets the server send at its own pace
+        instead of on request.
         """
-        return OrderedConsumer(
-            self._api, self._name, ordered_config(config or ConsumerConfig()), push=push
-        )
+        settings = without_default_acks(consumer_config(config, options))
+        return OrderedConsumer(self._api, self._name, ordered_config(settings), push=push)
 
     async def _make_consumer(
         self, config: ConsumerConfig, action: ConsumerAction, timeout: float | None
     ) -> Consumer:
-        info = await create_consumer(self._api, self._name, config, action, timeout=timeout)
+        struct = to_wire(config)
+        info = await create_consumer(self._api, self._name, struct, action, timeout=timeout)
         return Consumer(self._api, info)
+
+    def __repr__(self) -> str:
+        return f"Stream({self._name!r})"

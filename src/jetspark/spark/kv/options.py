@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from jetspark.client.jetstream.kv.config import stream_name
-from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
+from jetspark.client.options import PUBLISH_ASYNC_MAX
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
 from jetspark.spark.option_reader import (
     STREAMING_WRITE_OPTIONS,

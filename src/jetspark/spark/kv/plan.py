@@ -13,9 +13,10 @@ from typing import Final
 from pyspark.sql.datasource import InputPartition
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo, StreamState
 from jetspark.client.jetstream.kv.jetstream_backend import prefixes
 from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.models.base import to_wire
+from jetspark.client.models.stream import StreamInfo, StreamState
 from jetspark.errors import MessageNotFound
 from jetspark.spark.kv.options import KV_FORMAT, Consistency, KvOptions
 from jetspark.spark.kv.rows import key_of
@@ -84,7 +85,7 @@ class WholePartition(InputPartition):
 
 def key_patterns(info: StreamInfo, keys: Sequence[str]) -> list[str]:
     """Return the subjects of ``keys`` in the stream of a bucket; empty text: all of them."""
-    prefix = prefixes(info, "$JS.API")[0]
+    prefix = prefixes(to_wire(info), "$JS.API")[0]
     # Without a filter a scan costs the server less.
     return [prefix + key for key in keys] or [""]
 

@@ -15,10 +15,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.kv.jetstream_backend import prefixes
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.client.models.base import to_wire
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import WrongLastSequence
 from jetspark.headers.block import find_value
 from jetspark.spark.connections import jetstream_of
@@ -105,7 +106,7 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
     api = publishing.connection.api_prefix
     if publishing.connection.domain:
         api = f"$JS.{publishing.connection.domain}.API"
-    prefix = prefixes(info, api or "$JS.API")[1]
+    prefix = prefixes(to_wire(info), api or "$JS.API")[1]
     config = info.config
     for column, allowed, name in (
         ("ttl", config.allow_msg_ttl, "allow_msg_ttl"),
@@ -130,7 +131,7 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
             else None
         ),
         run=secrets.token_hex(6),
-        duplicate_window_ns=config.duplicate_window,
+        duplicate_window_ns=to_wire(config).duplicate_window,
     )
     return KvPlan(
         bucket=options.bucket, order_by=options.order_by, subject_prefix=prefix, publishing=plan

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.config import BucketSettings
 from jetspark.errors import Error
 from jetspark.units import parse_duration
 
@@ -58,7 +58,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """What ``jetspark.yml`` says."""
 
     streams: tuple[StreamConfig, ...] = ()
-    buckets: tuple[KeyValueConfig, ...] = ()
+    buckets: tuple[BucketSettings, ...] = ()
     ledger: str = ""
     """The bucket of the exactly-once ledger (docs/spark.md); it is one of ``buckets``."""
     asked: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -163,7 +163,7 @@ def load_resources(path: Path) -> Resources:
             raise _wrong(path, f"unknown field {field!r} (there are streams, buckets, ledger)")
     resources = Resources(
         streams=tuple(_named(path, content, "streams", "name", StreamConfig)),
-        buckets=tuple(_named(path, content, "buckets", "bucket", KeyValueConfig)),
+        buckets=tuple(_named(path, content, "buckets", "bucket", BucketSettings)),
         ledger=_text(path, content, "ledger", ""),
         asked={
             f"{field.removesuffix('s')} {name}": tuple(settings or ())

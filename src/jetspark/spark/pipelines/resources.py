@@ -10,10 +10,13 @@ import msgspec
 from jetspark import sync
 from jetspark.client.jetstream.kv.config import (
     TTL_LEVEL,
+    KeyValueConfig,
     from_stream_config,
     stream_name,
     to_stream_config,
 )
+from jetspark.client.models.base import from_wire, to_wire
+from jetspark.client.models.stream import StreamConfig
 from jetspark.errors import ApiError, BadName, BucketNotFound, StreamNotFound
 from jetspark.spark.pipelines.project import (
     DURATIONS,
@@ -39,9 +42,9 @@ def _ensure_streams(jetstream: sync.JetStream, project: Project) -> Iterator[str
         what = f"stream {config.name}"
         with _named(what):
             try:
-                there = jetstream.stream(config.name).cached_info.config
+                there = to_wire(jetstream.stream(config.name).config)
             except StreamNotFound:
-                jetstream.create_stream(config)
+                jetstream.create_stream(from_wire(StreamConfig, config))
                 yield f"Made {what}."
             else:
                 yield from _differences(what, config, there, project.resources.asked[what])
@@ -52,16 +55,20 @@ def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str
         what = f"bucket {config.bucket}"
         with _named(what):
             # There and back: what it is asked with is then written as the answer is.
-            wanted = from_stream_config(to_stream_config(config, TTL_LEVEL))
+            asked = from_wire(KeyValueConfig, config)
+            wanted = from_stream_config(to_stream_config(asked, TTL_LEVEL))
             try:
                 jetstream.key_value(config.bucket)
             except BucketNotFound:
-                jetstream.create_key_value(config)
+                jetstream.create_key_value(asked)
                 yield f"Made {what}."
                 continue
-            there = jetstream.stream(stream_name(config.bucket)).cached_info.config
+            there = to_wire(jetstream.stream(stream_name(config.bucket)).config)
             yield from _differences(
-                what, wanted, from_stream_config(there), project.resources.asked[what]
+                what,
+                to_wire(wanted),
+                to_wire(from_stream_config(there)),
+                project.resources.asked[what],
             )
 
 

@@ -9,15 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from jetspark import sync
-from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, MessageNotFound, RequestTimeout
 from jetspark.spark.stream.view import PlanningFailed
-from jetspark.units import Nanoseconds
 
 # A task that dies leaves its consumer behind for so long.
-INACTIVE_NS: Final = 30 * 1_000_000_000
+INACTIVE_SECONDS: Final = 30.0
 FETCH_MAX: Final = 1_000
 
 
@@ -26,15 +24,13 @@ def consumer_scan(
 ) -> Iterator[MessageColumns]:
     """Yield the messages from ``first`` to ``last`` with all columns, in order of sequence."""
     consumer = stream.create_consumer(
-        ConsumerConfig(
-            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=first,
-            ack_policy=AckPolicy.NONE,
-            filter_subjects=tuple(filters),
-            mem_storage=True,
-            num_replicas=1,
-            inactive_threshold=Nanoseconds(INACTIVE_NS),
-        )
+        deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+        opt_start_seq=first,
+        ack_policy=AckPolicy.NONE,
+        filter_subjects=filters,
+        mem_storage=True,
+        num_replicas=1,
+        inactive_threshold=INACTIVE_SECONDS,
     )
     position = first
     try:

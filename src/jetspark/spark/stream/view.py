@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final, NamedTuple
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo
+from jetspark.client.models.base import to_wire
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import (
     BucketNotFound,
     Error,
@@ -100,7 +101,7 @@ def view_of(info: StreamInfo) -> StreamView:
     state = info.state
     return StreamView(
         info.config.name,
-        format_rfc3339(info.created),
+        format_rfc3339(to_wire(info).created),
         StreamBounds(state.first_seq, state.last_seq),
         state.bytes / state.messages if state.messages else 0.0,
         info.config.allow_direct,

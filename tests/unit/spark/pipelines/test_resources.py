@@ -7,12 +7,10 @@ import pytest
 
 pytest.importorskip("yaml")
 
-from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark import StreamConfig, sync
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark.pipelines.project import PipelineRefused, Project, load_resources
 from jetspark.spark.pipelines.resources import ensure_resources
-from jetspark.units import hours
 
 ASKED = """
 streams:
@@ -56,7 +54,7 @@ def test_what_is_missing_is_made_and_then_is_as_it_should_be(
 
 
 def test_what_differs_is_said_and_left_alone(tmp_path: Path, jetstream: sync.JetStream) -> None:
-    there = StreamConfig(name="OTHER", subjects=("a", "b"), max_age=hours(2), max_msgs=5)
+    there = StreamConfig(name="OTHER", subjects=("a", "b"), max_age=7200, max_msgs=5)
     jetstream.create_stream(there)
     jetstream.create_key_value(KeyValueConfig(bucket="OLD", history=3))
     project = asking(

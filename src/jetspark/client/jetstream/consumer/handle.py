@@ -1,7 +1,7 @@
 """A pull or push consumer on the server: look at it, change it, read it."""
 
 from datetime import datetime
-from typing import Final
+from typing import Final, Unpack
 
 from jetspark.api.base import Timestamp
 from jetspark.api.consumer import (
@@ -10,19 +10,18 @@ from jetspark.api.consumer import (
     CONSUMER_PAUSE,
     CONSUMER_RESET,
     CONSUMER_UNPIN,
-    ConsumerConfig,
-    ConsumerInfo,
     ExplainRequest,
     PauseRequest,
-    PauseResponse,
     ResetRequest,
     UnpinRequest,
 )
-from jetspark.api.enums import AckPolicy
+from jetspark.api.consumer import ConsumerInfo as WireConsumerInfo
+from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.consume import CallbackRun, Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.create import create_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import (
     Explanation,
@@ -37,6 +36,13 @@ from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encod
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.timestamps import to_nanoseconds
+from jetspark.client.models.base import check_applied, from_wire, to_wire
+from jetspark.client.models.consumer import (
+    ConsumerConfig,
+    ConsumerInfo,
+    ConsumerOptions,
+    PauseState,
+)
 from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
 from jetspark.headers.block import find_value
 from jetspark.headers.names import PIN_ID
@@ -50,7 +56,7 @@ THRESHOLD: Final = 0.5  # of the prefetch: below it more is asked for
 class Consumer:
     """A handle to one consumer. Made by ``Stream.consumer`` and ``Stream.create_consumer``."""
 
-    def __init__(self, api: ApiClient, info: ConsumerInfo) -> None:
+    def __init__(self, api: ApiClient, info: WireConsumerInfo) -> None:
         self._api = api
         self._target = ConsumerTarget(api, info)
         self._link = AckLink(
@@ -76,12 +82,12 @@ class Consumer:
     @property
     def config(self) -> ConsumerConfig:
         """The configuration as of the last ``info`` (or when the handle was made)."""
-        return self._target.info.config
+        return from_wire(ConsumerConfig, self._target.info.config)
 
     @property
     def cached_info(self) -> ConsumerInfo:
         """What the last ``info`` said, without asking again."""
-        return self._target.info
+        return from_wire(ConsumerInfo, self._target.info)
 
     # Reading.
 
@@ -202,22 +208,42 @@ class Consumer:
 
     async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
-        return await self._target.refresh(timeout=timeout)
+        return from_wire(ConsumerInfo, await self._target.refresh(timeout=timeout))
 
-    async def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseResponse:
+    async def update(
+        self, *, timeout: float | None = None, **changes: Unpack[ConsumerOptions]
+    ) -> ConsumerInfo:
+        """Change what is named, and nothing else: ``consumer.update(max_ack_pending=5)``.
+
+        The configuration is read, changed and written. Raises ConsumerNotFound, ApiError for a
+        change that is not allowed, and NotSupported when the server left something out that it
+        does not know.
+        """
+        before = await self.info(timeout=timeout)
+        wanted = before.config.replace(**changes)
+        self._target.info = await create_consumer(
+            self._api, self.stream, to_wire(wanted), ConsumerAction.UPDATE, timeout=timeout
+        )
+        after = self.cached_info
+        check_applied(changes, wanted, after.config, repr(self))
+        return after
+
+    async def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseState:
         """Deliver nothing until then (a datetime with a time zone, or ns since 1970)."""
-        return await self._api.call(
+        answer = await self._api.call(
             f"CONSUMER.PAUSE.{self._target.verb}",
             PauseRequest(pause_until=Timestamp(to_nanoseconds(until))),
             CONSUMER_PAUSE,
             timeout=timeout,
         )
+        return from_wire(PauseState, answer)
 
-    async def resume(self, *, timeout: float | None = None) -> PauseResponse:
+    async def resume(self, *, timeout: float | None = None) -> PauseState:
         """End a pause now."""
-        return await self._api.call(
+        answer = await self._api.call(
             f"CONSUMER.PAUSE.{self._target.verb}", None, CONSUMER_PAUSE, timeout=timeout
         )
+        return from_wire(PauseState, answer)
 
     async def unpin(self, group: str, *, timeout: float | None = None) -> None:
         """Let another client be pinned to a priority group (policy pinned client)."""
@@ -247,7 +273,7 @@ class Consumer:
         """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
         if seq < 0:
             raise ValueError(f"seq={seq}: expected a sequence, or 0 for the next message")
-        info = await self.info(timeout=timeout)
+        info = await self._target.refresh(timeout=timeout)
         stream = await self._api.call(
             f"STREAM.INFO.{self._target.stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout
         )
@@ -282,10 +308,13 @@ class Consumer:
             f"CONSUMER.DELETE.{self._target.verb}", None, CONSUMER_DELETE, timeout=timeout
         )
 
+    def __repr__(self) -> str:
+        return f"Consumer({self.name!r}, stream={self.stream!r})"
+
     # Private parts.
 
     def _check_pull(self) -> None:
-        deliver_subject = self.config.deliver_subject
+        deliver_subject = self._target.info.config.deliver_subject
         if deliver_subject:
             raise SubscribeRefused(
                 f"{self._target.label} is push based (it delivers to {deliver_subject!r}): read "

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
+from jetspark.api.consumer import ConsumerConfig as WireConsumerConfig
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.consume import CallbackRun, Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, MessageIterator
@@ -15,6 +15,8 @@ from jetspark.client.jetstream.consumer.handle import PREFETCH
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.consumer.ordered import EXPIRES, HEARTBEAT, OrderedReader
 from jetspark.client.jetstream.consumer.pull import check_pull
+from jetspark.client.models.base import from_wire
+from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.errors import RequestTimeout
 
 
@@ -26,7 +28,9 @@ class OrderedConsumer:
     deleted consumer or a restarted server make it start anew behind the last message.
     """
 
-    def __init__(self, api: ApiClient, stream: str, config: ConsumerConfig, *, push: bool) -> None:
+    def __init__(
+        self, api: ApiClient, stream: str, config: WireConsumerConfig, *, push: bool
+    ) -> None:
         self._api = api
         self._stream = stream
         self._config = config
@@ -45,12 +49,14 @@ class OrderedConsumer:
     @property
     def config(self) -> ConsumerConfig:
         """What was asked for."""
-        return self._config
+        return from_wire(ConsumerConfig, self._config)
 
     @property
     def cached_info(self) -> ConsumerInfo | None:
         """The consumer that ``fetch`` and ``next`` made last; None before the first of them."""
-        return self._reader.info if self._reader is not None else None
+        if self._reader is None or self._reader.info is None:
+            return None
+        return from_wire(ConsumerInfo, self._reader.info)
 
     async def fetch(
         self, batch: int = 1, *, timeout: float | None = None

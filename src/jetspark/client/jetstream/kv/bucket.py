@@ -25,6 +25,7 @@ from jetspark.client.jetstream.kv.typed import T, TypedKeyValue
 from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher, Watches
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.timestamps import to_nanoseconds
+from jetspark.client.models.base import to_wire
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyNotFound, ReadOnly
 
@@ -340,8 +341,8 @@ class KeyValue:
             label,
             filters=plan.filters,
             max_bytes=max_bytes,
-            ttl_ns=status.ttl,
-            server_time_ns=status.info.ts if status.info is not None else 0,
+            ttl_ns=to_wire(status.config).ttl,
+            server_time_ns=to_wire(status.info).ts if status.info is not None else 0,
         )
         await copy.start(self._backend.seconds(timeout))
         return KeyValueReplica(self, self._backend, self._coding, copy)

@@ -1,17 +1,17 @@
 """What a bucket is made of, to and from the configuration of its stream (ADR-8, "Buckets")."""
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final, Literal, TypedDict, Unpack
 
 import msgspec
 
+from jetspark.api import stream as wire
+from jetspark.api.base import Duration, Int64
 from jetspark.api.enums import Compression, Discard, Storage
-from jetspark.api.stream import (
-    Placement,
-    Republish,
-    StreamConfig,
-    StreamSource,
-    SubjectTransform,
-)
+from jetspark.api.stream import Republish, StreamConfig, SubjectTransform
+from jetspark.client.models.base import Model, from_wire, to_wire
+from jetspark.client.models.stream import Placement, StreamSource
 from jetspark.errors import BadName
 from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem, key_problem
 from jetspark.units import ByteCount, Nanoseconds, milliseconds, minutes, seconds
@@ -26,32 +26,96 @@ TTL_LEVEL: Final = 1
 ATOMIC_LEVEL: Final = 2
 
 
-class KeyValueConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of a bucket.
-
-    ``history`` is how many values are kept per key, ``ttl`` how long (0: for ever). With
-    ``limit_marker_ttl`` the server leaves a marker for so long when a value expires, which
-    watchers see. ``allow_key_ttl`` allows a time to live per key. ``mirror`` makes a read-only
-    copy of another bucket, ``sources`` collects others; both name buckets. Times are in
-    nanoseconds: ``jetspark.units`` has ``seconds``, ``minutes``, ``hours``.
-    """
+class BucketSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `KeyValueConfig` holds: durations in nanoseconds, as its stream has them."""
 
     bucket: str
     description: str = ""
-    history: int = 1
-    ttl: Nanoseconds = Nanoseconds(0)
-    max_value_size: int = -1
-    max_bytes: ByteCount = ByteCount(-1)
+    history: Int64 = 1
+    ttl: Duration = Nanoseconds(0)
+    max_value_size: Int64 = -1
+    max_bytes: Int64 = -1
     storage: Storage = Storage.FILE
-    replicas: int = 1
-    placement: Placement | None = None
+    replicas: Int64 = 1
+    placement: wire.Placement | None = None
     republish: Republish | None = None
-    mirror: StreamSource | None = None
-    sources: tuple[StreamSource, ...] = ()
+    mirror: wire.StreamSource | None = None
+    sources: tuple[wire.StreamSource, ...] = ()
     compression: bool = False
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
-    limit_marker_ttl: Nanoseconds = Nanoseconds(0)
+    limit_marker_ttl: Duration = Nanoseconds(0)
     allow_key_ttl: bool = True
+
+
+class KeyValueOptions(TypedDict, total=False):
+    """The settings of a bucket.
+
+    ``history`` is how many values are kept per key (1), ``ttl`` how long (0: for ever). With
+    ``limit_marker_ttl`` the server leaves a marker for so long when a value expires, which
+    watchers see. ``allow_key_ttl`` allows a time to live per key (True). ``mirror`` makes a
+    read-only copy of another bucket, ``sources`` collects others; both name buckets. Durations
+    are seconds or ``timedelta``.
+    """
+
+    description: str
+    history: int
+    ttl: float | timedelta
+    max_value_size: int
+    max_bytes: int
+    storage: Storage | Literal["file", "memory"]
+    replicas: int
+    placement: Placement | None
+    republish: Republish | None
+    mirror: StreamSource | str | None
+    sources: Sequence[StreamSource | str]
+    compression: bool
+    metadata: Mapping[str, str]
+    limit_marker_ttl: float | timedelta
+    allow_key_ttl: bool
+
+
+class KeyValueConfig(Model[BucketSettings], wire=BucketSettings):
+    """Configuration of a bucket: its name and `KeyValueOptions`.
+
+    Durations are seconds: reading one gives a float, also where a ``timedelta`` was given.
+    """
+
+    __slots__ = ()
+
+    bucket: str
+    description: str
+    history: int
+    ttl: float
+    max_value_size: int
+    max_bytes: int
+    storage: Storage
+    replicas: int
+    placement: Placement | None
+    republish: Republish | None
+    mirror: StreamSource | None
+    sources: tuple[StreamSource, ...]
+    compression: bool
+    metadata: dict[str, str]
+    limit_marker_ttl: float
+    allow_key_ttl: bool
+
+    def __init__(self, bucket: str, **options: Unpack[KeyValueOptions]) -> None:
+        self._fill({"bucket": bucket, **options})
+
+    def replace(
+        self, *, bucket: str | None = None, **changes: Unpack[KeyValueOptions]
+    ) -> "KeyValueConfig":
+        """The same configuration with these changes."""
+        return self._replaced(changes if bucket is None else {"bucket": bucket, **changes})
+
+
+def bucket_config(config: KeyValueConfig | str, options: KeyValueOptions) -> KeyValueConfig:
+    """A name with options, or a configuration that the options change."""
+    if isinstance(config, str):
+        return KeyValueConfig(config, **options)
+    if not isinstance(config, KeyValueConfig):
+        raise TypeError(f"{config!r}: expected the name of a bucket or a jetspark.KeyValueConfig")
+    return config.replace(**options) if options else config
 
 
 def check_bucket(name: str) -> str:
@@ -99,23 +163,17 @@ def stream_name(bucket: str) -> str:
     return STREAM_PREFIX + check_bucket(bucket)
 
 
-def to_stream_config(config: KeyValueConfig, level: int) -> StreamConfig:
+def to_stream_config(public: KeyValueConfig, level: int) -> StreamConfig:
     """The stream of a bucket, for a server of this API level."""
-    check_types(config)
+    config = to_wire(public)
     name = stream_name(config.bucket)
     if not 1 <= config.history <= HISTORY_MAX:
         raise ValueError(f"history={config.history}: expected 1 to {HISTORY_MAX} values per key")
-    if config.ttl < 0 or config.limit_marker_ttl < 0:
-        raise ValueError("ttl and limit_marker_ttl are times from 0 on: use jetspark.units")
     if 0 < config.ttl < MAX_AGE_MIN:
-        raise ValueError(
-            f"ttl={config.ttl} is nanoseconds, and the shortest is 100 ms: use jetspark.units, "
-            f"such as ttl=seconds({config.ttl})"
-        )
+        raise ValueError(f"ttl={public.ttl} s: the shortest is 0.1 s; 0 is for ever")
     if 0 < config.limit_marker_ttl < seconds(1):
         raise ValueError(
-            f"limit_marker_ttl={config.limit_marker_ttl} is nanoseconds, and the shortest is 1 "
-            f"second: use jetspark.units, such as seconds({config.limit_marker_ttl})"
+            f"limit_marker_ttl={public.limit_marker_ttl} s: the shortest is 1 s; 0 is no markers"
         )
     if config.limit_marker_ttl and level < TTL_LEVEL:
         raise ValueError("limit_marker_ttl needs nats-server 2.11 or later")
@@ -127,7 +185,7 @@ def to_stream_config(config: KeyValueConfig, level: int) -> StreamConfig:
         description=config.description,
         subjects=() if copy else (f"$KV.{config.bucket}.>",),
         max_msgs_per_subject=config.history,
-        max_bytes=config.max_bytes or ByteCount(-1),
+        max_bytes=ByteCount(config.max_bytes or -1),
         max_age=config.ttl,
         max_msg_size=config.max_value_size or -1,
         discard=Discard.NEW,
@@ -152,24 +210,14 @@ def to_stream_config(config: KeyValueConfig, level: int) -> StreamConfig:
     )
 
 
-def check_types(config: KeyValueConfig) -> None:
-    """Refuse what the server would refuse in the words of its own types, or take for another."""
-    try:
-        msgspec.convert(msgspec.to_builtins(config), KeyValueConfig)
-    except msgspec.ValidationError as error:
-        named = "mirror" in str(error) or "sources" in str(error)
-        hint = "; a bucket is named by StreamSource(name=...)" if named else ""
-        raise TypeError(f"KeyValueConfig: {error}{hint}") from None
-
-
-def bucket_source(source: StreamSource) -> StreamSource:
+def bucket_source(source: wire.StreamSource) -> wire.StreamSource:
     """A bucket named as source, as the stream it is."""
     if source.name.startswith(STREAM_PREFIX):
         return source
     return msgspec.structs.replace(source, name=stream_name(source.name))
 
 
-def mapped_source(source: StreamSource, bucket: str) -> StreamSource:
+def mapped_source(source: wire.StreamSource, bucket: str) -> wire.StreamSource:
     """A source whose keys appear under this bucket's own subjects."""
     source = bucket_source(source)
     if source.subject_transforms:
@@ -181,7 +229,7 @@ def mapped_source(source: StreamSource, bucket: str) -> StreamSource:
 
 def from_stream_config(config: StreamConfig) -> KeyValueConfig:
     """What a bucket's stream says about the bucket."""
-    return KeyValueConfig(
+    settings = BucketSettings(
         bucket=config.name.removeprefix(STREAM_PREFIX),
         description=config.description,
         history=config.max_msgs_per_subject,
@@ -203,3 +251,4 @@ def from_stream_config(config: StreamConfig) -> KeyValueConfig:
         limit_marker_ttl=config.subject_delete_marker_ttl,
         allow_key_ttl=config.allow_msg_ttl,
     )
+    return from_wire(KeyValueConfig, settings)

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.pages import parse_count
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import NotSupported
 from jetspark.headers.block import find_value
 from jetspark.headers.names import KV_OPERATION, MARKER_REASON, MSG_SIZE
@@ -126,8 +126,8 @@ class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):
         return self.config.history
 
     @property
-    def ttl(self) -> int:
-        """How long values are kept, in nanoseconds; 0 is for ever."""
+    def ttl(self) -> float:
+        """How long values are kept, in seconds; 0 is for ever."""
         return self.config.ttl
 
     @property

@@ -12,8 +12,8 @@ from jetspark.api.stream import (
     STREAM_PURGE,
     PurgeRequest,
     StreamConfig,
-    StreamInfo,
 )
+from jetspark.api.stream import StreamInfo as WireStreamInfo
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
@@ -27,6 +27,8 @@ from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_ack
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import noted
+from jetspark.client.models.base import from_wire
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import (
     ApiError,
     BatchNotEnabled,
@@ -51,7 +53,7 @@ _MARKS: Final = {
 class JetStreamBackend:
     """The backend over one stream; ``info`` tells where keys are read and written."""
 
-    def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
+    def __init__(self, api: ApiClient, info: WireStreamInfo, high_water: HighWater) -> None:
         self._api = api
         self._info = info
         self._stream = info.config.name
@@ -238,7 +240,7 @@ class JetStreamBackend:
             bytes=self._info.state.bytes,
             config=from_stream_config(self._info.config),
             backing_store=BACKING_STORE,
-            info=self._info,
+            info=from_wire(StreamInfo, self._info),
         )
 
     async def destroy(self, *, timeout: float | None) -> None:
@@ -279,7 +281,7 @@ class JetStreamBackend:
     def _no_transactions(self, stream: str) -> NotSupported:
         return NotSupported(
             f"bucket {self._bucket!r} does not take transactions: the stream {stream!r} lacks "
-            "allow_atomic; switch it on with js.update_key_value(config), or "
+            "allow_atomic; switch it on with js.update_key_value(...), or "
             f"'nats stream edit {stream} --allow-batch', on a server that has it (nats-server "
             "2.12 or later)"
         )
@@ -289,7 +291,7 @@ class JetStreamBackend:
         if error.err_code == ErrCode.TTL_DISABLED:
             raise NotSupported(
                 f"bucket {self._bucket!r} does not allow a time to live per key (locks, elections "
-                "and members need it too): switch it on with js.update_key_value(config), which "
+                "and members need it too): switch it on with js.update_key_value(...), which "
                 "has allow_key_ttl, on a server that has it (nats-server 2.11 or later)"
             ) from error
 
@@ -309,7 +311,7 @@ def written_stream(config: StreamConfig) -> str:
     return config.name if config.mirror is None else config.mirror.name
 
 
-def prefixes(info: StreamInfo, api_prefix: str) -> tuple[str, str]:
+def prefixes(info: WireStreamInfo, api_prefix: str) -> tuple[str, str]:
     """The subject prefixes that keys are read and written with.
 
     A mirror holds its origin's subjects, and writes go to the origin, through the prefix that

@@ -105,7 +105,7 @@ class Lock:
         loop = asyncio.get_running_loop()
         if not self._lease:
             status = await self._bucket.status(timeout=timeout)
-            self._lease = min(self._ttl, status.ttl / 1e9 or self._ttl)
+            self._lease = min(self._ttl, status.ttl or self._ttl)
         asked = loop.time()
         creating = loop.create_task(
             self._bucket.create(self._key, self._owner.encode(), ttl=self._ttl, timeout=timeout)

@@ -1,12 +1,18 @@
 """What an object store is made of, to and from the configuration of its stream (ADR-20)."""
 
-from typing import Final
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final, Literal, TypedDict, Unpack
 
 import msgspec
 
+from jetspark.api import stream as wire
+from jetspark.api.base import Duration, Int64
 from jetspark.api.enums import Compression, Discard, Storage
-from jetspark.api.stream import Placement, StreamConfig, StreamSource
+from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import check_bucket
+from jetspark.client.models.base import Model, from_wire, to_wire
+from jetspark.client.models.stream import Placement, StreamSource
 from jetspark.units import ByteCount, Nanoseconds, minutes
 
 STREAM_PREFIX: Final = "OBJ_"
@@ -14,19 +20,76 @@ BATCHED_LEVEL: Final = 4  # decisions.md, Buckets that our client creates
 DUPLICATE_WINDOW: Final = minutes(2)
 
 
-class ObjectStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of an object store; ``ttl`` 0 keeps objects for ever."""
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What an `ObjectStoreConfig` holds: durations in nanoseconds, as its stream has them."""
 
     bucket: str
     description: str = ""
-    ttl: Nanoseconds = Nanoseconds(0)
-    max_bytes: ByteCount = ByteCount(-1)
+    ttl: Duration = Nanoseconds(0)
+    max_bytes: Int64 = -1
     storage: Storage = Storage.FILE
-    replicas: int = 1
-    placement: Placement | None = None
-    mirror: StreamSource | None = None
+    replicas: Int64 = 1
+    placement: wire.Placement | None = None
+    mirror: wire.StreamSource | None = None
     compression: bool = False
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ObjectStoreOptions(TypedDict, total=False):
+    """The settings of an object store.
+
+    ``ttl`` is seconds or a ``timedelta``; 0 keeps objects for ever. ``mirror`` names the store to
+    copy.
+    """
+
+    description: str
+    ttl: float | timedelta
+    max_bytes: int
+    storage: Storage | Literal["file", "memory"]
+    replicas: int
+    placement: Placement | None
+    mirror: StreamSource | str | None
+    compression: bool
+    metadata: Mapping[str, str]
+
+
+class ObjectStoreConfig(Model[StoreSettings], wire=StoreSettings):
+    """Configuration of an object store: its name and `ObjectStoreOptions`."""
+
+    __slots__ = ()
+
+    bucket: str
+    description: str
+    ttl: float
+    max_bytes: int
+    storage: Storage
+    replicas: int
+    placement: Placement | None
+    mirror: StreamSource | None
+    compression: bool
+    metadata: dict[str, str]
+
+    def __init__(self, bucket: str, **options: Unpack[ObjectStoreOptions]) -> None:
+        self._fill({"bucket": bucket, **options})
+
+    def replace(
+        self, *, bucket: str | None = None, **changes: Unpack[ObjectStoreOptions]
+    ) -> "ObjectStoreConfig":
+        """The same configuration with these changes."""
+        return self._replaced(changes if bucket is None else {"bucket": bucket, **changes})
+
+
+def store_config(
+    config: ObjectStoreConfig | str, options: ObjectStoreOptions
+) -> ObjectStoreConfig:
+    """A name with options, or a configuration that the options change."""
+    if isinstance(config, str):
+        return ObjectStoreConfig(config, **options)
+    if not isinstance(config, ObjectStoreConfig):
+        raise TypeError(
+            f"{config!r}: expected the name of a store or a jetspark.ObjectStoreConfig"
+        )
+    return config.replace(**options) if options else config
 
 
 def object_stream_name(bucket: str) -> str:
@@ -34,8 +97,9 @@ def object_stream_name(bucket: str) -> str:
     return STREAM_PREFIX + check_bucket(bucket)
 
 
-def to_stream_config(config: ObjectStoreConfig, level: int) -> StreamConfig:
+def to_stream_config(public: ObjectStoreConfig, level: int) -> StreamConfig:
     """The stream of an object store, for a server of this API level."""
+    config = to_wire(public)
     source = config.mirror
     if source is not None and not source.name.startswith(STREAM_PREFIX):
         source = msgspec.structs.replace(source, name=object_stream_name(source.name))
@@ -47,7 +111,7 @@ def to_stream_config(config: ObjectStoreConfig, level: int) -> StreamConfig:
         mirror=source,
         mirror_direct=source is not None,
         max_age=config.ttl,
-        max_bytes=config.max_bytes or ByteCount(-1),
+        max_bytes=ByteCount(config.max_bytes or -1),
         storage=config.storage,
         num_replicas=config.replicas,
         placement=config.placement,
@@ -63,7 +127,7 @@ def to_stream_config(config: ObjectStoreConfig, level: int) -> StreamConfig:
 
 def from_stream_config(config: StreamConfig) -> ObjectStoreConfig:
     """What the stream says about the object store."""
-    return ObjectStoreConfig(
+    settings = StoreSettings(
         bucket=config.name.removeprefix(STREAM_PREFIX),
         description=config.description,
         ttl=config.max_age,
@@ -79,3 +143,4 @@ def from_stream_config(config: StreamConfig) -> ObjectStoreConfig:
             if not key.startswith(("_nats.", "_jetspark."))
         },
     )
+    return from_wire(ObjectStoreConfig, settings)

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, encode, shown
-from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import BadName, ProtocolViolation
 from jetspark.subjects.tokens import is_valid_literal
 

@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.stream import STREAM_UPDATE, StreamInfo
+from jetspark.api.stream import STREAM_UPDATE
+from jetspark.api.stream import StreamInfo as WireStreamInfo
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
@@ -34,6 +35,8 @@ from jetspark.client.jetstream.objects.watching import (
     watch_feed,
 )
 from jetspark.client.jetstream.objects.writing import ChunkWriter
+from jetspark.client.models.base import from_wire, to_wire
+from jetspark.client.models.stream import StreamInfo
 from jetspark.client.pager import Pager
 from jetspark.errors import (
     NotSupported,
@@ -47,7 +50,7 @@ GET_TRIES: Final = 4  # before an object that is replaced while it is read is an
 class ObjectStore:
     """A handle to one object store. Made by ``JetStream.object_store``."""
 
-    def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
+    def __init__(self, api: ApiClient, info: WireStreamInfo, high_water: HighWater) -> None:
         self._api = api
         self._source = ObjectSource(api, info, high_water)
         self._meta = self._source.meta
@@ -267,7 +270,7 @@ class ObjectStore:
             size=info.state.bytes,
             sealed=info.config.sealed,
             config=from_stream_config(info.config),
-            stream_info=info,
+            stream_info=from_wire(StreamInfo, info),
         )
 
     async def purge_orphans(
@@ -292,7 +295,7 @@ class ObjectStore:
     async def seal(self, *, timeout: float | None = None) -> None:
         """Allow no further change, for ever."""
         status = await self.status(timeout=timeout)
-        sealed = msgspec.structs.replace(status.stream_info.config, sealed=True)
+        sealed = to_wire(status.stream_info.config.replace(sealed=True))
         await self._api.call(
             f"STREAM.UPDATE.{self._source.stream}", sealed, STREAM_UPDATE, timeout=timeout
         )

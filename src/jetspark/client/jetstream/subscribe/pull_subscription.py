@@ -4,7 +4,6 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from jetspark.api.consumer import ConsumerInfo
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.endless import MessageIterator
 from jetspark.client.jetstream.consumer.handle import (
@@ -16,6 +15,7 @@ from jetspark.client.jetstream.consumer.handle import (
 )
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
+from jetspark.client.models.consumer import ConsumerInfo
 from jetspark.errors import Error, RequestTimeout
 
 

@@ -5,7 +5,6 @@ from collections import deque
 from types import TracebackType
 from typing import Final, Self
 
-from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import AckPolicy
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.consume import CallbackRun, MessageCallback
@@ -15,6 +14,8 @@ from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
+from jetspark.client.models.base import from_wire
+from jetspark.client.models.consumer import ConsumerInfo
 from jetspark.errors import Error, RequestTimeout
 
 _NO_MORE: Final = "the subscription has ended: no message will come"
@@ -74,7 +75,7 @@ class PushSubscription:
     @property
     def cached_info(self) -> ConsumerInfo:
         """The consumer as it was when the subscription began."""
-        return self._attached.info
+        return from_wire(ConsumerInfo, self._attached.info)
 
     @property
     def created_consumer(self) -> bool:
@@ -98,7 +99,8 @@ class PushSubscription:
 
     async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending."""
-        return await consumer_info(self._api, self.stream, self.consumer, timeout=timeout)
+        found = await consumer_info(self._api, self.stream, self.consumer, timeout=timeout)
+        return from_wire(ConsumerInfo, found)
 
     def __aiter__(self) -> Self:
         return self

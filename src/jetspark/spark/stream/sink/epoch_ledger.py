@@ -17,7 +17,8 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo
+from jetspark.client.models.base import to_wire
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import Error
 from jetspark.spark.stream.sink.ledger import Entries, EntryChanged, Found, LedgerEntry, Run
 from jetspark.spark.stream.sink.message_ids import WriteTask
@@ -201,7 +202,7 @@ class EpochLedger:
             begun=self._task.epoch,
             since=0,
             runs=(),
-            created=int(info.created),
+            created=int(to_wire(info).created),
             rows=totals.rows,
             checksum=f"{totals.checksum:032x}",
         )
@@ -281,7 +282,7 @@ class EpochLedger:
 
         A stream that was created again, or restored from a backup, has other sequences.
         """
-        created_again = bool(entry.created) and entry.created != int(info.created)
+        created_again = bool(entry.created) and entry.created != int(to_wire(info).created)
         return not created_again and entry.last_seq <= info.state.last_seq
 
     def _with_this_run(
@@ -307,7 +308,7 @@ class EpochLedger:
             stream=self._plan.stream,
             last_seq=last,
             since=since,
-            created=int(info.created),
+            created=int(to_wire(info).created),
         )
 
     def _is_in_charge(self, entry: LedgerEntry) -> bool:

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import Error, MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.spark.stream.sink.epoch_ledger import (

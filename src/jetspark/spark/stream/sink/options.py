@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
+from jetspark.client.options import PUBLISH_ASYNC_MAX
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
 from jetspark.spark.connections import OUTAGE_S
 from jetspark.spark.option_reader import (

@@ -13,8 +13,9 @@ import msgspec
 
 from jetspark import sync
 from jetspark.api.enums import PersistMode, Retention
-from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
+from jetspark.client.models.base import to_wire
+from jetspark.client.models.stream import StreamConfig
 from jetspark.errors import (
     BucketExists,
     ConnectFailed,
@@ -123,7 +124,7 @@ def _plan(
             # Spark plans each epoch, and each batch, once.
             run=secrets.token_hex(6),
             ledger_bucket=choose_ledger(options, delivery, id_source),
-            duplicate_window_ns=info.config.duplicate_window,
+            duplicate_window_ns=to_wire(info.config).duplicate_window,
             overwrite_below=info.state.last_seq + 1 if overwrite else 0,
         )
         check_stream(plan, info.config, columns)
@@ -188,8 +189,8 @@ def _ledger_problem(config: StreamConfig) -> str:
         return "is a stream that keeps every message, not a key-value bucket"
     if config.max_age:
         return (
-            f"has a ttl of {format_duration(config.max_age)}, after which it forgets what is "
-            "committed, so that rows would be stored twice"
+            f"has a ttl of {format_duration(to_wire(config).max_age)}, after which it forgets "
+            "what is committed, so that rows would be stored twice"
         )
     if config.mirror is not None:
         return f"is a mirror of {config.mirror.name!r}, which may lag"
@@ -341,7 +342,7 @@ def _cannot_promise(plan: SinkPlan, config: StreamConfig) -> Iterator[str]:
             "has persist_mode async, so that an acknowledged row may be lost: "
             "delivery exactly-once cannot be promised, at-least-once neither; set it to default"
         )
-    window = config.duplicate_window
+    window = to_wire(config).duplicate_window
     if plan.id_source is not None and window < MIN_DUPLICATE_WINDOW_NS:
         yield (
             f"has a duplicate_window of {format_duration(window)}, less than the "

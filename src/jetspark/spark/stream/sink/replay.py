@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.client.models.base import to_wire
+from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import MessageNotFound
 from jetspark.spark.stream.sink.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused
 from jetspark.spark.stream.sink.ledger import BucketEntries, Found, LedgerEntry, entry_name
@@ -81,7 +82,7 @@ class ReplayLedger:
             stored = self._read(stream, first, info.state.last_seq)
             ready = max(found.created_ns, stored.newest_ns)
             ready += int(self.epochs.settling_s * 1e9)
-            wait = ready - (int(info.ts) or time.time_ns())
+            wait = ready - (int(to_wire(info).ts) or time.time_ns())
             if wait > 0:
                 time.sleep(wait / 1e9 + _MARGIN_S)
                 found = self.epochs.begin(jetstream)
@@ -168,7 +169,7 @@ class ReplayLedger:
         stream = jetstream.stream(plan.stream)
         info = stream.info()
         last = info.state.last_seq
-        same = entry.created in {0, int(info.created)} and entry.last_seq <= last
+        same = entry.created in {0, int(to_wire(info).created)} and entry.last_seq <= last
         if same or plan.options.keep_committed_epoch == task.epoch:
             return
         if plan.id_source is IdSource.CONTENT and entry.rows is not None:
@@ -195,7 +196,7 @@ class ReplayLedger:
         if self._plan.id_source is IdSource.COLUMN or not last:
             return entry
         stream = jetstream.stream(self._plan.stream)
-        since = (int(info.ts) or time.time_ns()) - self._plan.duplicate_window_ns
+        since = (int(to_wire(info).ts) or time.time_ns()) - self._plan.duplicate_window_ns
         try:
             first = stream.get_msg(start_time=since, min_last_seq=last).seq
         except MessageNotFound:

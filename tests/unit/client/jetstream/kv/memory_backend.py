@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import msgspec
 
-from jetspark.client import BucketStatus, KeyValueConfig, Operation, Stored, WatchPlan
+from jetspark import BucketStatus, KeyValueConfig, Operation, Stored, WatchPlan
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.errors import WrongLastSequence
 from jetspark.subjects.match import matches

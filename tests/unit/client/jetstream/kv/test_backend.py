@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.client.jetstream.kv.memory_backend import MemoryBackend
 
-from jetspark.client import Backend, Base64Keys, Entry, KeyValue, Operation
+from jetspark import Backend, Base64Keys, Entry, KeyValue, Operation
 from jetspark.client.jetstream.kv.entry import read_operation
 from jetspark.errors import KeyExists, KeyNotFound, WrongLastSequence
 

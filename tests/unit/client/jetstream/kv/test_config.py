@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jetspark import KeyValueConfig, Placement, Republish, StreamSource
 from jetspark.api.enums import Compression, Discard, Storage
-from jetspark.api.stream import Placement, Republish, StreamSource
-from jetspark.client import KeyValueConfig
 from jetspark.client.jetstream.kv.config import (
     check_bucket,
     check_filter,
@@ -17,6 +16,7 @@ from jetspark.client.jetstream.kv.config import (
     from_stream_config,
     to_stream_config,
 )
+from jetspark.client.models.base import to_wire
 from jetspark.errors import BadName
 from jetspark.units import kib, mib, minutes, seconds
 
@@ -44,7 +44,7 @@ def test_every_setting_reaches_the_stream() -> None:
         KeyValueConfig(
             bucket="b",
             description="d",
-            ttl=minutes(5),
+            ttl=300,
             max_value_size=kib(4),
             max_bytes=mib(9),
             storage=Storage.MEMORY,
@@ -53,7 +53,7 @@ def test_every_setting_reaches_the_stream() -> None:
             republish=republish,
             compression=True,
             metadata={"team": "a"},
-            limit_marker_ttl=seconds(7),
+            limit_marker_ttl=7,
         ),
         LEVEL,
     )
@@ -65,7 +65,7 @@ def test_every_setting_reaches_the_stream() -> None:
     )
     assert (stream.max_msg_size, stream.max_bytes) == (kib(4), mib(9))
     assert (stream.storage, stream.num_replicas) == (Storage.MEMORY, 3)
-    assert (stream.placement, stream.republish) == (placement, republish)
+    assert (stream.placement, stream.republish) == (to_wire(placement), republish)
     assert stream.compression is Compression.S2
     assert stream.metadata == {"team": "a"}
     assert stream.allow_msg_ttl
@@ -77,7 +77,7 @@ def test_every_setting_reaches_the_stream() -> None:
 )
 def test_the_duplicate_window_is_not_longer_than_the_age(ttl: int, window: int) -> None:
     """ADR-8: it must be the same as max_age when that is less than two minutes."""
-    stream = to_stream_config(KeyValueConfig(bucket="b", ttl=seconds(ttl / 1e9)), LEVEL)
+    stream = to_stream_config(KeyValueConfig(bucket="b", ttl=ttl / 1e9), LEVEL)
 
     assert stream.duplicate_window == window
 
@@ -119,13 +119,11 @@ def test_older_servers_are_not_shown_what_they_do_not_know(
     assert (stream.allow_atomic, stream.allow_msg_ttl) == (atomic, ttl)
     if not ttl:
         with pytest.raises(ValueError, match=r"2\.11"):
-            to_stream_config(KeyValueConfig(bucket="b", limit_marker_ttl=seconds(1)), level)
+            to_stream_config(KeyValueConfig(bucket="b", limit_marker_ttl=1), level)
 
 
 def test_a_configuration_comes_back() -> None:
-    config = KeyValueConfig(
-        bucket="b", history=9, ttl=minutes(9), max_bytes=mib(1), metadata={"a": "b"}
-    )
+    config = KeyValueConfig(bucket="b", history=9, ttl=540, max_bytes=mib(1), metadata={"a": "b"})
 
     assert from_stream_config(to_stream_config(config, LEVEL)) == config
 

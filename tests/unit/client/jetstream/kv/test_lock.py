@@ -13,10 +13,10 @@ import pytest
 from tests.support.virtual_loop import run_virtually
 from tests.unit.client.jetstream.kv.memory_backend import MemoryBackend
 
-from jetspark.client import BucketStatus, KeyValue, Operation, Stored
+from jetspark import BucketStatus, KeyValue, Operation, Stored
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.errors import BucketNotFound, NoResponders, RequestTimeout
-from jetspark.units import Nanoseconds, seconds
+from jetspark.units import seconds
 
 TTL = 5.0
 
@@ -69,7 +69,7 @@ class ExpiringBackend(MemoryBackend):
         if self.gone:
             raise BucketNotFound(self.bucket)
         status = await super().status(timeout=timeout)
-        config = msgspec.structs.replace(status.config, ttl=Nanoseconds(self.ttl))
+        config = status.config.replace(ttl=self.ttl / 1e9)
         return msgspec.structs.replace(status, config=config)
 
     def owner(self, key: str) -> bytes | None:

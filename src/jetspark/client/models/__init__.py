@@ -1,0 +1,1 @@
+"""Configurations and reports as users see them; ``jetspark.api`` has them as the wire does."""

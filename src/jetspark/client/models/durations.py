@@ -1,0 +1,60 @@
+"""Durations: seconds or ``timedelta`` for people, whole nanoseconds on the wire."""
+
+import math
+from datetime import timedelta
+from typing import Any, Final, Self
+
+from jetspark.units import Nanoseconds
+
+SECOND_NS: Final = 1_000_000_000
+INT64_MAX: Final = 2**63 - 1
+
+
+class Seconds(float):
+    """A number of seconds that a server gave, which keeps the server's nanoseconds.
+
+    A float has too few digits for that beyond 104 days. Given back to a server, it is exactly
+    what came from there.
+    """
+
+    __slots__ = ("ns",)
+    ns: int
+
+    def __new__(cls, ns: int) -> Self:
+        """The seconds of ``ns`` nanoseconds."""
+        made = super().__new__(cls, ns / SECOND_NS)
+        made.ns = ns
+        return made
+
+    def __reduce__(self) -> tuple[type["Seconds"], tuple[int]]:
+        return Seconds, (self.ns,)
+
+
+def to_wire_ns(value: object, name: str) -> Nanoseconds:
+    """The nanoseconds of seconds or a timedelta; ``name`` is what an error calls them."""
+    if isinstance(value, Seconds):
+        return Nanoseconds(value.ns)
+    if isinstance(value, timedelta):
+        whole = value.days * 86_400 + value.seconds
+        ns = whole * SECOND_NS + value.microseconds * 1000
+    elif isinstance(value, int) and not isinstance(value, bool):
+        ns = value * SECOND_NS
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{name}={value}: expected a finite number of seconds; 0 is no limit")
+        ns = round(max(min(value, 1e12), -1e12) * SECOND_NS)
+    else:
+        raise TypeError(f"{name}={value!r}: expected seconds (a number) or a timedelta")
+    if ns < 0:
+        raise ValueError(f"{name}={value}: expected seconds from 0 on")
+    if ns > INT64_MAX:
+        raise ValueError(
+            f"{name}={value}: longer than 292 years, which is more than servers can count; 0 is "
+            "no limit"
+        )
+    return Nanoseconds(ns)
+
+
+def from_wire_ns(ns: Any) -> float:
+    """Nanoseconds of a server as seconds."""
+    return Seconds(ns)

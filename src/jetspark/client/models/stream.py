@@ -1,0 +1,297 @@
+"""Streams: what they are made of and what servers report about them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, TypedDict, Unpack
+
+from jetspark.api import stream as wire
+from jetspark.api.base import ApiErrorBody
+from jetspark.api.enums import Compression, Discard, PersistMode, Retention, Storage
+from jetspark.api.stream import ExternalStream, Republish, SourceConsumer, SubjectTransform
+from jetspark.client.models.base import Model, to_wire
+
+
+class Placement(Model[wire.Placement], wire=wire.Placement):
+    """Where a cluster should put a stream; a single server keeps it and does nothing with it."""
+
+    __slots__ = ()
+
+    cluster: str
+    tags: tuple[str, ...]
+    preferred: str
+
+    def __init__(
+        self, cluster: str = "", *, tags: Sequence[str] = (), preferred: str = ""
+    ) -> None:
+        self._fill({"cluster": cluster, "tags": tags, "preferred": preferred})
+
+
+class ConsumerLimits(Model[wire.ConsumerLimits], wire=wire.ConsumerLimits):
+    """Defaults and upper bounds for the consumers of a stream; 0 is none."""
+
+    __slots__ = ()
+
+    inactive_threshold: float
+    max_ack_pending: int
+
+    def __init__(
+        self, *, inactive_threshold: float | timedelta = 0, max_ack_pending: int = 0
+    ) -> None:
+        self._fill({"inactive_threshold": inactive_threshold, "max_ack_pending": max_ack_pending})
+
+
+class SourceOptions(TypedDict, total=False):
+    """What a mirror or source copies besides the name of the stream: where it starts, a filter."""
+
+    opt_start_seq: int
+    opt_start_time: datetime | None
+    filter_subject: str
+    subject_transforms: Sequence[SubjectTransform]
+    external: ExternalStream | None
+    consumer: SourceConsumer | None
+
+
+class StreamSource(Model[wire.StreamSource], wire=wire.StreamSource):
+    """The stream that a mirror or a source copies, and which part of it."""
+
+    __slots__ = ()
+
+    name: str
+    opt_start_seq: int
+    opt_start_time: datetime | None
+    filter_subject: str
+    subject_transforms: tuple[SubjectTransform, ...]
+    external: ExternalStream | None
+    consumer: SourceConsumer | None
+
+    def __init__(self, name: str, **options: Unpack[SourceOptions]) -> None:
+        self._fill({"name": name, **options})
+
+
+class StreamOptions(TypedDict, total=False):
+    """The settings of a stream; what is left out has the server's default.
+
+    ``subjects`` is what the stream takes. ``max_msgs``, ``max_bytes``, ``max_age``,
+    ``max_msgs_per_subject`` and ``max_msg_size`` limit it (-1, and 0 for ``max_age``: no limit);
+    ``discard`` says what a full stream does. ``duplicate_window`` is how long message ids are
+    remembered. Durations are seconds or ``timedelta``, sizes bytes. ``mirror`` and ``sources``
+    name streams to copy. Enumerations may be written as their texts.
+    """
+
+    description: str
+    subjects: Sequence[str]
+    retention: Retention | Literal["limits", "interest", "workqueue"]
+    max_consumers: int
+    max_msgs: int
+    max_bytes: int
+    max_age: float | timedelta
+    max_msgs_per_subject: int
+    max_msg_size: int
+    discard: Discard | Literal["old", "new"]
+    storage: Storage | Literal["file", "memory"]
+    num_replicas: int
+    no_ack: bool
+    duplicate_window: float | timedelta
+    placement: Placement | None
+    mirror: StreamSource | str | None
+    sources: Sequence[StreamSource | str]
+    compression: Compression | Literal["none", "s2"]
+    first_seq: int
+    subject_transform: SubjectTransform | None
+    republish: Republish | None
+    allow_direct: bool
+    mirror_direct: bool
+    discard_new_per_subject: bool
+    sealed: bool
+    deny_delete: bool
+    deny_purge: bool
+    allow_rollup_hdrs: bool
+    consumer_limits: ConsumerLimits
+    allow_msg_ttl: bool
+    subject_delete_marker_ttl: float | timedelta
+    allow_msg_counter: bool
+    allow_atomic: bool
+    allow_msg_schedules: bool
+    persist_mode: PersistMode | Literal["default", "async"]
+    allow_batched: bool
+    metadata: Mapping[str, str]
+
+
+class StreamConfig(Model[wire.StreamConfig], wire=wire.StreamConfig):
+    """Configuration of a stream: its name and `StreamOptions`. Fields are named as on the wire.
+
+    Durations are seconds: reading one gives a float, also where a ``timedelta`` was given.
+    """
+
+    __slots__ = ()
+
+    name: str
+    description: str
+    subjects: tuple[str, ...]
+    retention: Retention
+    max_consumers: int
+    max_msgs: int
+    max_bytes: int
+    max_age: float
+    max_msgs_per_subject: int
+    max_msg_size: int
+    discard: Discard
+    storage: Storage
+    num_replicas: int
+    no_ack: bool
+    duplicate_window: float
+    placement: Placement | None
+    mirror: StreamSource | None
+    sources: tuple[StreamSource, ...]
+    compression: Compression
+    first_seq: int
+    subject_transform: SubjectTransform | None
+    republish: Republish | None
+    allow_direct: bool
+    mirror_direct: bool
+    discard_new_per_subject: bool
+    sealed: bool
+    deny_delete: bool
+    deny_purge: bool
+    allow_rollup_hdrs: bool
+    consumer_limits: ConsumerLimits
+    allow_msg_ttl: bool
+    subject_delete_marker_ttl: float
+    allow_msg_counter: bool
+    allow_atomic: bool
+    allow_msg_schedules: bool
+    persist_mode: PersistMode
+    allow_batched: bool
+    metadata: dict[str, str]
+
+    def __init__(self, name: str = "", **options: Unpack[StreamOptions]) -> None:
+        self._fill({"name": name, **options})
+
+    def replace(
+        self, *, name: str | None = None, **changes: Unpack[StreamOptions]
+    ) -> "StreamConfig":
+        """The same configuration with these changes."""
+        return self._replaced(changes if name is None else {"name": name, **changes})
+
+
+class LostData(Model[wire.LostData], wire=wire.LostData):
+    """Sequences that a damaged store could not give back."""
+
+    __slots__ = ()
+
+    msgs: tuple[int, ...] | None
+    bytes: int
+
+
+class StreamState(
+    Model[wire.StreamState],
+    wire=wire.StreamState,
+    names={"first_time": "first_ts", "last_time": "last_ts"},
+):
+    """What a stream holds. The times are None while it has never held a message."""
+
+    __slots__ = ()
+
+    messages: int
+    bytes: int
+    first_seq: int
+    first_time: datetime | None
+    last_seq: int
+    last_time: datetime | None
+    num_subjects: int
+    subjects: dict[str, int] | None
+    num_deleted: int
+    deleted: tuple[int, ...] | None
+    lost: LostData | None
+    consumer_count: int
+
+
+class PeerInfo(Model[wire.PeerInfo], wire=wire.PeerInfo, seconds=("active",)):
+    """One replica of a clustered stream or consumer; ``active`` is seconds since its last sign."""
+
+    __slots__ = ()
+
+    name: str
+    current: bool
+    offline: bool
+    active: float | None
+    lag: int
+    peer: str
+
+
+class ClusterInfo(Model[wire.ClusterInfo], wire=wire.ClusterInfo):
+    """Who leads and who follows; a single server names itself as leader."""
+
+    __slots__ = ()
+
+    name: str
+    raft_group: str
+    leader: str
+    leader_since: datetime | None
+    replicas: tuple[PeerInfo, ...] | None
+
+
+class StreamSourceInfo(
+    Model[wire.StreamSourceInfo], wire=wire.StreamSourceInfo, seconds=("active",)
+):
+    """How far a mirror or source has come.
+
+    ``active`` is seconds since the last contact; None until the first.
+    """
+
+    __slots__ = ()
+
+    name: str
+    external: ExternalStream | None
+    lag: int
+    seq: int
+    active: float | None
+    error: ApiErrorBody | None
+    filter_subject: str
+    subject_transforms: tuple[SubjectTransform, ...]
+
+
+class JetsparkStreamInfo(Model[wire.JetsparkStreamInfo], wire=wire.JetsparkStreamInfo):
+    """What only jetspark says of a stream.
+
+    ``durability`` is what an acknowledgement means. ``began_seq`` and ``began`` are the first
+    message that was stored since the server opened the stream; 0 when none was.
+    """
+
+    __slots__ = ()
+
+    durability: str
+    began_seq: int
+    began: datetime | None
+
+
+class StreamInfo(
+    Model[wire.StreamInfo],
+    wire=wire.StreamInfo,
+    names={"time": "ts"},
+    hidden=("total", "offset", "limit"),
+    always=("created",),
+):
+    """Everything about a stream; ``time`` is when the server said it."""
+
+    __slots__ = ()
+
+    config: StreamConfig
+    created: datetime
+    state: StreamState
+    domain: str
+    cluster: ClusterInfo | None
+    mirror: StreamSourceInfo | None
+    sources: tuple[StreamSourceInfo, ...]
+    alternates: tuple[wire.StreamAlternate, ...]
+    time: datetime | None
+    jetspark: JetsparkStreamInfo | None
+
+
+def stream_config(config: StreamConfig | str, options: StreamOptions) -> wire.StreamConfig:
+    """What travels: a name with options, or a configuration that the options change."""
+    if isinstance(config, str):
+        return to_wire(StreamConfig(config, **options))
+    if not isinstance(config, StreamConfig):
+        raise TypeError(f"{config!r}: expected the name of a stream or a jetspark.StreamConfig")
+    return to_wire(config.replace(**options))

@@ -39,7 +39,7 @@ async def main() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         async with (
             jetspark.Server(store_dir=folder) as server,
-            await jetspark.connect(server.client_url) as client,
+            jetspark.connect(server.client_url) as client,
         ):
             js = client.jetstream()
             bucket = await js.create_key_value("locks")

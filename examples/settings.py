@@ -21,7 +21,7 @@ async def main() -> list[int]:
     with tempfile.TemporaryDirectory() as folder:
         async with (
             jetspark.Server(store_dir=folder) as server,
-            await jetspark.connect(server.client_url) as client,
+            jetspark.connect(server.client_url) as client,
         ):
             js = client.jetstream()
             bucket = await js.create_key_value("settings", history=5)
@@ -29,7 +29,7 @@ async def main() -> list[int]:
             first = await limits.create("tenant-1", Limits(requests=100))
 
             seen = []
-            async with await limits.watch("tenant-1") as watcher:
+            async with limits.watch("tenant-1") as watcher:
                 await limits.update("tenant-1", Limits(requests=200), first)
                 try:
                     # Somebody who read the first revision, too, does not write over it.

@@ -33,7 +33,7 @@ async def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         async with (
             jetspark.Server(store_dir=folder) as server,
-            await jetspark.connect(server.client_url) as client,
+            jetspark.connect(server.client_url) as client,
         ):
             js = client.jetstream()
             jobs = await js.create_stream("JOBS", subjects=["jobs.>"], retention="workqueue")

@@ -48,7 +48,8 @@ PAGES = (
         names(
             "jetspark",
             "connect", "ConnectArguments", "Client", "Subscription", "Message", "Headers",
-            "Pager", "ServerInfo", "connect_with", "client_options",
+            "Pager", "Opening", "ServerInfo", "connect_with",
+            "client_options",
             "ThreadCallback", "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
         ),
         only={"ThreadCallback": ()},

@@ -16,6 +16,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 WIDTH = 96
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+OPENED = "\n\nWorks with `await` and with `async with`."
 # What a class can do besides its methods, by the special method that says so.
 SPECIAL = {
     "__aenter__": "`async with`",
@@ -131,11 +132,12 @@ def write_part(dotted: str, page: Page) -> list[str]:
         return write_class(value, name, package, page.only.get(name))
     node = defined(value.__module__, name)
     assert isinstance(node, Function), dotted
+    opened = any(ast.unparse(each) == "opens" for each in node.decorator_list)
     return [
         f"## {name}",
         "",
         *fenced(f"from {package} import {name}\n\n{signature(node, bound=False)}"),
-        prose(ast.get_docstring(node) or ""),
+        prose(ast.get_docstring(node) or "") + (OPENED if opened else ""),
         "",
     ]
 
@@ -220,6 +222,8 @@ def write_method(node: Function) -> list[str]:
     if "property" in marks:
         returned = f": {annotation(node.returns)}" if node.returns is not None else ""
         return [f"### {node.name}", "", *fenced(f"{node.name}{returned}  # property"), text, ""]
+    if "opens" in marks:
+        text += OPENED
     bound = "staticmethod" not in marks
     shown = "".join(f"@{mark}\n" for mark in sorted(marks & {"classmethod", "staticmethod"}))
     return [f"### {node.name}", "", *fenced(shown + signature(node, bound=bound)), text, ""]

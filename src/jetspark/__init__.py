@@ -97,6 +97,7 @@ if TYPE_CHECKING:
         StreamSourceInfo,
         StreamState,
     )
+    from jetspark.client.opening import Opening
     from jetspark.client.options import ClientOptions
     from jetspark.client.pager import Pager
     from jetspark.client.replicas import ReplicaAddress
@@ -173,6 +174,7 @@ __all__ = [
     "ObjectStoreOptions",
     "ObjectStoreStatus",
     "ObjectWatcher",
+    "Opening",
     "Operation",
     "OrderedConsumer",
     "OrphansPurged",
@@ -378,6 +380,7 @@ _MODULES = {
         "StreamSourceInfo",
         "StreamState",
     ),
+    "jetspark.client.opening": ("Opening",),
     "jetspark.client.options": ("ClientOptions",),
     "jetspark.client.pager": ("Pager",),
     "jetspark.client.replicas": ("ReplicaAddress",),

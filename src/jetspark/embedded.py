@@ -8,6 +8,7 @@ from typing import Unpack
 
 from jetspark.client.client import Client, connect
 from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.opening import opens
 from jetspark.server.arguments import ServerArguments
 from jetspark.server.server import Server as _Server
 from jetspark.upstreams import connect_upstream
@@ -23,6 +24,7 @@ class Server(_Server):
         arguments["upstreams"] = arguments.get("upstreams") or connect_upstream
         super().__init__(**arguments)
 
+    @opens
     async def connect(self, **options: Unpack[ConnectArguments]) -> Client:
         """Connect a client to this server; the options are those of `jetspark.connect`."""
         return await connect(self.client_url, **options)

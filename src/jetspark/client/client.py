@@ -10,6 +10,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.frames import check_pattern
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.message import Message
+from jetspark.client.opening import opens
 from jetspark.client.options import (
     PUBLISH_ASYNC_MAX,
     PUBLISH_RETRIES,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.context import JetStream
 
 
+@opens
 async def connect(
     servers: str | Sequence[str] = DEFAULT_URL, **options: Unpack[ConnectArguments]
 ) -> "Client":
@@ -53,6 +55,7 @@ async def connect(
     return await connect_with(client_options(servers, **options))
 
 
+@opens
 async def connect_with(options: ClientOptions) -> "Client":
     """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
     check_options(options)
@@ -189,6 +192,7 @@ class Client:
         core.send_request(sink, core.literal(subject), block, payload, core.seconds(timeout))
         return Pager(self._reply_pages(sink, subject, max_msgs, pause, sentinel=sentinel))
 
+    @opens
     async def subscribe(
         self,
         subject: str,

@@ -272,7 +272,7 @@ class Client:
                     callback=ThreadCallback(callback) if callback else None,
                     pending_msgs=pending_msgs,
                     pending_bytes=pending_bytes,
-                )
+                ).coroutine
             ),
         )
 
@@ -339,12 +339,12 @@ def connect(
     credentials files).
     """
     portal = get_portal()
-    inner = portal.call(_connect(servers, **options))
+    inner = portal.call(_connect(servers, **options).coroutine)
     return Client(portal, inner)
 
 
 def connect_with(options: ClientOptions) -> Client:
     """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
     portal = get_portal()
-    inner = portal.call(_connect_with(options))
+    inner = portal.call(_connect_with(options).coroutine)
     return Client(portal, inner)

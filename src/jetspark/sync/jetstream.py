@@ -946,7 +946,7 @@ class JetStream:
             self._portal.call(
                 self._inner.replica(
                     stream, subjects=subjects, max_bytes=max_bytes, timeout=timeout
-                )
+                ).coroutine
             ),
         )
 
@@ -998,7 +998,7 @@ class JetStream:
                     pending_msgs=pending_msgs,
                     pending_bytes=pending_bytes,
                     timeout=timeout,
-                )
+                ).coroutine
             ),
         )
 
@@ -1029,7 +1029,7 @@ class JetStream:
                     config=config,
                     ack_policy=ack_policy,
                     timeout=timeout,
-                )
+                ).coroutine
             ),
         )
 
@@ -1047,7 +1047,9 @@ class JetStream:
         """
         return KeyValue(
             self._portal,
-            self._portal.call(self._inner.create_key_value(config, timeout=timeout, **options)),
+            self._portal.call(
+                self._inner.create_key_value(config, timeout=timeout, **options).coroutine
+            ),
         )
 
     def update_key_value(
@@ -1064,7 +1066,9 @@ class JetStream:
         """
         return KeyValue(
             self._portal,
-            self._portal.call(self._inner.update_key_value(config, timeout=timeout, **options)),
+            self._portal.call(
+                self._inner.update_key_value(config, timeout=timeout, **options).coroutine
+            ),
         )
 
     def create_or_update_key_value(
@@ -1078,7 +1082,9 @@ class JetStream:
         return KeyValue(
             self._portal,
             self._portal.call(
-                self._inner.create_or_update_key_value(config, timeout=timeout, **options)
+                self._inner.create_or_update_key_value(
+                    config, timeout=timeout, **options
+                ).coroutine
             ),
         )
 
@@ -1106,7 +1112,7 @@ class JetStream:
                     key_codec=key_codec,
                     value_codec=value_codec,
                     timeout=timeout,
-                )
+                ).coroutine
             ),
         )
 

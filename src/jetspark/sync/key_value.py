@@ -304,7 +304,8 @@ class Members:
     def join(self, member: str, data: bytes = b"", *, timeout: float | None = None) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
         return Membership(
-            self._portal, self._portal.call(self._inner.join(member, data, timeout=timeout))
+            self._portal,
+            self._portal.call(self._inner.join(member, data, timeout=timeout).coroutine),
         )
 
     def list(self, *, timeout: float | None = None) -> dict[str, bytes]:
@@ -558,7 +559,7 @@ class TypedKeyValue(Generic[T]):
                     resume_from=resume_from,
                     min_last_revision=min_last_revision,
                     timeout=timeout,
-                )
+                ).coroutine
             ),
         )
 
@@ -709,7 +710,7 @@ class KeyValue:
                     min_last_revision=min_last_revision,
                     callback=ThreadCallback(callback) if callback else None,
                     timeout=timeout,
-                )
+                ).coroutine
             ),
         )
 
@@ -818,7 +819,9 @@ class KeyValue:
         """
         return KeyValueReplica(
             self._portal,
-            self._portal.call(self._inner.replica(*filters, max_bytes=max_bytes, timeout=timeout)),
+            self._portal.call(
+                self._inner.replica(*filters, max_bytes=max_bytes, timeout=timeout).coroutine
+            ),
         )
 
     def destroy(self, *, timeout: float | None = None) -> None:

@@ -185,7 +185,7 @@ class ObjectStore:
                     min_last_seq=min_last_seq,
                     progress=progress,
                     timeout=timeout,
-                )
+                ).coroutine
             ),
         )
 
@@ -266,7 +266,7 @@ class ObjectStore:
                     min_last_seq=min_last_seq,
                     callback=ThreadCallback(callback) if callback else None,
                     timeout=timeout,
-                )
+                ).coroutine
             ),
         )
 

@@ -355,7 +355,7 @@ async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name:
 
         for call in (
             lambda: nc.request(name),
-            lambda: nc.subscribe(name),
+            lambda: nc.subscribe(name).coroutine,
             nc.flush,
             nc.drain,
             nc.close,

@@ -13,7 +13,15 @@ from jetspark.sync.client import connect_with as blocking_connect_with
 
 # Only for code that runs on the loop: a page at a time, what a store for buckets must have.
 # All callbacks of the twin may block, so that it needs no ThreadCallback.
-ASYNC_ONLY = {"Backend", "Pager", "Server", "ReplicaServer", "ThreadCallback", "WatchSource"}
+ASYNC_ONLY = {
+    "Backend",
+    "Opening",
+    "Pager",
+    "Server",
+    "ReplicaServer",
+    "ThreadCallback",
+    "WatchSource",
+}
 TWINS = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

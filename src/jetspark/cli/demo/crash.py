@@ -32,7 +32,7 @@ async def crash_server(folder: Path, steps: Steps, progress: Progress, messages:
     begun = time.monotonic()
     async with ServerProcess(folder) as server:
         steps.add("started again, streams recovered", len(acknowledged), begun)
-        async with await connect(server.url, name="jetspark demo") as client:
+        async with connect(server.url, name="jetspark demo") as client:
             stream = await client.jetstream().stream(STREAM)
             kept = await read(stream, steps, progress, "Read back after the crash")
             lost = [n for n, seq in acknowledged.items() if kept.get(seq) != payload_of(n)]

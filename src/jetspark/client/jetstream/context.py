@@ -88,6 +88,7 @@ from jetspark.client.models.consumer import (
     without_default_acks,
 )
 from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions, stream_config
+from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.errors import BadName, BucketExists, BucketNotFound, StreamExists, StreamNotFound
@@ -370,6 +371,7 @@ class JetStream:
             ack_timeout=self._api.seconds(ack_timeout),
         )
 
+    @opens
     async def replica(
         self,
         stream: str,
@@ -402,6 +404,7 @@ class JetStream:
 
     # Subscribing: the workflow of ADR-15.
 
+    @opens
     async def subscribe(
         self,
         subject: str = "",
@@ -446,6 +449,7 @@ class JetStream:
         attached = await self._attach(wanted, pending_msgs, pending_bytes, timeout)
         return PushSubscription(self._api, attached, callback, alarm)
 
+    @opens
     async def pull_subscribe(
         self,
         subject: str = "",
@@ -479,6 +483,7 @@ class JetStream:
 
     # Buckets.
 
+    @opens
     async def create_key_value(
         self,
         config: KeyValueConfig | str,
@@ -494,6 +499,7 @@ class JetStream:
         settings = bucket_config(config, options)
         return self._bucket(await create_bucket(self._api, settings, timeout))
 
+    @opens
     async def update_key_value(
         self,
         config: KeyValueConfig | str,
@@ -512,6 +518,7 @@ class JetStream:
         settings = bucket_config(config, options)
         return self._bucket(await update_bucket(self._api, settings, timeout))
 
+    @opens
     async def create_or_update_key_value(
         self,
         config: KeyValueConfig | str,
@@ -525,6 +532,7 @@ class JetStream:
         except BucketNotFound:
             return await self.create_key_value(config, timeout=timeout, **options)
 
+    @opens
     async def key_value(
         self,
         bucket: str,

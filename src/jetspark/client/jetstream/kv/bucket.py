@@ -26,6 +26,7 @@ from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher, Watche
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.timestamps import to_nanoseconds
 from jetspark.client.models.base import to_wire
+from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyNotFound, ReadOnly
 
@@ -172,6 +173,7 @@ class KeyValue:
         )
         return Pager(key_pages(self._backend, self._coding, plan, timeout))
 
+    @opens
     async def watch(
         self,
         *filters: str,
@@ -324,6 +326,7 @@ class KeyValue:
         """The same bucket with values of one type, stored as JSON."""
         return TypedKeyValue(self, self._watches, self._coding, kind)
 
+    @opens
     async def replica(
         self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: float | None = None
     ) -> KeyValueReplica:

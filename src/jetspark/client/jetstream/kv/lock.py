@@ -226,7 +226,7 @@ class Lock:
 
     async def _wait_for_release(self) -> None:
         """Wait until the key is deleted; an expiry without a marker is noticed by time."""
-        async with await self._bucket.watch(self._key) as watcher:
+        async with self._bucket.watch(self._key) as watcher:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._ttl):
                     first = await anext(watcher)

@@ -14,6 +14,7 @@ import msgspec
 
 from jetspark.client.jetstream.kv.lock import is_gone
 from jetspark.client.jetstream.kv.watch import Watches
+from jetspark.client.opening import opens
 from jetspark.errors import BadName, Error
 from jetspark.subjects.tokens import key_problem
 
@@ -95,6 +96,7 @@ class Members:
         self._group = group
         self._ttl = ttl
 
+    @opens
     async def join(
         self, member: str, data: bytes = b"", *, timeout: float | None = None
     ) -> Membership:

@@ -11,6 +11,7 @@ from jetspark.client.jetstream.kv.backend import Stored, TimeToLive
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.jetstream.kv.watch import CHUNK_MAX, Watches, WatchFeed
+from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.errors import CodecFailed
 
@@ -175,6 +176,7 @@ class TypedKeyValue(Generic[T]):
         )
         return Pager(self._decoded(entries))
 
+    @opens
     async def watch(
         self,
         *filters: str,

@@ -37,6 +37,7 @@ from jetspark.client.jetstream.objects.watching import (
 from jetspark.client.jetstream.objects.writing import ChunkWriter
 from jetspark.client.models.base import from_wire, to_wire
 from jetspark.client.models.stream import StreamInfo
+from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.errors import (
     NotSupported,
@@ -128,6 +129,7 @@ class ObjectStore:
                     if not tries:
                         raise
 
+    @opens
     async def open(
         self,
         name: str,
@@ -237,6 +239,7 @@ class ObjectStore:
         follow = self._source.follow_info(WatchPlan(), min_last_seq)
         return Pager(info_pages(follow, self._api.core.report, self._api.seconds(timeout)))
 
+    @opens
     async def watch(
         self,
         *,

@@ -1,0 +1,62 @@
+"""What is opened by ``await`` and by ``async with`` alike: clients, subscriptions, watches."""
+
+import functools
+from collections.abc import Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+
+class Openable(Protocol):
+    """An asynchronous context manager."""
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> Any: ...
+
+
+P = ParamSpec("P")
+T = TypeVar("T", bound=Openable)
+
+
+class Opening(Generic[T]):
+    """Not open yet: ``await`` it, and close what it gives; or use it with ``async with``."""
+
+    __slots__ = ("_opened", "coroutine")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.coroutine = coroutine
+        self._opened: T | None = None
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self.coroutine.__await__()
+
+    async def __aenter__(self) -> T:
+        opened = await self.coroutine
+        self._opened = opened
+        await opened.__aenter__()
+        return opened
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._opened is not None
+        await self._opened.__aexit__(kind, error, traceback)
+
+
+def opens(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Opening[T]]:
+    """Make a coroutine function one whose result can be awaited or entered."""
+
+    @functools.wraps(function)
+    def opening(*args: P.args, **kwargs: P.kwargs) -> Opening[T]:
+        return Opening(function(*args, **kwargs))
+
+    return opening

@@ -37,8 +37,8 @@ async def main() -> list[int]:
                 except WrongLastSequence as error:
                     print("refused:", error)
                 async for entry in watcher:
-                    if entry is None or entry.value is None:
-                        continue  # everything that was there has been seen; or a deletion
+                    if entry.value is None:
+                        continue  # a deletion
                     print(f"revision {entry.revision}: {entry.value}")
                     seen.append(entry.value.requests)
                     if entry.value.requests == 200:

@@ -13,6 +13,7 @@ method is decided by its signature, which must be fully annotated:
 - ``async def f() -> AsyncGenerator[T, _]``  the same; its items are chunks already
 - a property                                 read directly
 - ``async with`` and ``async for``           ``with`` and ``for``
+- ``overload``                               the same, without ``async``
 
 A result that has a twin of its own is wrapped. Names with a leading underscore are left out:
 what other parts of the client need of a handle belongs to a part of it, not to the handle.
@@ -115,7 +116,14 @@ THREAD_SAFE = {
     "JetStreamMessage.in_progress",
 }
 # Takes from what the iterator of the same object has fetched but not handed out.
-AFTER_ITEMS = {"Subscription.next_msg", "PushSubscription.next_msg"}
+AFTER_ITEMS = {
+    "Subscription.next",
+    "PushSubscription.next",
+    "MessageIterator.next",
+    "KeyWatcher.next",
+    "TypedWatcher.next",
+    "ObjectWatcher.next",
+}
 
 # Does nothing in a forked child and when the process is ending.
 CLOSING = {"Client.close"}

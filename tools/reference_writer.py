@@ -162,7 +162,7 @@ def write_class(value: type, name: str, package: str, only: tuple[str, ...] | No
             member = member_name(each)
             if member in SPECIAL:
                 abilities[SPECIAL[member]] = None
-            if not member or member in seen:
+            if not member or member in seen or is_overload(each):
                 continue
             seen.add(member)
             if (
@@ -180,6 +180,12 @@ def write_class(value: type, name: str, package: str, only: tuple[str, ...] | No
     if fields:
         lines += [*fields, ""]
     return lines + methods
+
+
+def is_overload(node: ast.stmt) -> bool:
+    """Whether it is only for type checkers; the signature that follows says all of it."""
+    marks = getattr(node, "decorator_list", ())
+    return any(ast.unparse(each) == "overload" for each in marks)
 
 
 def class_line(node: ast.ClassDef, name: str, package: str) -> str:

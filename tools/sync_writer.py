@@ -18,8 +18,8 @@ Made from {sources}.
 CALLBACKS = {
     "Callback": "Message",
     "MessageCallback": "JetStreamMessage",
-    "EntryCallback": "Entry | None",
-    "ObjectCallback": "ObjectInfo | None",
+    "EntryCallback": "Entry",
+    "ObjectCallback": "ObjectInfo",
 }
 
 
@@ -195,6 +195,12 @@ class Writer:
             yield docstring(node, 2) + f"        return {value}\n"
             return
         self.need(module, node.args)
+        if any(ast.unparse(mark) == "overload" for mark in node.decorator_list):
+            self.imports.add("from typing import overload")
+            self.need(module, returns)
+            stub = signature(node, ast.unparse(returns)).rstrip("\n") + " ...\n"
+            yield "\n" + textwrap.indent("@overload\n" + stub, "    ")
+            return
         yield "\n" + self.body_of(module, owner, node, returns)
 
     def write_special(self, module: Module, node: "Method") -> Iterator[str]:

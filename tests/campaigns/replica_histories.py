@@ -132,7 +132,7 @@ async def history(clients: list[Client], seed: int, operations: int, replicas: i
     async with asyncio.timeout(20):
         while max(seen.log, default=0) < last:
             await asyncio.sleep(0.01)
-    await watcher.stop()
+    await watcher.close()
     await watching
     seen.judge()
 

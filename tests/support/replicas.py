@@ -101,7 +101,7 @@ async def ask_many(client: Client, subject: str, body: bytes) -> list[tuple[byte
     client.publish(subject, body, reply=inbox)
     replies = []
     while True:
-        reply = await subscription.next_msg(timeout=5)
+        reply = await subscription.next(timeout=5)
         replies.append((reply.header_block, reply.data))
         if not reply.data and reply.status:
             break

@@ -137,7 +137,7 @@ class Client:
         return self._core.new_inbox()
 
     def publish(
-        self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
+        self, subject: str, data: bytes = b"", *, reply: str = "", headers: HeaderInput = None
     ) -> None:
         """Queue a message; it is written at the end of the loop turn. Callable from any thread.
 
@@ -145,12 +145,12 @@ class Client:
         ``write_buffer_bytes`` wait to be written (await ``flush`` now and then) or, without a
         connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
         """
-        self._core.publish(subject, payload, reply=reply, headers=headers)
+        self._core.publish(subject, data, reply=reply, headers=headers)
 
     async def request(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         timeout: float | None = None,
@@ -162,35 +162,35 @@ class Client:
         """
         core = self._core
         block = header_block(headers) if headers is not None else b""
-        reply = await core.ask(core.literal(subject), block, payload, core.seconds(timeout))
+        reply = await core.ask(core.literal(subject), block, data, core.seconds(timeout))
         _check_responders(subject, reply)
         return reply
 
     def request_many(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
-        max_msgs: int = 0,
+        limit: int = 0,
         stall: float | None = None,
         sentinel: bool = False,
         timeout: float | None = None,
     ) -> Pager[Message]:
         """Publish and iterate over the replies of everybody who answers.
 
-        Ends after ``max_msgs`` replies (0: any number), when ``stall`` seconds pass without one
+        Ends after ``limit`` replies (0: any number), when ``stall`` seconds pass without one
         after the first, with ``sentinel`` at an empty reply (which is not yielded), and in any
         case after ``timeout`` seconds. Raises NoResponders when nobody listens.
         """
-        if max_msgs < 0:
-            raise ValueError(f"max_msgs={max_msgs}: expected a number of replies, or 0 for any")
+        if limit < 0:
+            raise ValueError(f"limit={limit}: expected a number of replies, or 0 for any")
         core = self._core
         block = header_block(headers) if headers is not None else b""
         pause = None if stall is None else call_seconds(stall, 0.0, "stall")
         sink = ManyReplies(core.loop, core)
-        core.send_request(sink, core.literal(subject), block, payload, core.seconds(timeout))
-        return Pager(self._reply_pages(sink, subject, max_msgs, pause, sentinel=sentinel))
+        core.send_request(sink, core.literal(subject), block, data, core.seconds(timeout))
+        return Pager(self._reply_pages(sink, subject, limit, pause, sentinel=sentinel))
 
     @opens
     async def subscribe(
@@ -204,7 +204,7 @@ class Client:
     ) -> Subscription:
         """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
 
-        Read them with ``async for`` or ``next_msg``, or give a ``callback``: a plain or coroutine
+        Read them with ``async for`` or ``next``, or give a ``callback``: a plain or coroutine
         function, called with one message after the other from one task. Members of a ``queue``
         group share the messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
         counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
@@ -265,7 +265,7 @@ class Client:
         self,
         sink: ManyReplies,
         subject: str,
-        max_msgs: int,
+        limit: int,
         stall: float | None,
         *,
         sentinel: bool,
@@ -277,8 +277,8 @@ class Client:
                 sink.replies.clear()
                 _check_responders(subject, page[0])
                 ends = [n for n, reply in enumerate(page) if sentinel and not reply.data]
-                if max_msgs and count + len(page) >= max_msgs:
-                    ends.append(max_msgs - count)
+                if limit and count + len(page) >= limit:
+                    ends.append(limit - count)
                 if ends:
                     yield page[: min(ends)]
                     return
@@ -297,6 +297,10 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else self.connected_server or "not connected"
+        return f"Client({state!r})"
 
 
 def _check_responders(subject: str, reply: Message) -> None:

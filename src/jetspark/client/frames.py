@@ -60,4 +60,4 @@ def to_bytes(payload: object) -> bytes:
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
     hint = "; encode text first: payload.encode()" if isinstance(payload, str) else ""
-    raise TypeError(f"payload must be bytes, not {type(payload).__name__}{hint}")
+    raise TypeError(f"data must be bytes, not {type(payload).__name__}{hint}")

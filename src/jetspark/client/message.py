@@ -46,15 +46,15 @@ class Message(msgspec.Struct, eq=False, gc=False):
         """Bytes of headers and payload: what counts against ``pending_bytes``."""
         return len(self.header_block) + len(self.data)
 
-    def respond(self, payload: bytes = b"", *, headers: HeaderInput = None) -> None:
-        """Publish ``payload`` to the reply subject; ValueError when the message has none."""
+    def respond(self, data: bytes = b"", *, headers: HeaderInput = None) -> None:
+        """Publish ``data`` to the reply subject; ValueError when the message has none."""
         if not self.reply:
             raise ValueError(
                 f"message on {self.subject!r} has no reply subject: it was not sent as a request"
             )
         if self._publisher is None:
             raise ValueError("this message did not come from a connection: nothing can answer it")
-        self._publisher.publish(self.reply, payload, headers=headers)
+        self._publisher.publish(self.reply, data, headers=headers)
 
     def __repr__(self) -> str:
         # Payloads may be large or secret: a log line shows their size.

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import Generic, Self, TypeVar
 
+from jetspark.errors import AlreadyEnded
+
 T = TypeVar("T")
 
 
@@ -44,7 +46,7 @@ class Pager(Generic[T]):
     async def _fill(self) -> bool:
         """Get the next page that has something; False at the end."""
         if self._cut_off:
-            raise ValueError(f"the iteration was cut off by {self._cut_off}: begin a new one")
+            raise AlreadyEnded(f"the iteration was cut off by {self._cut_off}: begin a new one")
         try:
             while not self._items:
                 self._items.extend(await anext(self._pages))

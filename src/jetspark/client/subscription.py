@@ -1,4 +1,4 @@
-"""A subscription: read it with ``async for``, with ``next_msg``, or give it a callback.
+"""A subscription: read it with ``async for``, with ``next``, or give it a callback.
 
 A callback runs from **one task per subscription**, never from the socket reader: messages keep
 their order, a slow callback holds up nobody else, the pending limits apply to it as to any other
@@ -20,7 +20,7 @@ from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import call_seconds
-from jetspark.errors import Error, RequestTimeout, SlowConsumer
+from jetspark.errors import AlreadyEnded, Error, RequestTimeout, SlowConsumer
 
 PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -137,14 +137,14 @@ class SubscriptionCore:
             self.end_drains()
         return taken
 
-    async def unsubscribe(self, max_msgs: int = 0) -> None:
+    async def unsubscribe(self, limit: int = 0) -> None:
         """As ``Subscription.unsubscribe``."""
-        if max_msgs != 0:
-            _check_limit("max_msgs", max_msgs)
-        if max_msgs > self.sink.delivered:
+        if limit != 0:
+            _check_limit("limit", limit)
+        if limit > self.sink.delivered:
             if not self.is_closed:
-                self.sink.delivered_max = max_msgs
-                self._owner.send_unsubscribe(self._sid, max_msgs)
+                self.sink.delivered_max = limit
+                self._owner.send_unsubscribe(self._sid, limit)
             return
         if not self.is_closed:
             self._owner.send_unsubscribe(self._sid, 0)
@@ -345,11 +345,11 @@ class Subscription:
             core.end_drains()
         return message
 
-    async def next_msg(self, *, timeout: float | None = None) -> Message:
+    async def next(self, *, timeout: float | None = None) -> Message:
         """The next message.
 
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
-        and ConnectionClosed or ValueError when none can come any more.
+        and ConnectionClosed or AlreadyEnded when none can come any more.
         """
         sink, core = self._sink, self._core
         core.check_unclaimed()
@@ -363,7 +363,7 @@ class Subscription:
                     f"no message on {core.subject!r} within {seconds} s"
                 ) from None
             if not more:
-                raise ValueError(
+                raise AlreadyEnded(
                     f"the subscription to {core.subject!r} has ended: no message will come"
                 )
         message = sink.take()
@@ -371,13 +371,13 @@ class Subscription:
             core.end_drains()
         return message
 
-    async def unsubscribe(self, max_msgs: int = 0) -> None:
-        """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
+    async def unsubscribe(self, limit: int = 0) -> None:
+        """Stop: at once, or when ``limit`` messages have arrived since the start.
 
         Messages already pending can still be read; a callback is not called with them any more
         (``drain`` gives them to it). Harmless on an ended subscription.
         """
-        await self._core.unsubscribe(max_msgs)
+        await self._core.unsubscribe(limit)
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop the flow, wait for what is on its way, and until all of it was taken.
@@ -401,6 +401,9 @@ class Subscription:
     async def _next_chunk(self, count: int) -> list[Message]:
         """What is there after waiting for one; the blocking twin iterates with it."""
         return await self._core.next_chunk(count)
+
+    def __repr__(self) -> str:
+        return f"Subscription({self._core.subject!r})"
 
 
 def _check_limit(name: str, value: object) -> None:

@@ -32,6 +32,8 @@
     │       ├── BatchTooLarge
     │       ├── BatchDuplicate
     │       └── TooManyBatches
+    ├── AlreadyClaimed
+    ├── AlreadyEnded
     ├── ConnectionClosed
     ├── ConnectFailed
     │   ├── AuthorizationFailed
@@ -112,6 +114,8 @@ from jetspark.errors.api import (
 from jetspark.errors.base import ApiError, Error, api_error
 from jetspark.errors.bodies import describe, error_body, fast_header_body
 from jetspark.errors.client import (
+    AlreadyClaimed,
+    AlreadyEnded,
     AuthorizationFailed,
     BackupFailed,
     BadCredentials,
@@ -161,6 +165,8 @@ from jetspark.errors.storage import (
 )
 
 __all__ = [
+    "AlreadyClaimed",
+    "AlreadyEnded",
     "ApiError",
     "ApiLevelRequired",
     "AuthorizationFailed",

@@ -7,6 +7,8 @@ from typing import Final
 from jetspark.errors.base import Error
 
 __all__ = [
+    "AlreadyClaimed",
+    "AlreadyEnded",
     "AuthorizationFailed",
     "BackupFailed",
     "BadCredentials",
@@ -47,6 +49,14 @@ class ConnectionClosed(Error):
     """The connection is closed, or was closed while the call was waiting."""
 
     transient = True
+
+
+class AlreadyClaimed(Error):
+    """A callback takes what would be read: give no callback, or do not read."""
+
+
+class AlreadyEnded(Error):
+    """A subscription, watch or iteration that was ended before: nothing more will come of it."""
 
 
 class ConnectFailed(Error):

@@ -5,6 +5,9 @@ This module is not compiled: users pickle, copy and subclass what they hold
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar, overload
+
+_D = TypeVar("_D")
 
 
 class Headers:
@@ -34,7 +37,13 @@ class Headers:
         else:
             self._pairs = [(name, value) for name, value in headers]
 
-    def get(self, name: str, default: str | None = None) -> str | None:
+    @overload
+    def get(self, name: str) -> str | None: ...
+
+    @overload
+    def get(self, name: str, default: _D) -> str | _D: ...
+
+    def get(self, name: str, default: object = None) -> object:
         """Return the last value of ``name``, or ``default``."""
         for key, value in reversed(self._pairs):
             if key == name:

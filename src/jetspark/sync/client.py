@@ -76,24 +76,24 @@ class Subscription:
     def __next__(self) -> Message:
         return next(self._items)
 
-    def next_msg(self, *, timeout: float | None = None) -> Message:
+    def next(self, *, timeout: float | None = None) -> Message:
         """The next message.
 
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
-        and ConnectionClosed or ValueError when none can come any more.
+        and ConnectionClosed or AlreadyEnded when none can come any more.
         """
         ready = self._items.take_ready(None)
         if ready is not None:
             return ready
-        return self._portal.call(self._inner.next_msg(timeout=timeout))
+        return self._portal.call(self._inner.next(timeout=timeout))
 
-    def unsubscribe(self, max_msgs: int = 0) -> None:
-        """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
+    def unsubscribe(self, limit: int = 0) -> None:
+        """Stop: at once, or when ``limit`` messages have arrived since the start.
 
         Messages already pending can still be read; a callback is not called with them any more
         (``drain`` gives them to it). Harmless on an ended subscription.
         """
-        self._portal.call(self._inner.unsubscribe(max_msgs))
+        self._portal.call(self._inner.unsubscribe(limit))
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Stop the flow, wait for what is on its way, and until all of it was taken.
@@ -114,6 +114,9 @@ class Subscription:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class Client:
@@ -190,7 +193,7 @@ class Client:
         return self._inner.new_inbox()
 
     def publish(
-        self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
+        self, subject: str, data: bytes = b"", *, reply: str = "", headers: HeaderInput = None
     ) -> None:
         """Queue a message; it is written at the end of the loop turn. Callable from any thread.
 
@@ -198,12 +201,12 @@ class Client:
         ``write_buffer_bytes`` wait to be written (call ``flush`` now and then) or, without a
         connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
         """
-        self._inner.publish(subject, payload, reply=reply, headers=headers)
+        self._inner.publish(subject, data, reply=reply, headers=headers)
 
     def request(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         timeout: float | None = None,
@@ -214,23 +217,23 @@ class Client:
         came within ``timeout`` seconds (default: the client's).
         """
         return self._portal.call(
-            self._inner.request(subject, payload, headers=headers, timeout=timeout)
+            self._inner.request(subject, data, headers=headers, timeout=timeout)
         )
 
     def request_many(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
-        max_msgs: int = 0,
+        limit: int = 0,
         stall: float | None = None,
         sentinel: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Message]:
         """Publish and iterate over the replies of everybody who answers.
 
-        Ends after ``max_msgs`` replies (0: any number), when ``stall`` seconds pass without one
+        Ends after ``limit`` replies (0: any number), when ``stall`` seconds pass without one
         after the first, with ``sentinel`` at an empty reply (which is not yielded), and in any
         case after ``timeout`` seconds. Raises NoResponders when nobody listens.
         """
@@ -238,9 +241,9 @@ class Client:
             self._portal.run(
                 self._inner.request_many,
                 subject,
-                payload,
+                data,
                 headers=headers,
-                max_msgs=max_msgs,
+                limit=limit,
                 stall=stall,
                 sentinel=sentinel,
                 timeout=timeout,
@@ -258,7 +261,7 @@ class Client:
     ) -> Subscription:
         """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
 
-        Read them with ``for`` or ``next_msg``, or give a ``callback``: a plain or coroutine
+        Read them with ``for`` or ``next``, or give a ``callback``: a plain or coroutine
         function, called with one message after the other from one task. Members of a ``queue``
         group share the messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
         counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
@@ -323,6 +326,9 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.close(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 def connect(

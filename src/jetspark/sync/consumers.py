@@ -141,13 +141,23 @@ class MessageIterator:
     def __next__(self) -> JetStreamMessage:
         return JetStreamMessage(self._portal, next(self._items))
 
+    def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+        """The next message; RequestTimeout when none comes within ``timeout`` seconds.
+
+        Without ``timeout`` it waits as long as it takes, as ``for`` does.
+        """
+        ready = self._items.take_ready(None)
+        if ready is not None:
+            return JetStreamMessage(self._portal, ready)
+        return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
+
     def drain(self) -> None:
         """Ask for nothing more; the iteration ends when what has arrived was taken."""
         self._portal.call(self._inner.drain())
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End now and give up what was not taken: it is delivered again after ack_wait."""
-        self._portal.call(self._inner.stop())
+        self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -161,9 +171,12 @@ class MessageIterator:
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class Consumption:
-    """Messages on their way to a callback. Made by ``consume`` and ended by ``stop``."""
+    """Messages on their way to a callback. Made by ``consume`` and ended by ``close``."""
 
     def __init__(self, portal: Portal, inner: _Consumption) -> None:
         self._portal = portal
@@ -174,12 +187,12 @@ class Consumption:
         """Whether the callback will not be called again."""
         return self._inner.is_closed
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End now: after the message that the callback has; buffered ones are given up.
 
         The callback may call it too; it then returns without waiting.
         """
-        self._portal.call(self._inner.stop())
+        self._portal.call(self._inner.close())
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Ask for nothing more and wait until the callback had all that has arrived.
@@ -203,6 +216,9 @@ class Consumption:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class Consumer:
@@ -389,7 +405,7 @@ class Consumer:
 class PushSubscription:
     """Messages of a push consumer. Made by ``JetStream.subscribe``.
 
-    Read it with ``for`` or ``next_msg``, unless a callback was given. Missing messages
+    Read it with ``for`` or ``next``, unless a callback was given. Missing messages
     (ConsumerGap) and missed heartbeats (HeartbeatMissed) go to the error callback. A consumer
     that the library made is deleted by ``unsubscribe`` and ``drain``.
     """
@@ -444,14 +460,12 @@ class PushSubscription:
     def __next__(self) -> JetStreamMessage:
         return JetStreamMessage(self._portal, next(self._items))
 
-    def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
+    def next(self, *, timeout: float | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
             return JetStreamMessage(self._portal, ready)
-        return JetStreamMessage(
-            self._portal, self._portal.call(self._inner.next_msg(timeout=timeout))
-        )
+        return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def unsubscribe(self, *, timeout: float | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised.
@@ -480,6 +494,9 @@ class PushSubscription:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class PullSubscription:
@@ -542,11 +559,9 @@ class PullSubscription:
             )
         ]
 
-    def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
+    def next(self, *, timeout: float | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
-        return JetStreamMessage(
-            self._portal, self._portal.call(self._inner.next_msg(timeout=timeout))
-        )
+        return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def messages(
         self,
@@ -595,3 +610,6 @@ class PullSubscription:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)

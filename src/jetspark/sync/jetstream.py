@@ -77,6 +77,9 @@ class AckFuture:
         """Wait for the ack; how long it may take was settled by the publish."""
         return self._portal.call(self._inner.wait())
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class AtomicBatch:
     """Messages that are stored together. Made by ``JetStream.atomic_batch``.
@@ -101,7 +104,7 @@ class AtomicBatch:
     def add(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -115,13 +118,7 @@ class AtomicBatch:
         for a message id that the batch already has.
         """
         self._portal.run(
-            self._inner.add,
-            subject,
-            payload,
-            headers=headers,
-            msg_id=msg_id,
-            expect=expect,
-            ttl=ttl,
+            self._inner.add, subject, data, headers=headers, msg_id=msg_id, expect=expect, ttl=ttl
         )
 
     def extend(
@@ -159,6 +156,9 @@ class AtomicBatch:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class FastPublisher:
@@ -206,7 +206,7 @@ class FastPublisher:
     def publish(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -220,7 +220,7 @@ class FastPublisher:
         """
         return self._portal.call(
             self._inner.publish(
-                subject, payload, headers=headers, msg_id=msg_id, expect=expect, ttl=ttl
+                subject, data, headers=headers, msg_id=msg_id, expect=expect, ttl=ttl
             )
         )
 
@@ -252,6 +252,9 @@ class FastPublisher:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class Stream:
@@ -656,6 +659,9 @@ class StreamReplica:
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class JetStream:
     """Streams of one account or domain. Made by ``Client.jetstream``."""
@@ -800,7 +806,7 @@ class JetStream:
     def publish(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -820,7 +826,7 @@ class JetStream:
         return self._portal.call(
             self._inner.publish(
                 subject,
-                payload,
+                data,
                 headers=headers,
                 msg_id=msg_id,
                 expect=expect,
@@ -832,7 +838,7 @@ class JetStream:
     def publish_async(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -850,7 +856,7 @@ class JetStream:
             self._portal.call(
                 self._inner.publish_async(
                     subject,
-                    payload,
+                    data,
                     headers=headers,
                     msg_id=msg_id,
                     expect=expect,
@@ -1161,3 +1167,6 @@ class JetStream:
     def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
         """Delete an object store with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)

@@ -13,7 +13,7 @@ jetspark.client.jetstream.kv.watch.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Generic, Self
+from typing import Generic, Self, overload
 
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.client.jetstream.kv.bucket import LOCK_TTL
@@ -32,16 +32,17 @@ from jetspark.client.jetstream.kv.typed import TypedKeyValue as _TypedKeyValue
 from jetspark.client.jetstream.kv.typed import TypedWatcher as _TypedWatcher
 from jetspark.client.jetstream.kv.watch import KeyWatcher as _KeyWatcher
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
+from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.portal import Portal
 
 
 class KeyWatcher:
-    """Entries of a watch: ``for`` gives an Entry each, and None once.
+    """Entries of a watch: ``for`` gives them in order, and never ends by itself.
 
-    None says that everything that was there when the watch began has been seen; it always comes,
-    at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
-    ``with``. A watch with a callback is not iterated over.
+    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
+    all of that is here. Made by ``KeyValue.watch``; end it with ``close`` or ``with``. A
+    watch with a callback is not iterated over.
 
     What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
     callback is told); the iteration goes on behind it.
@@ -54,22 +55,47 @@ class KeyWatcher:
 
     @property
     def initial_done(self) -> bool:
-        """Whether the end of the initial data was handed out."""
+        """Whether everything that was there when the watch began has been taken."""
         return self._inner.initial_done
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Entry | None:
+    def __next__(self) -> Entry:
         return next(self._items)
 
-    def initial(self) -> list[Entry]:
-        """Everything up to the end of the initial data; the watch goes on behind it."""
-        return self._portal.call(self._inner.initial())
+    def next(self, *, timeout: float | None = None) -> Entry:
+        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        ready = self._items.take_ready(None)
+        if ready is not None:
+            return ready
+        return self._portal.call(self._inner.next(timeout=timeout))
 
-    def stop(self) -> None:
+    def initial(self) -> Iterator[Entry]:
+        """Iterate over what was there when the watch began; ends there, at once if there is none.
+
+        The watch goes on with the changes since.
+        """
+        return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
+
+    def marked(self) -> Iterator[Entry | None]:
+        """Iterate over everything, with one None where the initial data ends."""
+        return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
+
+    def ready(self, *, timeout: float | None = None) -> None:
+        """Wait until everything that was there when the watch began is here.
+
+        With a callback, until it has been called with all of that. RequestTimeout when it takes
+        longer than ``timeout`` seconds.
+        """
+        self._portal.call(self._inner.ready(timeout=timeout))
+
+    def close(self) -> None:
         """End the watch; entries that were not taken are given up."""
-        self._portal.call(self._inner.stop())
+        self._portal.call(self._inner.close())
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -145,6 +171,9 @@ class Transaction:
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class Lock:
     """A lock on a key. Made by ``KeyValue.lock``; ``with`` acquires and releases it.
@@ -203,6 +232,9 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class Election:
@@ -265,6 +297,9 @@ class Election:
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class Membership:
     """One member, announced until it leaves. ``with`` leaves in the end."""
@@ -277,9 +312,9 @@ class Membership:
         """Announce now, with new ``data`` if given."""
         self._portal.call(self._inner.announce(data, timeout=timeout))
 
-    def leave(self, *, timeout: float | None = None) -> None:
-        """Stop announcing and tell the others."""
-        self._portal.call(self._inner.leave(timeout=timeout))
+    def close(self, *, timeout: float | None = None) -> None:
+        """Leave: stop announcing and tell the others."""
+        self._portal.call(self._inner.close(timeout=timeout))
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -292,6 +327,9 @@ class Membership:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class Members:
@@ -315,6 +353,9 @@ class Members:
     def watch(self) -> Iterator[MemberChange]:
         """Yield who is there, then who comes, goes, or announces something else."""
         return self._portal.chunks(self._inner.watch())
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 class KeyValueReplica:
@@ -381,12 +422,14 @@ class KeyValueReplica:
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class TypedWatcher(Generic[T]):
     """Entries of a watch with decoded values. Made by ``TypedKeyValue.watch``.
 
-    ``for`` gives a TypedEntry each, and None once, when everything that was there has been
-    seen. A value of another type raises CodecFailed; the iteration goes on behind it.
+    As `KeyWatcher`. A value of another type raises CodecFailed; the iteration goes on after it.
     """
 
     def __init__(self, portal: Portal, inner: _TypedWatcher[T]) -> None:
@@ -397,12 +440,37 @@ class TypedWatcher(Generic[T]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> TypedEntry[T | None] | None:
+    def __next__(self) -> TypedEntry[T | None]:
         return next(self._items)
 
-    def stop(self) -> None:
+    def next(self, *, timeout: float | None = None) -> TypedEntry[T | None]:
+        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        ready = self._items.take_ready(None)
+        if ready is not None:
+            return ready
+        return self._portal.call(self._inner.next(timeout=timeout))
+
+    def initial(self) -> Iterator[TypedEntry[T | None]]:
+        """Iterate over what was there when the watch began; ends there, at once if there is none.
+
+        The watch goes on with the changes since.
+        """
+        return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
+
+    def marked(self) -> Iterator[TypedEntry[T | None] | None]:
+        """Iterate over everything, with one None where the initial data ends."""
+        return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
+
+    def ready(self, *, timeout: float | None = None) -> None:
+        """Wait until everything that was there when the watch began is here."""
+        self._portal.call(self._inner.ready(timeout=timeout))
+
+    def close(self) -> None:
         """End the watch; entries that were not taken are given up."""
-        self._portal.call(self._inner.stop())
+        self._portal.call(self._inner.close())
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -424,6 +492,7 @@ class TypedKeyValue(Generic[T]):
         self._portal = portal
         self._inner = inner
 
+    @overload
     def get(
         self,
         key: str,
@@ -431,12 +500,48 @@ class TypedKeyValue(Generic[T]):
         revision: int = 0,
         min_last_revision: int = 0,
         timeout: float | None = None,
-    ) -> TypedEntry[T]:
-        """The latest value of ``key``; KeyNotFound, or CodecFailed when it is of another type."""
+    ) -> TypedEntry[T]: ...
+
+    @overload
+    def get(
+        self,
+        key: str,
+        *,
+        default: D | Required,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> TypedEntry[T] | D: ...
+
+    def get(
+        self,
+        key: str,
+        *,
+        default: D | Required = REQUIRED,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> TypedEntry[T] | D:
+        """The latest value of ``key``; ``default`` if given, else KeyNotFound, when there is none.
+
+        CodecFailed when it is of another type.
+        """
         return self._portal.call(
             self._inner.get(
-                key, revision=revision, min_last_revision=min_last_revision, timeout=timeout
+                key,
+                default=default,
+                revision=revision,
+                min_last_revision=min_last_revision,
+                timeout=timeout,
             )
+        )
+
+    def exists(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> bool:
+        """Whether ``key`` has a value, of whatever type."""
+        return self._portal.call(
+            self._inner.exists(key, min_last_revision=min_last_revision, timeout=timeout)
         )
 
     def get_many(
@@ -547,7 +652,7 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> TypedWatcher[T]:
-        """Follow keys: first their latest values, then None, then every change."""
+        """Follow keys: first their latest values, then every change."""
         return TypedWatcher(
             self._portal,
             self._portal.call(
@@ -571,6 +676,9 @@ class TypedKeyValue(Generic[T]):
         """Decode the value of an entry, such as one of a watch."""
         return self._inner.decode(entry)
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class KeyValue:
     """A handle to one bucket. Made by ``JetStream.key_value`` and ``create_key_value``."""
@@ -589,6 +697,7 @@ class KeyValue:
         """Whether writing through this handle raises ReadOnly."""
         return self._inner.is_read_only
 
+    @overload
     def get(
         self,
         key: str,
@@ -596,17 +705,51 @@ class KeyValue:
         revision: int = 0,
         min_last_revision: int = 0,
         timeout: float | None = None,
-    ) -> Entry:
+    ) -> Entry: ...
+
+    @overload
+    def get(
+        self,
+        key: str,
+        *,
+        default: D | Required,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> Entry | D: ...
+
+    def get(
+        self,
+        key: str,
+        *,
+        default: D | Required = REQUIRED,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> Entry | D:
         """The latest value of ``key``, or the one of a ``revision``.
 
         With ``min_last_revision`` the answer comes from a copy that has seen that revision
-        (ADR-53). Raises KeyNotFound when there is no value, or it was deleted, and
-        MinLastSequence when the revision was not reached in time.
+        (ADR-53). When there is no value, or it was deleted, ``default`` is returned if one was
+        given, else KeyNotFound is raised. MinLastSequence when the revision was not reached in
+        time.
         """
         return self._portal.call(
             self._inner.get(
-                key, revision=revision, min_last_revision=min_last_revision, timeout=timeout
+                key,
+                default=default,
+                revision=revision,
+                min_last_revision=min_last_revision,
+                timeout=timeout,
             )
+        )
+
+    def exists(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> bool:
+        """Whether ``key`` has a value."""
+        return self._portal.call(
+            self._inner.exists(key, min_last_revision=min_last_revision, timeout=timeout)
         )
 
     def get_many(
@@ -686,10 +829,10 @@ class KeyValue:
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
-        callback: Callable[[Entry | None], object] | None = None,
+        callback: Callable[[Entry], object] | None = None,
         timeout: float | None = None,
     ) -> KeyWatcher:
-        """Follow keys: first their latest values, then None, then every change.
+        """Follow keys: first their latest values, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
@@ -828,9 +971,9 @@ class KeyValue:
         """Remove the bucket and all data; the handle cannot be used afterwards."""
         self._portal.call(self._inner.destroy(timeout=timeout))
 
-    def readonly(self) -> "KeyValue":
+    def read_only(self) -> "KeyValue":
         """A handle to the same bucket that refuses to write."""
-        return KeyValue(self._portal, self._portal.run(self._inner.readonly))
+        return KeyValue(self._portal, self._portal.run(self._inner.read_only))
 
     def close(self) -> None:
         """End the watches of this handle; the bucket stays."""
@@ -847,3 +990,6 @@ class KeyValue:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)

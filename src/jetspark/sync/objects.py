@@ -64,12 +64,15 @@ class ObjectReader:
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 class ObjectWatcher:
-    """Objects as they change: ``for`` gives an ObjectInfo each, and None once.
+    """Objects as they change: ``for`` gives an ObjectInfo each, and never ends by itself.
 
-    None says that everything that was there when the watch began has been seen. Made by
-    ``ObjectStore.watch``; end it with ``stop`` or ``with``.
+    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
+    all of that is here. Made by ``ObjectStore.watch``; end it with ``close`` or ``with``.
     """
 
     def __init__(self, portal: Portal, inner: _ObjectWatcher) -> None:
@@ -80,12 +83,37 @@ class ObjectWatcher:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> ObjectInfo | None:
+    def __next__(self) -> ObjectInfo:
         return next(self._items)
 
-    def stop(self) -> None:
+    def next(self, *, timeout: float | None = None) -> ObjectInfo:
+        """The next change; RequestTimeout when none comes within ``timeout`` seconds."""
+        ready = self._items.take_ready(None)
+        if ready is not None:
+            return ready
+        return self._portal.call(self._inner.next(timeout=timeout))
+
+    def initial(self) -> Iterator[ObjectInfo]:
+        """Iterate over what was there when the watch began; ends there, at once if there is none.
+
+        The watch goes on with the changes since.
+        """
+        return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
+
+    def marked(self) -> Iterator[ObjectInfo | None]:
+        """Iterate over everything, with one None where the initial data ends."""
+        return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
+
+    def ready(self, *, timeout: float | None = None) -> None:
+        """Wait until everything that was there when the watch began is here."""
+        self._portal.call(self._inner.ready(timeout=timeout))
+
+    def close(self) -> None:
         """End the watch."""
-        self._portal.call(self._inner.stop())
+        self._portal.call(self._inner.close())
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -249,10 +277,10 @@ class ObjectStore:
         ignore_deletes: bool = False,
         updates_only: bool = False,
         min_last_seq: int = 0,
-        callback: Callable[[ObjectInfo | None], object] | None = None,
+        callback: Callable[[ObjectInfo], object] | None = None,
         timeout: float | None = None,
     ) -> ObjectWatcher:
-        """Follow the objects: first what is there, then None, then every change.
+        """Follow the objects: first what is there, then every change.
 
         A ``callback`` gets what ``for`` would give.
         """
@@ -294,3 +322,6 @@ class ObjectStore:
     def seal(self, *, timeout: float | None = None) -> None:
         """Allow no further change, for ever."""
         self._portal.call(self._inner.seal(timeout=timeout))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)

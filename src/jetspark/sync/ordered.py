@@ -108,3 +108,6 @@ class OrderedConsumer:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)

@@ -213,7 +213,7 @@ class World:
         """Read the objects as they are."""
         store = self._js.object_store(STORE)
         self.objects = {
-            info.name: ObjectFacts(info.name, store.get(info.name), int(info.mtime))
+            info.name: ObjectFacts(info.name, store.get(info.name), int(info.time_ns))
             for info in store.list()
         }
         self.object_changes += 1

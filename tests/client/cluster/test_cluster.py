@@ -179,7 +179,7 @@ async def test_a_lame_duck_is_announced_and_left(cluster: Cluster, name: str) ->
         while not nc.stats.reconnects:
             await asyncio.sleep(0.02)
         nc.publish(name, b"elsewhere")
-        received = await subscription.next_msg()
+        received = await subscription.next()
 
         assert received.data == b"elsewhere"
         assert cluster.node_of(nc.connected_server) != node
@@ -202,7 +202,7 @@ async def test_a_paused_node_is_left_for_another(cluster: Cluster, name: str) ->
                 await asyncio.sleep(0.02)
             nc.publish(name, b"elsewhere")
 
-            assert (await subscription.next_msg()).data == b"elsewhere"
+            assert (await subscription.next()).data == b"elsewhere"
             assert cluster.node_of(nc.connected_server) != node
         finally:
             cluster.resume(node)

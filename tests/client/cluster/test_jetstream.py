@@ -112,7 +112,7 @@ async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
                     killed = cluster.node_of(nc.connected_server)
                     await asyncio.to_thread(cluster.kill, killed)
             await asyncio.wait_for(reading, 60)
-            await messages.stop()
+            await messages.close()
         finally:
             # The tests behind this one need all three.
             if killed is not None:
@@ -224,7 +224,7 @@ async def test_a_watch_misses_nothing_over_step_downs(cluster: Cluster, name: st
         async def watch() -> None:
             async with await kv.watch() as watcher:
                 async for entry in watcher:
-                    if entry is not None and (not values or values[-1] != entry.value):
+                    if not values or values[-1] != entry.value:
                         values.append(entry.value)
                     if values and values[-1] == b"end":
                         return

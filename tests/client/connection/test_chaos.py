@@ -118,7 +118,7 @@ async def test_one_byte_at_a_time_is_only_slow(server: RunningServer, name: str)
             subscription = await nc.subscribe(name)
             for n in range(20):
                 nc.publish(name, b"%d" % n, headers={"n": str(n)})
-            received = [await subscription.next_msg() for _ in range(20)]
+            received = [await subscription.next() for _ in range(20)]
 
     assert [(m.data, m.headers["n"]) for m in received] == [(b"%d" % n, str(n)) for n in range(20)]
 
@@ -141,5 +141,5 @@ async def test_a_black_hole_is_noticed_by_pings(server: RunningServer, name: str
             await asyncio.sleep(0.01)
         nc.publish(name, b"again")
 
-        assert (await subscription.next_msg()).data == b"again"
+        assert (await subscription.next()).data == b"again"
     assert "did not answer 2 PINGs" in str(lost[0])

@@ -157,7 +157,7 @@ async def test_a_server_that_does_not_answer_pings_is_given_up() -> None:
         )
         subscription = await nc.subscribe("a")
         with pytest.raises(ConnectionClosed, match=r"did not answer 2 PINGs sent every 0\.01 s"):
-            await subscription.next_msg()
+            await subscription.next()
 
     assert nc.is_closed
     assert len(reasons) == 1
@@ -183,7 +183,7 @@ async def test_everything_pending_fails_at_once_when_the_server_dies(
     await nc.flush()
     own_server.kill()
 
-    assert (await subscription.next_msg()).data == b"last words"
+    assert (await subscription.next()).data == b"last words"
     for pending in (request, many, anext(subscription)):
         with pytest.raises(ConnectionClosed):
             await asyncio.wait_for(pending, 5)
@@ -207,7 +207,7 @@ async def test_a_protocol_violation_later_on_closes_with_the_reason() -> None:
         nc = await connect(address, allow_reconnect=False)
         subscription = await nc.subscribe("a")
         with pytest.raises(ConnectionClosed, match="not the NATS protocol") as caught:
-            await subscription.next_msg()
+            await subscription.next()
 
     assert isinstance(caught.value.__cause__, ProtocolViolation)
 
@@ -234,7 +234,7 @@ async def test_the_reason_of_a_closing_error_line_is_passed_on() -> None:
         nc = await connect(address, allow_reconnect=False)
         subscription = await nc.subscribe("a")
         with pytest.raises(ConnectionClosed, match="Slow Consumer"):
-            await subscription.next_msg()
+            await subscription.next()
 
 
 async def test_publishing_faster_than_the_server_reads_raises_and_recovers() -> None:
@@ -335,4 +335,4 @@ async def test_a_limit_beyond_all_sizes_breaks_nothing(size: int) -> None:
     async with scripted(boasting) as address, await connect(address) as nc:
         subscription = await nc.subscribe("a")
 
-        assert (await subscription.next_msg()).data == b"hi"
+        assert (await subscription.next()).data == b"hi"

@@ -88,10 +88,10 @@ async def test_expired_credentials_are_read_again_for_the_next_connection(
         file.write_text(credentials_text(*operator.user()))
         while not nc.stats.reconnects:
             with pytest.raises(TimeoutError):
-                await subscription.next_msg(timeout=0.05)
+                await subscription.next(timeout=0.05)
         nc.publish("a", b"on")
 
-        assert (await subscription.next_msg()).data == b"on"
+        assert (await subscription.next()).data == b"on"
     assert "Expired" in str(lost[0])
 
 

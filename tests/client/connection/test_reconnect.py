@@ -74,7 +74,7 @@ async def test_subscriptions_requests_and_buffered_publishes_survive_a_restart(
             nc.publish(f"{name}.{n}", b"%d" % n)
         request = asyncio.ensure_future(nc.request(f"{name}-echo", b"meanwhile", timeout=20))
         await asyncio.to_thread(restartable.restart)
-        received = [(await subscription.next_msg(timeout=20)).data for _ in range(10)]
+        received = [(await subscription.next(timeout=20)).data for _ in range(10)]
 
         assert received == [b"%d" % n for n in range(10)]
         assert (await request).data == b"meanwhile"
@@ -168,7 +168,7 @@ async def test_servers_are_given_up_in_the_end(restartable: Restartable) -> None
     await asyncio.to_thread(restartable.stop)
 
     with pytest.raises(ConnectFailed, match="connection refused"):
-        await subscription.next_msg(timeout=20)
+        await subscription.next(timeout=20)
     assert nc.is_closed
     assert [type(reason) for reason in reasons] == [ConnectFailed]
     with pytest.raises(ConnectionClosed):
@@ -195,7 +195,7 @@ async def test_refused_credentials_end_the_search_after_two_tries() -> None:
         nc = await connect(address, error_callback=errors.append, **QUICK)
         subscription = await nc.subscribe("a")
         with pytest.raises(AuthorizationFailed):
-            await subscription.next_msg()
+            await subscription.next()
 
     assert tries == 3
     assert [type(error) for error in errors] == [AuthorizationFailed]
@@ -219,7 +219,7 @@ async def test_a_first_connection_may_be_looked_for_in_the_background(
         assert (nc.is_connected, nc.connected_server) == (False, "")
         await asyncio.to_thread(server_process, "nats-server", tmp_path, port=str(port))
 
-        assert (await subscription.next_msg(timeout=20)).data == b"bird"
+        assert (await subscription.next(timeout=20)).data == b"bird"
         assert found.is_set()
 
 
@@ -321,7 +321,7 @@ async def test_a_drain_under_which_the_connection_breaks_ends(restartable: Resta
     await until(lambda: not nc.is_connected)
     with pytest.raises(RequestTimeout):
         await subscription.drain(timeout=0.1)
-    assert (await subscription.next_msg()).data == b"x"
+    assert (await subscription.next()).data == b"x"
     with pytest.raises(RequestTimeout, match="closed"):
         await nc.drain(timeout=0.1)
 
@@ -344,7 +344,7 @@ async def test_cancelling_loses_no_message(
 
         sending = asyncio.ensure_future(send(nc))
         while len(received) < 300:
-            waiting = asyncio.ensure_future(subscription.next_msg(timeout=5))
+            waiting = asyncio.ensure_future(subscription.next(timeout=5))
             await asyncio.sleep(0)
             waiting.cancel()
             with contextlib.suppress(asyncio.CancelledError):

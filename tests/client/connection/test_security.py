@@ -72,10 +72,10 @@ async def test_a_forbidden_subscription_ends_with_the_reason(nats_server: Start)
         allowed = await nc.subscribe("open.a")
         forbidden = await nc.subscribe("closed.a")
         with pytest.raises(PermissionsViolation, match=r"closed\.a"):
-            await forbidden.next_msg()
+            await forbidden.next()
         nc.publish("open.a", b"still here")
 
-        assert (await allowed.next_msg()).data == b"still here"
+        assert (await allowed.next()).data == b"still here"
     assert [type(error) for error in errors] == [PermissionsViolation]
 
 
@@ -108,7 +108,7 @@ async def test_tls(nats_server: Start, tmp_path: Path, first: bool) -> None:
         payload = bytes(300_000)
         for _ in range(5):
             nc.publish("a", payload)
-        received = [(await subscription.next_msg()).data for _ in range(5)]
+        received = [(await subscription.next()).data for _ in range(5)]
 
     assert received == [payload] * 5
 
@@ -221,7 +221,7 @@ async def test_tls_goes_on_after_a_reconnect(
         await nc.flush(timeout=20)
         nc.publish("a", b"x")
 
-        assert (await subscription.next_msg()).data == b"x"
+        assert (await subscription.next()).data == b"x"
 
 
 async def test_a_forbidden_inbox_fails_requests_at_once_and_says_what_helps(

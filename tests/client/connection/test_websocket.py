@@ -32,10 +32,10 @@ async def test_messages_of_all_sizes_cross_a_websocket(nats_server: Start) -> No
         subscription = await nc.subscribe("a.>")
         for n, payload in enumerate(payloads):
             nc.publish(f"a.{n}", payload, headers={"n": str(n)})
-        received = [await subscription.next_msg() for _ in payloads]
+        received = [await subscription.next() for _ in payloads]
         for n in range(2000):
             nc.publish("a.many", b"%d" % n)
-        many = [(await subscription.next_msg()).data for _ in range(2000)]
+        many = [(await subscription.next()).data for _ in range(2000)]
 
     assert [message.data for message in received] == payloads
     assert received[3].headers["n"] == "3"
@@ -90,7 +90,7 @@ async def test_a_lost_websocket_is_replaced(
         await nc.flush(timeout=20)
         nc.publish("a", b"again")
 
-        assert (await subscription.next_msg()).data == b"again"
+        assert (await subscription.next()).data == b"again"
 
 
 async def test_the_opening_request_has_the_path_and_the_headers() -> None:

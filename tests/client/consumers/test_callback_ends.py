@@ -162,7 +162,7 @@ async def test_a_subscription_that_the_server_ended_deletes_what_it_made(
         config = ConsumerConfig(deliver_subject="refused.1")
         subscription = await js.subscribe("S", durable="d", config=config)
         with pytest.raises(PermissionsViolation):
-            await subscription.next_msg()
+            await subscription.next()
         await subscription.unsubscribe()
 
         assert [each async for each in stream.consumer_names()] == []
@@ -186,7 +186,7 @@ def test_a_blocking_consume_callback_may_end_itself(
             ready.wait()
             seen.append(message.data)
             if how == "stop":
-                made[0].stop()
+                made[0].close()
             else:
                 made[0].drain()
             ended.set()

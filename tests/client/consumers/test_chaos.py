@@ -69,7 +69,7 @@ async def test_an_ordered_consumer_misses_nothing(server: Any, name: str, push: 
             seen.append(int(message.data))
             if len(seen) == MESSAGES:
                 break
-        await messages.stop()
+        await messages.close()
 
     async with asyncio.timeout(50):
         await campaign(server, name, read)

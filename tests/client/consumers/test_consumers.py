@@ -388,7 +388,7 @@ async def test_acks_are_published_to_the_reply_subject_as_it_is(
         messages[3].term()
         messages[4].term(reason="no")
         messages[5].in_progress()
-        heard = [await seen.next_msg() for _ in range(6)]
+        heard = [await seen.next() for _ in range(6)]
 
         assert [each.subject for each in heard] == [message.reply for message in messages]
         assert [each.data for each in heard] == [
@@ -451,7 +451,7 @@ async def test_a_second_final_ack_is_silently_ignored(client: Connect, name: str
 
 async def limited(subscription: Any, count: int) -> Any:
     for _ in range(count):
-        yield await subscription.next_msg()
+        yield await subscription.next()
 
 
 async def test_acks_under_ack_policy_none_are_ignored(client: Connect, name: str) -> None:

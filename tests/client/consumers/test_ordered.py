@@ -221,8 +221,8 @@ async def test_it_can_be_stopped_while_its_consumer_is_being_made(
         messages = stream.ordered_consumer(push=push).messages()
         waiting = asyncio.ensure_future(anext(messages))
         await asyncio.sleep(0)
-        await consumption.stop()
-        await messages.stop()
+        await consumption.close()
+        await messages.close()
         with pytest.raises(StopAsyncIteration):
             await waiting
         await nc.flush()

@@ -12,6 +12,7 @@ from jetspark.api.enums import AckPolicy
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.subscribe import workflow
 from jetspark.errors import (
+    AlreadyEnded,
     ConsumerExists,
     ConsumerGap,
     ConsumerNotFound,
@@ -39,7 +40,7 @@ async def fill(js: JetStream, name: str, first: int, last: int) -> None:
 
 
 async def numbers(subscription: Any, count: int) -> list[int]:
-    return [int((await subscription.next_msg()).data) for _ in range(count)]
+    return [int((await subscription.next()).data) for _ in range(count)]
 
 
 async def names(stream: Stream) -> list[str]:
@@ -282,7 +283,7 @@ async def test_a_drained_pull_subscription_waits_for_its_iterators(
 
         assert int(first.data) == 1
         assert await names(stream) == []
-        with pytest.raises(ValueError, match="ended by unsubscribe"):
+        with pytest.raises(AlreadyEnded, match="ended by unsubscribe"):
             await pull.fetch(1)
 
 
@@ -399,7 +400,7 @@ async def test_a_pull_consumer_that_cannot_be_looked_up_is_bound_all_the_same(
             ConsumerConfig(durable="later", ack_policy=AckPolicy.EXPLICIT)
         )
 
-        assert (await pull.next_msg()).data == b"1"
+        assert (await pull.next()).data == b"1"
         with pytest.raises(ConsumerNotFound):
             await js.subscribe(stream=name, consumer="missing")
 
@@ -468,7 +469,7 @@ async def test_a_pull_subscriber_that_loses_the_race_checks_what_is_there(
         pull = await js.pull_subscribe(stream=name, durable="d")
 
         assert not pull.created_consumer
-        assert (await pull.next_msg()).data == b"1"
+        assert (await pull.next()).data == b"1"
 
 
 # Delivery and statuses.
@@ -482,8 +483,8 @@ async def test_the_subscription_is_there_before_the_consumer(client: Connect, na
             # Two connections: only a flush orders this SUB before the requests of the other.
             await watcher.flush()
             async with await js.subscribe(f"{name}.a") as subscription:
-                await created.next_msg()
-                message = await subscription.next_msg()
+                await created.next()
+                message = await subscription.next()
 
                 assert message.metadata.consumer_seq == 1
                 assert (await subscription.info()).num_redelivered == 0
@@ -496,9 +497,9 @@ async def test_heartbeats_are_not_shown(client: Connect, name: str) -> None:
         await filled(js, name, 1)
         config = ConsumerConfig(idle_heartbeat=0.1, flow_control=True)
         async with await js.subscribe(f"{name}.a", config=config) as subscription:
-            assert (await subscription.next_msg()).data == b"1"
+            assert (await subscription.next()).data == b"1"
             with pytest.raises(RequestTimeout):
-                await subscription.next_msg(timeout=0.5)
+                await subscription.next(timeout=0.5)
             assert errors == []
 
 
@@ -576,18 +577,18 @@ async def test_flow_control_is_answered_when_the_reader_gets_there(
                 await asyncio.sleep(0.005)
             before = [m.status for m in arrived].index(100)
             for _ in range(before):
-                await s.next_msg()
+                await s.next()
             await nc.flush()
             await watcher.flush()
             assert before > 0
             assert answers.pending_msgs == 0
 
             for _ in range(60 - before):
-                await s.next_msg()
+                await s.next()
             await nc.flush()
             await watcher.flush()
 
-            subjects = [(await answers.next_msg()).subject for _ in range(answers.pending_msgs)]
+            subjects = [(await answers.next()).subject for _ in range(answers.pending_msgs)]
             assert subjects
             assert len(subjects) == len(set(subjects))
             assert all(subject.startswith("$JS.FC.") for subject in subjects)
@@ -610,7 +611,7 @@ async def test_a_stalled_consumer_goes_on(client: Connect, name: str) -> None:
             queue.remove(lost)
 
             for _ in range(100):
-                await s.next_msg()
+                await s.next()
 
 
 async def test_settings_reach_the_consumer(client: Connect, name: str) -> None:

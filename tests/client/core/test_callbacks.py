@@ -192,7 +192,7 @@ async def test_a_subscription_with_a_callback_is_not_read(client: Connect, name:
     async with client() as nc:
         subscription = await nc.subscribe(name, callback=lambda _: None)
         with pytest.raises(ValueError, match=r"the callback of the subscription .* takes its"):
-            await subscription.next_msg()
+            await subscription.next()
         with pytest.raises(ValueError, match="subscribe without one"):
             async for _ in subscription:
                 pass
@@ -258,7 +258,7 @@ async def test_two_drains_at_once_both_end(client: Connect, name: str) -> None:
         await nc.flush()
         drains = asyncio.gather(subscription.drain(timeout=2), subscription.drain(timeout=2))
         await asyncio.sleep(0.01)
-        await subscription.next_msg()
+        await subscription.next()
 
         await drains
 

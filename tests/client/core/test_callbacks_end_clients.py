@@ -92,6 +92,7 @@ def test_a_blocking_callback_may_end_its_client(server: Any, name: str, how: str
         server.url, error_callback=errors.append, closed_callback=lambda _: closed.set()
     ) as nc:
         bucket = nc.jetstream().create_key_value(KeyValueConfig(bucket=name))
+        bucket.put("k", b"1")
         started = time.monotonic()
         watcher = bucket.watch(callback=lambda _: getattr(nc, how)())
 
@@ -106,20 +107,16 @@ def test_a_blocking_watch_callback_may_stop_its_watch(server: Any, name: str) ->
     seen: list[str] = []
     with sync.connect(server.url) as nc:
         bucket = nc.jetstream().create_key_value(KeyValueConfig(bucket=name))
-        begun = threading.Event()
 
-        def callback(entry: Entry | None) -> None:
-            if entry is None:
-                begun.set()
-                return
+        def callback(entry: Entry) -> None:
             seen.append(entry.key)
-            watcher.stop()
+            watcher.close()
             stopped.set()
 
         watcher = bucket.watch("k", callback=callback)
-        assert begun.wait(5)
+        watcher.ready()
         bucket.put("k", b"1")
-        assert stopped.wait(5)
+        assert stopped.wait(30)
         bucket.put("k", b"2")
 
     assert seen == ["k"]

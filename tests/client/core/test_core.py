@@ -10,6 +10,7 @@ import pytest
 
 from jetspark import Client, Message
 from jetspark.errors import (
+    AlreadyEnded,
     BadSubject,
     ConnectionClosed,
     NoResponders,
@@ -26,7 +27,7 @@ async def test_messages_arrive_in_order_with_headers_and_reply(client: Connect, 
         subscription = await nc.subscribe(f"{name}.*")
         for n in range(100):
             nc.publish(f"{name}.{n}", b"%d" % n, reply="answers", headers={"n": str(n)})
-        received = [await subscription.next_msg() for _ in range(100)]
+        received = [await subscription.next() for _ in range(100)]
 
     assert [message.data for message in received] == [b"%d" % n for n in range(100)]
     assert received[7].subject == f"{name}.7"
@@ -41,7 +42,7 @@ async def test_large_messages_cross_chunks_whole(client: Connect, name: str) -> 
         subscription = await nc.subscribe(name)
         for payload in payloads:
             nc.publish(name, payload)
-        received = [(await subscription.next_msg()).data for _ in payloads]
+        received = [(await subscription.next()).data for _ in payloads]
 
     assert received == payloads
 
@@ -98,15 +99,15 @@ async def test_unsubscribe_after_a_number_of_messages(
         assert len([message async for message in subscription]) == 3
 
 
-async def test_next_msg_says_when_nothing_came(client: Connect, name: str) -> None:
+async def test_next_says_when_nothing_came(client: Connect, name: str) -> None:
     async with client() as nc:
         subscription = await nc.subscribe(name)
 
         with pytest.raises(RequestTimeout, match=f"no message on '{name}' within 0.01 s"):
-            await subscription.next_msg(timeout=0.01)
+            await subscription.next(timeout=0.01)
         await subscription.unsubscribe()
-        with pytest.raises(ValueError, match="has ended"):
-            await subscription.next_msg()
+        with pytest.raises(AlreadyEnded, match="has ended"):
+            await subscription.next()
 
 
 async def test_a_slow_consumer_loses_messages_and_hears_of_it(client: Connect, name: str) -> None:
@@ -119,7 +120,7 @@ async def test_a_slow_consumer_loses_messages_and_hears_of_it(client: Connect, n
 
         assert (subscription.dropped, subscription.pending_msgs) == (15, 10)
         assert [type(error) for error in errors] == [SlowConsumer]
-        assert (await subscription.next_msg()).data == b"0"
+        assert (await subscription.next()).data == b"0"
 
 
 async def test_a_drained_subscription_gives_everything_that_was_sent(
@@ -189,9 +190,9 @@ async def test_many_replies_to_one_request(client: Connect, name: str) -> None:
     async with client() as nc:
         for n in range(3):
             await nc.subscribe(name, callback=answer_with(b"%d" % n))
-        by_count = [reply.data async for reply in nc.request_many(name, max_msgs=3)]
+        by_count = [reply.data async for reply in nc.request_many(name, limit=3)]
         by_stall = [reply.data async for reply in nc.request_many(name, stall=0.05)]
-        two = [reply.data async for reply in nc.request_many(name, max_msgs=2)]
+        two = [reply.data async for reply in nc.request_many(name, limit=2)]
 
     assert sorted(by_count) == sorted(by_stall) == [b"0", b"1", b"2"]
     assert len(two) == 2
@@ -254,7 +255,7 @@ async def test_payloads_may_be_anything_like_bytes_but_text(client: Connect, nam
         with pytest.raises(TypeError, match=r"encode text first: payload\.encode\(\)"):
             nc.publish(name, "text")  # type: ignore[arg-type]
 
-        assert [(await subscription.next_msg()).data for _ in range(2)] == [b"array", b"view"]
+        assert [(await subscription.next()).data for _ in range(2)] == [b"array", b"view"]
 
 
 async def test_publish_from_other_threads(client: Connect, name: str) -> None:
@@ -269,7 +270,7 @@ async def test_publish_from_other_threads(client: Connect, name: str) -> None:
         threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
         for thread in threads:
             thread.start()
-        received = [(await subscription.next_msg()).data.split() for _ in range(1500)]
+        received = [(await subscription.next()).data.split() for _ in range(1500)]
         for thread in threads:
             thread.join()
 
@@ -334,7 +335,7 @@ async def test_the_limit_of_pending_bytes_holds_too(client: Connect, name: str) 
         await nc.flush()
         assert (subscription.pending_msgs, subscription.dropped) == (10, 5)
         for _ in range(10):
-            await subscription.next_msg()
+            await subscription.next()
         for _ in range(15):
             nc.publish(name, bytes(100))
         await nc.flush()

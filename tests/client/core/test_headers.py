@@ -18,9 +18,9 @@ async def test_headers_keep_their_order_case_and_duplicates(client: Connect, nam
         subscription = await nc.subscribe(name)
         nc.publish(name, headers=given)
         nc.publish(name, headers={"k": ["1", "3"], "one": "2"})
-        nc.publish(name, headers=(await subscription.next_msg()).headers)
-        by_mapping = (await subscription.next_msg()).headers
-        forwarded = (await subscription.next_msg()).headers
+        nc.publish(name, headers=(await subscription.next()).headers)
+        by_mapping = (await subscription.next()).headers
+        forwarded = (await subscription.next()).headers
 
     assert forwarded.items() == given
     assert by_mapping.items() == [("k", "1"), ("k", "3"), ("one", "2")]

@@ -49,14 +49,12 @@ async def test_everything_that_is_opened_is_closed_by_async_with(
         async with js.create_key_value(name) as kv:
             await kv.put("a", b"1")
             async with kv.watch("a") as watcher:
-                entry = await anext(watcher)
-                assert entry is not None
+                entry = await watcher.next()
                 assert entry.value == b"1"
             with pytest.raises(StopAsyncIteration):
                 await anext(watcher)
             async with kv.typed(int).watch("a") as typed:
-                first = await anext(typed)
-                assert first is not None
+                first = await typed.next()
                 assert first.value == 1
             async with kv.replica() as copy:
                 assert copy.value("a") == b"1"
@@ -71,8 +69,7 @@ async def test_everything_that_is_opened_is_closed_by_async_with(
         async with store.open("f") as reader:
             assert await reader.read() == b"12"
         async with store.watch() as objects:
-            info = await anext(objects)
-            assert info is not None
+            info = await objects.next()
             assert info.name == "f"
 
 

@@ -28,7 +28,7 @@ async def client() -> AsyncIterator[Client]:
         ({"subject": b"a"}, r"a subject must be str, not bytes; decode it first"),
         ({"subject": None}, "a subject must be str, not NoneType"),
         ({"subject": "a", "reply": b"b"}, "a subject must be str, not bytes"),
-        ({"subject": "a", "payload": None}, "payload must be bytes, not NoneType"),
+        ({"subject": "a", "data": None}, "data must be bytes, not NoneType"),
         ({"subject": "a", "headers": "b: c"}, "headers: expected a mapping, .* not str"),
         ({"subject": "a", "headers": 5}, "headers: expected a mapping, .* not int"),
         ({"subject": "a", "headers": ["b: c"]}, "one of the items is 'b: c'"),
@@ -81,12 +81,12 @@ async def test_a_number_of_messages_that_is_none_is_refused() -> None:
     async with client() as nc:
         wrong: Any = "5"
         subscription = await nc.subscribe("a")
-        with pytest.raises(TypeError, match="max_msgs must be an int, not str"):
+        with pytest.raises(TypeError, match="limit must be an int, not str"):
             await subscription.unsubscribe(wrong)
-        with pytest.raises(ValueError, match="max_msgs=-1"):
+        with pytest.raises(ValueError, match="limit=-1"):
             await subscription.unsubscribe(-1)
-        with pytest.raises(ValueError, match="max_msgs=-1"):
-            nc.request_many("a", max_msgs=-1)
+        with pytest.raises(ValueError, match="limit=-1"):
+            nc.request_many("a", limit=-1)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_a_timeout_that_is_none_is_refused(timeout: Any, kind: type[Except
     """A deadline of NaN would never come, and the timer of all other requests with it."""
     async with client() as nc:
         subscription = await nc.subscribe("a")
-        for call in (subscription.next_msg, subscription.drain, nc.flush, nc.drain):
+        for call in (subscription.next, subscription.drain, nc.flush, nc.drain):
             with pytest.raises(kind, match="number of seconds"):
                 await call(timeout=timeout)
         with pytest.raises(kind, match="number of seconds"):

@@ -210,7 +210,7 @@ async def test_an_entry_says_everything(client: Connect, name: str) -> None:
         assert revision == 2
         assert (entry.bucket, entry.key, entry.value) == (name, "auth.username", b"bob")
         assert (entry.revision, entry.delta, entry.operation) == (2, 0, Operation.PUT)
-        assert entry.created.timestamp() == pytest.approx(entry.created_ns / 1e9, abs=1e-5)
+        assert entry.time.timestamp() == pytest.approx(entry.time_ns / 1e9, abs=1e-5)
         assert entry.is_put
         assert entry.size == 3
 
@@ -416,7 +416,7 @@ async def test_a_snapshot_shows_one_moment(client: Connect, name: str) -> None:
         assert await at() == {"a": b"3"}
         assert await at(at_revision=2) == {"a": b"1", "b": b"2"}
         assert await at(at_revision=3) == {"a": b"3", "b": b"2"}
-        assert await at(at_time=third.created_ns - 1) == {"a": b"1", "b": b"2"}
+        assert await at(at_time=third.time_ns - 1) == {"a": b"1", "b": b"2"}
         assert [each.key async for each in kv.snapshot("b", at_revision=3)] == ["b"]
         with pytest.raises(ValueError, match="exclude each other"):
             kv.snapshot(at_revision=1, at_time=1)
@@ -428,7 +428,7 @@ async def test_a_read_only_handle_refuses_to_write(client: Connect, name: str) -
         js = nc.jetstream()
         kv = await made(js, name)
         await kv.put("a", b"1")
-        for handle in (kv.readonly(), await js.key_value(name, read_only=True)):
+        for handle in (kv.read_only(), await js.key_value(name, read_only=True)):
             assert (await handle.get("a")).value == b"1"
             assert await keys_of(handle) == ["a"]
             calls = [

@@ -37,7 +37,7 @@ async def test_a_bucket_is_used_over_a_domain(
         assert (await local.get("c")).value == b"2"
         assert await store.get("o") == bytes(200_000)
         async with await kv.watch() as watcher:
-            assert len(await watcher.initial()) == 3
+            assert len([entry async for entry in watcher.initial()]) == 3
 
 
 IMPORT = """

@@ -12,7 +12,14 @@ from jetspark import Client, Entry, JetStream, KeyValue, KeyValueConfig, KeyWatc
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.kv.follow import Follow
-from jetspark.errors import BadName, HeartbeatMissed
+from jetspark.errors import (
+    AlreadyClaimed,
+    AlreadyEnded,
+    BadName,
+    HeartbeatMissed,
+    KeyNotFound,
+    RequestTimeout,
+)
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -31,8 +38,10 @@ def seen(entries: list[Entry | None]) -> list[tuple[str, bytes] | None]:
 
 
 async def take(watcher: KeyWatcher, count: int) -> list[Entry | None]:
+    """The next entries, and None where the initial data ends."""
+    marked = watcher.marked()
     async with asyncio.timeout(10):
-        return [await anext(watcher) for _ in range(count)]
+        return [await anext(marked) for _ in range(count)]
 
 
 async def test_a_watch_gives_the_latest_values_then_none_then_changes(
@@ -65,7 +74,7 @@ async def test_the_whole_bucket_is_watched(
         kv = await made(nc.jetstream(), name)
         await kv.put_many({"a": b"1", "b.c": b"2"})
         async with await kv.watch(*filters) as watcher:
-            entries = await watcher.initial()
+            entries = [entry async for entry in watcher.initial()]
 
         assert sorted(entry.key for entry in entries) == ["a", "b.c"]
 
@@ -93,7 +102,8 @@ async def test_the_end_comes_although_what_was_due_is_gone(client: Connect, name
         stream = await js.stream(f"KV_{name}")
         async with await kv.watch() as watcher:
             await stream.purge()
-            entries = await asyncio.wait_for(watcher.initial(), 20)
+            async with asyncio.timeout(20):
+                entries = [entry async for entry in watcher.initial()]
 
         assert len(entries) < 400
 
@@ -105,7 +115,7 @@ async def test_keys_and_patterns_are_watched(client: Connect, name: str) -> None
 
         async def keys(*filters: str) -> list[str]:
             async with await kv.watch(*filters) as watcher:
-                return sorted(entry.key for entry in await watcher.initial())
+                return sorted([entry.key async for entry in watcher.initial()])
 
         assert await keys("auth.username") == ["auth.username"]
         assert await keys("auth.>") == ["auth.username", "auth.x.y"]
@@ -279,42 +289,42 @@ async def test_a_callback_gets_what_iteration_would_give(client: Connect, name: 
         kv = await made(nc.jetstream(), name)
         await kv.put("a", b"1")
         got: list[Entry | None] = []
-        current, enough = asyncio.Event(), asyncio.Event()
+        enough = asyncio.Event()
 
-        async def on_entry(entry: Entry | None) -> None:
+        async def on_entry(entry: Entry) -> None:
             got.append(entry)
             if len(got) == 1:
                 raise LookupError("told")
-            (current if len(got) == 2 else enough).set()
+            enough.set()
 
         watcher = await kv.watch(callback=on_entry)
-        with pytest.raises(ValueError, match="callback"):
+        with pytest.raises(AlreadyClaimed, match="callback"):
             await anext(watcher)
-        # A value that is stored before the first one is delivered belongs to the initial data.
-        await asyncio.wait_for(current.wait(), 10)
+        await watcher.ready(timeout=10)
         await kv.put("b", b"2")
         await asyncio.wait_for(enough.wait(), 10)
-        await watcher.stop()
+        await watcher.close()
         await kv.put("c", b"3")
         await nc.flush()
 
-        assert seen(got) == [("a", b"1"), None, ("b", b"2")]
+        assert seen(got) == [("a", b"1"), ("b", b"2")]
         assert [str(error) for error in errors] == ["told"]
 
 
 async def test_a_callback_may_end_its_watch(client: Connect, name: str) -> None:
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
+        await kv.put("a", b"1")
         ended = asyncio.Event()
 
-        async def on_entry(_: Entry | None) -> None:
-            await watcher.stop()
+        async def on_entry(_: Entry) -> None:
+            await watcher.close()
             ended.set()
 
         watcher = await kv.watch(callback=on_entry)
 
         await asyncio.wait_for(ended.wait(), 10)
-        await watcher.stop()
+        await watcher.close()
 
 
 async def test_stop_and_close_end_watches(client: Connect, name: str) -> None:
@@ -327,7 +337,7 @@ async def test_stop_and_close_end_watches(client: Connect, name: str) -> None:
             await take(watcher, 1)
             waiting = asyncio.ensure_future(anext(watcher))
             await asyncio.sleep(0)
-            await watcher.stop()
+            await watcher.close()
             with pytest.raises(StopAsyncIteration):
                 await waiting
         with pytest.raises(StopAsyncIteration):
@@ -350,3 +360,58 @@ async def test_keys_come_as_an_iterator(client: Connect, name: str) -> None:
         assert len(await keys_of(kv)) == 999
         assert await keys_of(kv, "b.*") == ["b.1"]
         assert len(await keys_of(kv, "a.*", "b.*")) == 999
+
+
+async def test_a_watcher_is_read_in_every_way(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put_many({"a": b"1", "b": b"2", "c": b"3"})
+        async with kv.watch() as watcher:
+            await watcher.ready()
+            async for entry in watcher.initial():
+                assert entry.key == "a"
+                break
+            # Breaking off loses nothing.
+            assert (await watcher.next()).key == "b"
+            before = watcher.initial_done
+            assert [entry.key async for entry in watcher.initial()] == ["c"]
+            assert (before, watcher.initial_done) == (False, True)
+            assert [entry async for entry in watcher.initial()] == []
+            with pytest.raises(RequestTimeout, match=f"bucket '{name}': no entry within 0.05 s"):
+                await watcher.next(timeout=0.05)
+            await kv.delete("a")
+            assert (await watcher.next()).operation is Operation.DEL
+        with pytest.raises(AlreadyEnded):
+            await watcher.next()
+
+        async with kv.watch("none") as empty:
+            await empty.ready()
+            assert [entry async for entry in empty.initial()] == []
+        async with kv.watch() as plain:
+            # A delete is the last word about a key: it is part of the initial data.
+            found = {entry.key: entry.operation async for entry in plain.initial()}
+            assert found == {"a": Operation.DEL, "b": Operation.PUT, "c": Operation.PUT}
+            assert repr(plain) == f"KeyWatcher(bucket={name!r})"
+
+
+async def test_a_value_is_asked_for_with_a_default(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put("a", b"1")
+        await kv.put("gone", b"1")
+        await kv.delete("gone")
+
+        found = await kv.get("a", default=None)
+        assert found is not None
+        assert found.value == b"1"
+        assert await kv.get("b", default=None) is None
+        assert await kv.get("gone", default=5) == 5
+        assert [await kv.exists(key) for key in ("a", "b", "gone")] == [True, False, False]
+        with pytest.raises(KeyNotFound):
+            await kv.get("gone")
+        numbers = kv.typed(int)
+        assert (await numbers.get("a", default=None) is not None, await numbers.exists("b")) == (
+            True,
+            False,
+        )
+        assert await numbers.get("b", default="none") == "none"

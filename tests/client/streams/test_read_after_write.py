@@ -98,7 +98,7 @@ async def test_keys_history_and_watches_wait_for_their_revision(
 
         async def watched() -> list[str]:
             async with await kv.watch(min_last_revision=3) as watcher:
-                return [entry.key for entry in await watcher.initial()]
+                return [entry.key async for entry in watcher.initial()]
 
         # The bucket is empty: without the revision the answer would be no keys at all.
         assert await not_before(keys(), lambda: kv.put("a", b"1")) == ["a"]
@@ -129,7 +129,7 @@ async def test_what_a_watch_tells_can_be_read_with_its_sequence(
         store = await nc.jetstream().create_object_store(ObjectStoreConfig(bucket=name))
         theirs = await other.jetstream().object_store(name)
         async with await theirs.watch() as watcher:
-            assert await anext(watcher) is None
+            await watcher.ready()
             put = await store.put("file", b"data")
             info = await anext(watcher)
             assert info is not None
@@ -151,7 +151,7 @@ async def test_requests_are_those_of_the_document(client: Connect, name: str) ->
         await watcher.flush()
         await stream.get_msg(seq=ack.seq, min_last_seq=ack.seq)
         await stream.get_msg(last_by_subject=f"{name}.foo", min_last_seq=ack.seq)
-        by_seq, last = await plain.next_msg(), await seen.next_msg()
+        by_seq, last = await plain.next(), await seen.next()
 
         assert by_seq.data == b'{"seq":1,"min_last_seq":1}'
         assert last.subject == f"$JS.API.DIRECT.GET.{name}.{name}.foo"
@@ -212,11 +212,11 @@ async def test_what_a_watch_saw_is_asked_for(client: Connect, name: str) -> None
         theirs = await other.jetstream().key_value(name)
         seen = await other.subscribe(f"$JS.API.DIRECT.GET.KV_{name}.>")
         async with await kv.watch() as watcher:
-            assert await anext(watcher) is None
+            await watcher.ready()
             revision = await theirs.put("a", b"1")
-            assert await anext(watcher) is not None
+            await anext(watcher)
         await kv.get("a")
-        asked = await seen.next_msg()
+        asked = await seen.next()
         await js.delete_key_value(name)
         again = await js.create_key_value(KeyValueConfig(bucket=name))
 
@@ -243,7 +243,7 @@ async def test_a_handle_is_monotonic_over_reconnects(
             await asyncio.wait_for(back.wait(), 10)
             await kv.get("a")
 
-            assert (await seen.next_msg()).data == b'{"min_last_seq":%d}' % revision
+            assert (await seen.next()).data == b'{"min_last_seq":%d}' % revision
 
 
 async def test_a_stream_that_somebody_made_anew_can_be_read_once_it_is_opened_again(

@@ -91,7 +91,7 @@ def test_an_ordered_consumer(stream: sync.Stream) -> None:
 def test_the_subscribe_workflow(js: sync.JetStream) -> None:
     with js.subscribe("s.1") as subscription:
         first = next(subscription)
-        second = subscription.next_msg()
+        second = subscription.next()
     with js.pull_subscribe("s.2", durable="p") as pull:
         fetched = pull.fetch(3)
 

@@ -61,7 +61,7 @@ def test_a_forked_child_is_told_that_the_connection_is_not_its_own(
     calls: dict[str, Callable[[], Any]] = {
         "publish": lambda: nc.publish(name, b"child"),
         "flush": nc.flush,
-        "next": lambda: subscription.next_msg(timeout=1),
+        "next": lambda: subscription.next(timeout=1),
     }
 
     def work() -> str:
@@ -75,7 +75,7 @@ def test_a_forked_child_is_told_that_the_connection_is_not_its_own(
 
     assert in_child(work) == "publish flush next"
     nc.publish(name, b"parent")
-    assert subscription.next_msg().data == b"parent"
+    assert subscription.next().data == b"parent"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -140,7 +140,7 @@ def test_a_process_that_closes_nothing_ends_at_once_and_without_a_word(
 
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert time.monotonic() - started < 20
-        assert last.next_msg().data == b"words"
+        assert last.next().data == b"words"
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_ctrl_c_ends_the_call_and_the_client_lives(nc: sync.Client, name: str) -
     nc.flush()
     for call in (
         lambda: nc.request(name, timeout=30),
-        lambda: [subscription.next_msg(timeout=30) for _ in range(2)],
+        lambda: [subscription.next(timeout=30) for _ in range(2)],
         lambda: list(subscription),
     ):
         started = time.monotonic()
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_the_call_and_the_client_lives(nc: sync.Client, name: str) -
         assert nc.stats.requests_pending == 0
     nc.publish(name, b"after")
 
-    assert subscription.next_msg().data == b"after"
+    assert subscription.next().data == b"after"
 
 
 def test_ctrl_c_loses_no_message_of_an_iteration(

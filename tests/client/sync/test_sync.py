@@ -35,12 +35,12 @@ def test_publish_subscribe_and_request(nc: sync.Client, name: str) -> None:
     subscription = nc.subscribe(name)
     for n in range(600):
         nc.publish(name, b"%d" % n)
-    first = subscription.next_msg()
+    first = subscription.next()
     rest = [next(subscription) for _ in range(599)]
 
     assert [m.data for m in (first, *rest)] == [b"%d" % n for n in range(600)]
     with pytest.raises(RequestTimeout):
-        subscription.next_msg(timeout=0.01)
+        subscription.next(timeout=0.01)
 
 
 def test_next_msg_takes_what_iteration_has_fetched(nc: sync.Client, name: str) -> None:
@@ -49,7 +49,7 @@ def test_next_msg_takes_what_iteration_has_fetched(nc: sync.Client, name: str) -
     for n in range(10):
         nc.publish(name, b"%d" % n)
     nc.flush()
-    received = [next(subscription), subscription.next_msg(), next(subscription)]
+    received = [next(subscription), subscription.next(), next(subscription)]
 
     assert [message.data for message in received] == [b"0", b"1", b"2"]
 
@@ -117,7 +117,7 @@ def test_many_replies(nc: sync.Client, name: str) -> None:
         nc.subscribe(name, callback=lambda m, n=n: m.respond(b"%d" % n))  # type: ignore[misc]
     nc.flush()
 
-    assert sorted(m.data for m in nc.request_many(name, max_msgs=3)) == [b"0", b"1", b"2"]
+    assert sorted(m.data for m in nc.request_many(name, limit=3)) == [b"0", b"1", b"2"]
 
 
 def test_streams_end_to_end(nc: sync.Client, name: str) -> None:
@@ -160,7 +160,7 @@ def test_a_lost_connection_ends_waiting_calls(own_server: RunningServer, name: s
     killer.start()
     started = time.monotonic()
     with pytest.raises(ConnectionClosed):
-        subscription.next_msg(timeout=30)
+        subscription.next(timeout=30)
     killer.join()
 
     assert time.monotonic() - started < 10
@@ -183,7 +183,7 @@ def test_it_works_where_a_loop_is_running(server: RunningServer, name: str) -> N
         with sync.connect(server.url) as nc:
             subscription = nc.subscribe(name)
             nc.publish(name, b"from a cell")
-            return subscription.next_msg().data
+            return subscription.next().data
 
     assert asyncio.run(cell()) == b"from a cell"
 
@@ -277,5 +277,5 @@ def test_a_blocking_client_survives_a_restart(
         assert found.wait(20)
         nc.publish(name, b"again")
 
-        assert subscription.next_msg().data == b"again"
+        assert subscription.next().data == b"again"
         assert nc.stats.reconnects == 1

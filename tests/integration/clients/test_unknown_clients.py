@@ -71,7 +71,7 @@ async def test_nothing_is_published_for_a_client_with_a_wrong_password(
         await client.flush()
         heard = await sent(server, first, connect("ann", "wrong"), PUBLISHES)
         client.publish("box.end", b"the only one")
-        assert (await inbox.next_msg(timeout=10)).subject == "box.end"
+        assert (await inbox.next(timeout=10)).subject == "box.end"
     assert not heard.removeprefix(VIOLATION)
 
 
@@ -94,7 +94,7 @@ async def test_everything_is_published_in_order_after_a_right_password(
         # On a slow machine the server asks whether the client is still there.
         assert heard.replace(b"PING\r\n", b"") == b"PONG\r\n"
         for number in range(MESSAGES):
-            assert (await inbox.next_msg(timeout=10)).subject == f"box.{number}"
+            assert (await inbox.next(timeout=10)).subject == f"box.{number}"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_headers_may_follow_the_connect_that_asks_for_them_at_once(
             b"HPUB box.1 %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block),
         )
         assert heard.endswith(b"PONG\r\n")
-        message = await inbox.next_msg(timeout=60)
+        message = await inbox.next(timeout=60)
         assert (message.data, message.header_block) == (b"x", block)
 
 
@@ -136,5 +136,5 @@ async def test_headers_may_not_follow_a_connect_that_asks_for_none(tmp_path: Pat
             server, with_headers, without, b"HPUB box.1 12 12\r\nNATS/1.0\r\n\r\n\r\n"
         )
         client.publish("box.end", b"the only one")
-        assert (await inbox.next_msg(timeout=60)).subject == "box.end"
+        assert (await inbox.next(timeout=60)).subject == "box.end"
     assert not heard

@@ -75,13 +75,13 @@ async def publish_fast(client: Client, name: str) -> None:
         reply = f"_F.{name}.{FLOW}.fail.{seq}.{0 if seq == 1 else 1}.$FI"
         client.publish(f"s.fast.{name}", b"x" * 64, reply=reply)
         while flow == 0 or seq - acked >= 2 * flow:
-            told = json.loads((await acks.next_msg(timeout=PATIENCE_S)).data)
+            told = json.loads((await acks.next(timeout=PATIENCE_S)).data)
             assert told["type"] == "ack", told
             assert 1 <= told["msgs"] <= FLOW
             assert acked <= told["seq"] <= seq
             acked, flow = told["seq"], told["msgs"]
     client.publish(f"s.fast.{name}", b"", reply=f"_F.{name}.{FLOW}.fail.{FAST_MESSAGES + 1}.3.$FI")
-    while "batch" not in (told := json.loads((await acks.next_msg(timeout=PATIENCE_S)).data)):
+    while "batch" not in (told := json.loads((await acks.next(timeout=PATIENCE_S)).data)):
         assert told["type"] == "ack"
     assert told["count"] == FAST_MESSAGES
     await acks.unsubscribe()

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 import jetspark
-from jetspark.client import Client
+from jetspark import Client
 
 FAR: Final = 2**62
 
@@ -67,7 +67,7 @@ async def test_a_consumer_counts_and_delivers_over_a_long_gap(
                 pull = b'{"batch":%d,"expires":60000000000}' % pending
                 subject = "$JS.API.CONSUMER.MSG.NEXT.M.c"
                 client.publish(subject, pull, reply="delivered")
-                data = [(await delivered.next_msg(timeout=60)).data for _ in range(pending)]
+                data = [(await delivered.next(timeout=60)).data for _ in range(pending)]
             assert b"far" in data
         assert (await api(client, "CONSUMER.INFO.M.c"))["num_pending"] == 0
 

@@ -147,7 +147,7 @@ async def test_a_client_is_served_in_the_order_it_sent() -> None:
         # PONG: the leader has seen all of it.
         await at_leader.flush()
         assert heard.pending_msgs == 2000
-        subjects = [(await heard.next_msg()).subject for _ in range(2000)]
+        subjects = [(await heard.next()).subject for _ in range(2000)]
         assert subjects == [f"count.{n}" for n in range(2000)]
         await until(lambda: busy.messages >= 501)
         assert busy.subjects.count(b"mine") == 1

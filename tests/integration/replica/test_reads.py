@@ -183,7 +183,7 @@ async def test_an_acknowledgement_that_somebody_made_up_does_not_keep_a_copy_fro
         heard = await at.at_replica.subscribe("a")
         await at.at_replica.flush()
         at.at_leader.publish("a", b'{"stream":"KV_cfg","seq":99}')
-        await heard.next_msg()
+        await heard.next()
         assert at.replica.followed["KV_cfg"].shown == 99
 
         assert (await ask(at.at_replica, f"{DIRECT}.$KV.cfg.a")).data == b"2"

@@ -120,7 +120,7 @@ async def test_clients_see_neither_copies_nor_answers_that_are_the_replicas(
         seen = []
         for tap in taps:
             while tap.pending_msgs:
-                message = await tap.next_msg()
+                message = await tap.next()
                 seen.append(message)
         assert not [message for message in seen if message.reply.startswith("$JS.ACK.")]
         assert not [message for message in seen if message.subject.startswith("s.")]
@@ -162,10 +162,10 @@ async def test_what_is_sent_to_a_denied_inbox_is_not_seen_by_a_tap(tmp_path: Pat
         at.at_leader.publish(
             "$JS.API.CONSUMER.MSG.NEXT.S.c", b'{"batch":1}', reply="_INBOX.private.1"
         )
-        assert (await private.next_msg()).data == b"1"
+        assert (await private.next()).data == b"1"
         await at.eve.flush()
         while tap.pending_msgs:
-            assert (await tap.next_msg()).subject != "s.a"
+            assert (await tap.next()).subject != "s.a"
 
 
 async def stored(at: Secured) -> None:
@@ -301,7 +301,7 @@ async def test_before_a_read_only_replica_knows_what_is_stored_nothing_passes(
 
         assert b"has not arrived yet" in answer
         # What the replica asks for itself is heard as well.
-        seen = {(await heard.next_msg()).subject for _ in range(heard.pending_msgs)}
+        seen = {(await heard.next()).subject for _ in range(heard.pending_msgs)}
         assert not seen & {"anything", "$JS.API.INFO"}
 
 
@@ -318,7 +318,7 @@ async def test_a_replica_that_is_asked_for_its_name_writes_for_nobody(tmp_path: 
         seen = set()
         for tap in heard:
             while tap.pending_msgs:
-                seen.add((await tap.next_msg()).subject)
+                seen.add((await tap.next()).subject)
         assert not seen & {"s.new", "$JS.API.STREAM.PURGE.S", "$JS.API.STREAM.DELETE.S"}
 
 

@@ -95,7 +95,7 @@ async def test_a_tap_does_not_wake_a_push_consumer(tmp_path: Path) -> None:
         info = json.loads((await admin.request("$JS.API.CONSUMER.INFO.S.p")).data)
         seen = []
         while tap.pending_msgs:
-            seen.append((await tap.next_msg()).subject)
+            seen.append((await tap.next()).subject)
 
         assert info["delivered"]["consumer_seq"] == 0
         assert not info.get("push_bound")
@@ -117,12 +117,12 @@ async def test_what_is_sent_to_a_denied_inbox_is_not_seen_by_a_tap(tmp_path: Pat
         admin.publish("$JS.API.DIRECT.GET.S.s.open", b"", reply="_INBOX.private.1")
         for subscription, count in ((private, 3), (pushed, 2)):
             for _ in range(count):
-                await subscription.next_msg()
+                await subscription.next()
         await eve.flush()
         seen = []
         for tap in taps:
             while tap.pending_msgs:
-                seen.append((await tap.next_msg()).data)
+                seen.append((await tap.next()).data)
 
         assert not {b"open", b"secret"} & set(seen)
 

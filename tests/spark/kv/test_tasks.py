@@ -97,7 +97,7 @@ def test_a_snapshot_can_be_of_the_past(url: str, jetstream: sync.JetStream) -> N
     bucket = _bucket(jetstream, "PAST", history=5)
     bucket.put("a", b"1")
     at = bucket.put("b", b"2")
-    moment = bucket.get("b").created_ns
+    moment = bucket.get("b").time_ns
     bucket.put("a", b"3")
     bucket.put("c", b"4")
     stamp = datetime.fromtimestamp(moment // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -58,7 +58,7 @@ def test_objects_are_rows(url: str, jetstream: sync.JetStream) -> None:
         ("a.txt", 4, b"text"),
         ("b.png", len(large), large),
     ]
-    assert abs(rows[0]["modificationTime"].timestamp() - int(info.mtime) / 1e9) < 0.001
+    assert abs(rows[0]["modificationTime"].timestamp() - int(info.time_ns) / 1e9) < 0.001
     assert [row["path"] for row in _read(_source(url, "PICS", pathGlobFilter="*.png"))] == [
         "b.png"
     ]

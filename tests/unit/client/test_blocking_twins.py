@@ -108,5 +108,12 @@ def test_functions_take_the_same_arguments(twin: Any, original: Any) -> None:
     assert list(ours) == list(theirs)
 
 
+@pytest.mark.parametrize("name", [*classes(), "Message", "StreamMessage", "Headers"])
+def test_a_handle_says_what_it_is_in_a_repl(name: str) -> None:
+    for package in (jetspark, jetspark.sync):
+        kind = getattr(package, name, jetspark.Message)
+        assert kind.__repr__ is not object.__repr__, kind
+
+
 def test_there_are_twins() -> None:
     assert len(classes()) >= 25

@@ -270,7 +270,7 @@ class JetStream:
     async def publish(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -288,14 +288,14 @@ class JetStream:
         came: then it may be stored or not.
         """
         block = publish_headers(headers, msg_id, expect, ttl)
-        ack = await publish_acked(self._api, subject, block, payload, self._api.seconds(timeout))
+        ack = await publish_acked(self._api, subject, block, data, self._api.seconds(timeout))
         self._high_water.note(ack.stream, ack.seq)
         return ack
 
     async def publish_async(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -310,7 +310,7 @@ class JetStream:
         """
         block = publish_headers(headers, msg_id, expect, ttl)
         seconds = self._api.seconds(timeout)
-        return AckFuture(await self._window.publish(subject, block, payload, seconds))
+        return AckFuture(await self._window.publish(subject, block, data, seconds))
 
     @property
     def publish_async_pending(self) -> int:
@@ -638,6 +638,9 @@ class JetStream:
 
     def _note_ack(self, ack: PubAck) -> None:
         self._high_water.note(ack.stream, ack.seq)
+
+    def __repr__(self) -> str:
+        return f"JetStream({self._api.prefix!r})"
 
 
 def _chosen_acks(policy: str | None, config: ConsumerConfig) -> AckPolicy | None:

@@ -50,12 +50,12 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
     def __len__(self) -> int:
         return len(self.sequences) or len(self.subjects)
 
-    def append(self, seq: int, time_ns: int, subject: str, payload: bytes, headers: bytes) -> None:
+    def append(self, seq: int, time_ns: int, subject: str, data: bytes, headers: bytes) -> None:
         """Add one message."""
         self.sequences.append(seq)
         self.times.append(time_ns)
         self.subjects.append(subject)
-        self.payloads.append(payload)
+        self.payloads.append(data)
         self.headers.append(headers)
 
     def extend(self, other: "MessageColumns") -> None:

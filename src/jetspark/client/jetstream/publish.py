@@ -300,6 +300,9 @@ class AckFuture:
     def __await__(self) -> Generator[Any, None, PubAck]:
         return self._pending.wait().__await__()
 
+    def __repr__(self) -> str:
+        return f"AckFuture({'done' if self.done() else 'pending'})"
+
 
 class PublishWindow:
     """The publishes that wait for an ack: at most ``limit`` of them."""

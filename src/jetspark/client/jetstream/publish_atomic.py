@@ -78,7 +78,7 @@ class AtomicBatch:
     def add(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -99,7 +99,7 @@ class AtomicBatch:
             raise ValueError(f"msg_id {msg_id!r} is in the batch already")
         plain = headers is None and not msg_id and expect is None and ttl is None
         block = b"" if plain else publish_headers(headers, msg_id, expect, ttl)
-        self._add_block(subject, block, payload)
+        self._add_block(subject, block, data)
         if msg_id:
             self._msg_ids.add(msg_id)
 
@@ -264,6 +264,9 @@ class AtomicBatch:
             self.abort()
         elif self._messages and not self._closed:
             await self.commit()
+
+    def __repr__(self) -> str:
+        return f"AtomicBatch({len(self)} messages)"
 
 
 class _First:

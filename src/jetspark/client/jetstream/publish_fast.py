@@ -121,7 +121,7 @@ class FastPublisher:
     async def publish(
         self,
         subject: str,
-        payload: bytes = b"",
+        data: bytes = b"",
         *,
         headers: HeaderInput = None,
         msg_id: str = "",
@@ -137,8 +137,8 @@ class FastPublisher:
             raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
         block = publish_headers(headers, msg_id, expect, ttl)
         target = self._core.literal(subject)
-        sent = self._post(target, block, payload) if self._ready() else 0
-        return sent or await self._send(target, block, payload)
+        sent = self._post(target, block, data) if self._ready() else 0
+        return sent or await self._send(target, block, data)
 
     async def extend(
         self,
@@ -387,3 +387,6 @@ class FastPublisher:
         else:
             self._answers.closing = True
             await self._leave()
+
+    def __repr__(self) -> str:
+        return f"FastPublisher(sent={self.sent}, acked={self.acked})"

@@ -93,3 +93,6 @@ class StreamReplica:
             data=stored.data,
             header_block=stored.block,
         )
+
+    def __repr__(self) -> str:
+        return f"StreamReplica({self._reader.stream!r}, seq={self.seq})"

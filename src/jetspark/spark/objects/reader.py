@@ -189,7 +189,7 @@ class ObjectReader(DataSourceReader):
             store = jetstream_of(client, options.connection).object_store(options.bucket)
             with store.open(one.name) as reader:
                 content = reader.read()
-                return Listed(one.name, len(content), int(reader.info.mtime)), content
+                return Listed(one.name, len(content), int(reader.info.time_ns)), content
 
         try:
             return with_retries(options.connection, attempt)
@@ -225,8 +225,8 @@ def _listed(store: sync.ObjectStore, info: ObjectInfo) -> Listed | None:
     """Return what a name stands for; None for a link to a whole store, which is no object."""
     link = info.options.link if info.options is not None else None
     if link is None:
-        return Listed(info.name, info.size, int(info.mtime))
+        return Listed(info.name, info.size, int(info.time_ns))
     if not link.name:
         return None
     with store.open(info.name) as reader:
-        return Listed(info.name, reader.info.size, int(reader.info.mtime))
+        return Listed(info.name, reader.info.size, int(reader.info.time_ns))

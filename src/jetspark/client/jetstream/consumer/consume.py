@@ -27,7 +27,7 @@ class CallbackRun:
     ) -> None:
         self._core = core
         self._source = source
-        self._label = label
+        self.label = label
         if isinstance(callback, ThreadCallback):
             callback = callback.for_one_reader()
         self._callback = callback
@@ -44,7 +44,7 @@ class CallbackRun:
         return is_calling(self.task, self._callback)
 
     async def stop(self) -> None:
-        """As ``Consumption.stop``."""
+        """As ``Consumption.close``."""
         self._stopping = True
         if self._thread is not None:
             self._thread.stop()
@@ -63,8 +63,8 @@ class CallbackRun:
         _, waiting = await asyncio.wait([self.task], timeout=seconds)
         if waiting:
             raise RequestTimeout(
-                f"drain of {self._label}: the callback was not done within {seconds} s; call "
-                "stop() to give up what is left"
+                f"drain of {self.label}: the callback was not done within {seconds} s; call "
+                "close() to give up what is left"
             )
 
     async def _run(self, callback: MessageCallback) -> None:
@@ -94,13 +94,13 @@ class CallbackRun:
         for message in chunk:
             if self._stopping:
                 return
-            await call_back(callback, message, self._label, self._core.report)
+            await call_back(callback, message, self.label, self._core.report)
         # A callback that never awaits must not keep the loop from reading.
         await asyncio.sleep(0)
 
 
 class Consumption:
-    """Messages on their way to a callback. Made by ``consume`` and ended by ``stop``."""
+    """Messages on their way to a callback. Made by ``consume`` and ended by ``close``."""
 
     def __init__(self, run: CallbackRun) -> None:
         self._run = run
@@ -110,7 +110,7 @@ class Consumption:
         """Whether the callback will not be called again."""
         return self._run.task.done()
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """End now: after the message that the callback has; buffered ones are given up.
 
         The callback may call it too; it then returns without waiting.
@@ -137,7 +137,10 @@ class Consumption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"Consumption({self._run.label!r}, {'ended' if self.is_closed else 'running'})"
 
 
 def _look_at_result(task: asyncio.Task[None]) -> None:

@@ -24,10 +24,12 @@ from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
 from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore
 from jetspark.errors import (
+    AlreadyEnded,
     ConnectionClosed,
     ConsumerNotFound,
     Error,
     HeartbeatMissed,
+    RequestTimeout,
     StreamNotFound,
 )
 from jetspark.headers.block import find_value
@@ -311,11 +313,27 @@ class MessageIterator:
             self._emptied.set()
         return message
 
+    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+        """The next message; RequestTimeout when none comes within ``timeout`` seconds.
+
+        Without ``timeout`` it waits as long as it takes, as ``async for`` does.
+        """
+        if not self._items:
+            try:
+                async with asyncio.timeout(timeout):
+                    self._items.extend(await self._source.next_chunk(CHUNK_MAX))
+            except TimeoutError:
+                raise RequestTimeout(f"no message within {timeout} s") from None
+        try:
+            return await anext(self)
+        except StopAsyncIteration:
+            raise AlreadyEnded("the iteration over messages has ended") from None
+
     async def drain(self) -> None:
         """Ask for nothing more; the iteration ends when what has arrived was taken."""
         await self._source.stop()
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """End now and give up what was not taken: it is delivered again after ack_wait."""
         self._items.clear()
         self._end()
@@ -343,7 +361,7 @@ class MessageIterator:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
+        await self.close()
 
     async def _next_chunk(self, count: int) -> list[JetStreamMessage]:
         """What is there after waiting for one; the blocking twin iterates with it."""
@@ -357,3 +375,6 @@ class MessageIterator:
         if self._emptied is not None and not items:
             self._emptied.set()
         return chunk
+
+    def __repr__(self) -> str:
+        return f"MessageIterator({'ended' if self.ended.is_set() else 'open'})"

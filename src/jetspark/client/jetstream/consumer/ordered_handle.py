@@ -151,3 +151,6 @@ class OrderedConsumer:
             heartbeat=heartbeat,
             alarm=alarm,
         )
+
+    def __repr__(self) -> str:
+        return f"OrderedConsumer(stream={self._stream!r})"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, overload
 
 from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
@@ -28,6 +28,7 @@ from jetspark.client.jetstream.timestamps import to_nanoseconds
 from jetspark.client.models.base import to_wire
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
+from jetspark.client.required import REQUIRED, D, Required
 from jetspark.errors import KeyNotFound, ReadOnly
 
 LOCK_TTL: Final = 10.0
@@ -62,6 +63,7 @@ class KeyValue:
 
     # Reading.
 
+    @overload
     async def get(
         self,
         key: str,
@@ -69,12 +71,34 @@ class KeyValue:
         revision: int = 0,
         min_last_revision: int = 0,
         timeout: float | None = None,
-    ) -> Entry:
+    ) -> Entry: ...
+
+    @overload
+    async def get(
+        self,
+        key: str,
+        *,
+        default: D | Required,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> Entry | D: ...
+
+    async def get(
+        self,
+        key: str,
+        *,
+        default: D | Required = REQUIRED,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> Entry | D:
         """The latest value of ``key``, or the one of a ``revision``.
 
         With ``min_last_revision`` the answer comes from a copy that has seen that revision
-        (ADR-53). Raises KeyNotFound when there is no value, or it was deleted, and
-        MinLastSequence when the revision was not reached in time.
+        (ADR-53). When there is no value, or it was deleted, ``default`` is returned if one was
+        given, else KeyNotFound is raised. MinLastSequence when the revision was not reached in
+        time.
         """
         if revision < 0 or min_last_revision < 0:
             raise ValueError(
@@ -87,8 +111,19 @@ class KeyValue:
             timeout=timeout,
         )
         if stored is None or stored.operation is not Operation.PUT:
+            if not isinstance(default, Required):
+                return default
             raise KeyNotFound(self.bucket, key, 0 if stored is None else stored.revision)
         return self._coding.entry(stored)
+
+    async def exists(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> bool:
+        """Whether ``key`` has a value."""
+        found = await self.get(
+            key, default=None, min_last_revision=min_last_revision, timeout=timeout
+        )
+        return found is not None
 
     async def get_many(
         self,
@@ -186,7 +221,7 @@ class KeyValue:
         callback: EntryCallback | None = None,
         timeout: float | None = None,
     ) -> KeyWatcher:
-        """Follow keys: first their latest values, then None, then every change.
+        """Follow keys: first their latest values, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
@@ -358,7 +393,7 @@ class KeyValue:
         await self.close()
         await self._backend.destroy(timeout=timeout)
 
-    def readonly(self) -> "KeyValue":
+    def read_only(self) -> "KeyValue":
         """A handle to the same bucket that refuses to write."""
         keys, values = self._codecs
         return KeyValue(self._backend, key_codec=keys, value_codec=values, read_only=True)
@@ -419,5 +454,8 @@ class KeyValue:
         if self._read_only:
             raise ReadOnly(
                 f"this handle to bucket {self.bucket!r} is for reading: open it again without "
-                "read_only, or do not use readonly()"
+                "read_only, or do not use read_only()"
             )
+
+    def __repr__(self) -> str:
+        return f"KeyValue({self.bucket!r})"

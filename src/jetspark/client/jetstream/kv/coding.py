@@ -97,7 +97,7 @@ class Coding:
             key=key,
             value=value,
             revision=stored.revision,
-            created_ns=stored.time_ns,
+            time_ns=stored.time_ns,
             delta=stored.delta,
             operation=stored.operation,
             marker_reason=stored.marker_reason,

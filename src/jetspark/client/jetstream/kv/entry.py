@@ -1,6 +1,6 @@
 """Entries and the status of a bucket (ADR-8, "Data Types")."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -8,6 +8,7 @@ import msgspec
 
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.pages import parse_count
+from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import NotSupported
 from jetspark.headers.block import find_value
@@ -25,27 +26,26 @@ class Operation(StrEnum):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A value, or the mark of its deletion, at one revision.
 
-    ``created_ns`` is when the bucket took it (ns since 1970). ``delta`` is the distance from the
-    latest value that was asked for: 0 is the latest. ``marker_reason`` is set when a limit of
-    the server removed the value: ``MaxAge``, ``Purge`` or ``Remove``. ``size`` is the size of the
-    stored value, also when a watch left the value out.
+    ``time`` is when the bucket took it, ``time_ns`` the same in ns since 1970. ``delta`` is the
+    distance from the latest value that was asked for: 0 is the latest. ``marker_reason`` is set
+    when a limit of the server removed the value: ``MaxAge``, ``Purge`` or ``Remove``. ``size`` is
+    the size of the stored value, also when a watch left the value out.
     """
 
     bucket: str
     key: str
     value: bytes
     revision: int
-    created_ns: int
+    time_ns: int
     delta: int = 0
     operation: Operation = Operation.PUT
     marker_reason: str = ""
     size: int = 0
 
     @property
-    def created(self) -> datetime:
-        """``created_ns`` as UTC, cut to microseconds."""
-        seconds, rest = divmod(self.created_ns, 1_000_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    def time(self) -> datetime:
+        """``time_ns`` as UTC, cut to microseconds."""
+        return from_nanoseconds(self.time_ns)
 
     @property
     def is_put(self) -> bool:

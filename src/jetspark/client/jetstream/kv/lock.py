@@ -229,12 +229,16 @@ class Lock:
         async with self._bucket.watch(self._key) as watcher:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._ttl):
-                    first = await anext(watcher)
-                    if first is None or not first.is_put:
+                    await watcher.ready(timeout=self._ttl)
+                    found = [entry async for entry in watcher.initial()]
+                    if not found or not found[-1].is_put:
                         return
                     async for entry in watcher:
-                        if entry is not None and not entry.is_put:
+                        if not entry.is_put:
                             return
+
+    def __repr__(self) -> str:
+        return f"Lock({self._key!r}, {'held' if self.is_held else 'not held'})"
 
 
 class Election:
@@ -333,6 +337,12 @@ class Election:
         traceback: TracebackType | None,
     ) -> None:
         await self.resign()
+
+    def __repr__(self) -> str:
+        return (
+            f"Election({self._key!r}, candidate={self.candidate!r}, "
+            f"{'leads' if self.is_leader else 'does not lead'})"
+        )
 
 
 async def is_gone(bucket: "KeyValue", key: str) -> bool:

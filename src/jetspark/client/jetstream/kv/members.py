@@ -53,8 +53,8 @@ class Membership:
                 self._repeat(), name=f"jetspark member {self._key}"
             )
 
-    async def leave(self, *, timeout: float | None = None) -> None:
-        """Stop announcing and tell the others."""
+    async def close(self, *, timeout: float | None = None) -> None:
+        """Leave: stop announcing and tell the others."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -79,7 +79,10 @@ class Membership:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.leave()
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"Membership({self._key!r})"
 
 
 class Members:
@@ -149,3 +152,6 @@ class Members:
                         yield MemberChange(member, present=False)
         finally:
             await self._watches.stop(feed)
+
+    def __repr__(self) -> str:
+        return f"Members({self._group!r})"

@@ -90,3 +90,6 @@ class KeyValueReplica:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def __repr__(self) -> str:
+        return f"KeyValueReplica({self._bucket.bucket!r}, revision={self.revision})"

@@ -128,3 +128,6 @@ class Transaction:
     ) -> None:
         if kind is None and self._revisions is None:
             await self.commit()
+
+    def __repr__(self) -> str:
+        return f"Transaction({self._bucket.bucket!r}, {len(self._writes)} writes)"

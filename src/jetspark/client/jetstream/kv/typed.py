@@ -3,16 +3,17 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 import msgspec
 
 from jetspark.client.jetstream.kv.backend import Stored, TimeToLive
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
-from jetspark.client.jetstream.kv.watch import CHUNK_MAX, Watches, WatchFeed
+from jetspark.client.jetstream.kv.watch import Watches, WatchFeed
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
+from jetspark.client.required import REQUIRED, D, Required
 from jetspark.errors import CodecFailed
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ class TypedEntry(msgspec.Struct, Generic[T], frozen=True):
         return self.entry.operation
 
     @property
-    def created(self) -> datetime:
+    def time(self) -> datetime:
         """When the bucket took it."""
-        return self.entry.created
+        return self.entry.time
 
 
 class TypedKeyValue(Generic[T]):
@@ -67,6 +68,7 @@ class TypedKeyValue(Generic[T]):
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
         self._kind = kind
 
+    @overload
     async def get(
         self,
         key: str,
@@ -74,12 +76,48 @@ class TypedKeyValue(Generic[T]):
         revision: int = 0,
         min_last_revision: int = 0,
         timeout: float | None = None,
-    ) -> TypedEntry[T]:
-        """The latest value of ``key``; KeyNotFound, or CodecFailed when it is of another type."""
+    ) -> TypedEntry[T]: ...
+
+    @overload
+    async def get(
+        self,
+        key: str,
+        *,
+        default: D | Required,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> TypedEntry[T] | D: ...
+
+    async def get(
+        self,
+        key: str,
+        *,
+        default: D | Required = REQUIRED,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> TypedEntry[T] | D:
+        """The latest value of ``key``; ``default`` if given, else KeyNotFound, when there is none.
+
+        CodecFailed when it is of another type.
+        """
         entry = await self._bucket.get(
-            key, revision=revision, min_last_revision=min_last_revision, timeout=timeout
+            key,
+            default=default,
+            revision=revision,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
         )
-        return TypedEntry(self._value(entry), entry)
+        if isinstance(entry, Entry):
+            return TypedEntry(self._value(entry), entry)
+        return entry
+
+    async def exists(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> bool:
+        """Whether ``key`` has a value, of whatever type."""
+        return await self._bucket.exists(key, min_last_revision=min_last_revision, timeout=timeout)
 
     async def get_many(
         self,
@@ -187,7 +225,7 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> "TypedWatcher[T]":
-        """Follow keys: first their latest values, then None, then every change."""
+        """Follow keys: first their latest values, then every change."""
         feed = await self._watches.start(
             filters,
             self._decode_stored,
@@ -225,12 +263,17 @@ class TypedKeyValue(Generic[T]):
         while page := await entries.next_chunk(PAGE_SIZE):
             yield [TypedEntry(self._value(entry), entry) for entry in page]
 
+    def __repr__(self) -> str:
+        return (
+            f"TypedKeyValue({self._bucket.bucket!r}, "
+            f"{getattr(self._kind, '__name__', self._kind)})"
+        )
+
 
 class TypedWatcher(Generic[T]):
     """Entries of a watch with decoded values. Made by ``TypedKeyValue.watch``.
 
-    ``async for`` gives a TypedEntry each, and None once, when everything that was there has been
-    seen. A value of another type raises CodecFailed; the iteration goes on behind it.
+    As `KeyWatcher`. A value of another type raises CodecFailed; the iteration goes on after it.
     """
 
     def __init__(self, feed: WatchFeed[Stored, TypedEntry[T | None]], watches: Watches) -> None:
@@ -240,15 +283,37 @@ class TypedWatcher(Generic[T]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> TypedEntry[T | None] | None:
-        feed = self._feed
-        if not feed.items and not await feed.fill(CHUNK_MAX):
+    async def __anext__(self) -> TypedEntry[T | None]:
+        entry = await self._feed.next()
+        if entry is None:
             raise StopAsyncIteration
-        return feed.take()
+        return entry
 
-    async def stop(self) -> None:
+    async def next(self, *, timeout: float | None = None) -> TypedEntry[T | None]:
+        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        return await self._watches.next(self._feed, timeout)
+
+    def initial(self) -> Pager[TypedEntry[T | None]]:
+        """Iterate over what was there when the watch began; ends there, at once if there is none.
+
+        The watch goes on with the changes since.
+        """
+        return Pager(self._feed.initial())
+
+    def marked(self) -> Pager[TypedEntry[T | None] | None]:
+        """Iterate over everything, with one None where the initial data ends."""
+        return Pager(self._feed.marked())
+
+    async def ready(self, *, timeout: float | None = None) -> None:
+        """Wait until everything that was there when the watch began is here."""
+        await self._feed.wait_initial(self._watches.seconds(timeout))
+
+    async def close(self) -> None:
         """End the watch; entries that were not taken are given up."""
         await self._watches.stop(self._feed)
+
+    def __repr__(self) -> str:
+        return f"TypedWatcher(bucket={self._watches.bucket!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -259,8 +324,8 @@ class TypedWatcher(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
+        await self.close()
 
-    async def _next_chunk(self, count: int) -> list[TypedEntry[T | None] | None]:
+    async def _next_chunk(self, count: int) -> list[TypedEntry[T | None]]:
         """What is there after waiting for one; the blocking twin iterates with it."""
-        return await self._feed.next_chunk(count)
+        return await self._feed.next_items(count)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
@@ -11,12 +11,13 @@ from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
 from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan, WatchSource
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.client.pager import Pager
 from jetspark.client.thread_callback import Report
-from jetspark.errors import CodecFailed
+from jetspark.errors import AlreadyClaimed, AlreadyEnded, CodecFailed, RequestTimeout
 
 CHUNK_MAX: Final = 256
 
-EntryCallback = ItemCallback[Entry | None]
+EntryCallback = ItemCallback[Entry]
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -40,7 +41,9 @@ class WatchFeed(Generic[S, E]):
         self._convert = convert
         self._ended_initial = False
         self._stopped = False
-        self._callback: ChunkCallback[E | None] | None = None
+        self._callback: ChunkCallback[E] | None = None
+        # Set where the end of the initial data is handed out.
+        self._initial_over = asyncio.Event()
         self.items: Final[deque[S | None]] = deque()
 
     @property
@@ -51,15 +54,15 @@ class WatchFeed(Generic[S, E]):
     def check_unclaimed(self) -> None:
         """Refuse a reader when a callback takes the items."""
         if self._callback is not None:
-            raise ValueError("the callback of this watch takes its entries: watch without one")
+            raise AlreadyClaimed("the callback of this watch takes its entries: watch without one")
 
-    def call(self, callback: ItemCallback[E | None], report: Report) -> None:
+    def call(self, callback: ItemCallback[E], report: Report) -> None:
         """Hand everything to a callback from now on."""
 
-        async def next_decodable(count: int) -> list[E | None]:
+        async def next_decodable(count: int) -> list[E]:
             while True:
                 try:
-                    return await self.next_chunk(count)
+                    return await self.next_items(count)
                 except CodecFailed as error:
                     report(error)
 
@@ -68,7 +71,56 @@ class WatchFeed(Generic[S, E]):
     def take(self) -> E | None:
         """The next item, of which there must be one."""
         stored = self.items.popleft()
-        return None if stored is None else self._convert(stored)
+        if stored is None:
+            self._initial_over.set()
+            return None
+        return self._convert(stored)
+
+    async def next(self) -> E | None:
+        """Wait for the next item; None at the end."""
+        self.check_unclaimed()
+        while self.items or await self.fill(CHUNK_MAX):
+            item = self.take()
+            if item is not None:
+                return item
+        return None
+
+    async def next_items(self, count: int) -> list[E]:
+        """Wait for an item, then return what is there without the end of the initial data."""
+        while chunk := await self.next_chunk(count):
+            found = [item for item in chunk if item is not None]
+            if found:
+                return found
+        return []
+
+    async def initial(self) -> AsyncGenerator[list[E], None]:
+        """Items up to the end of the initial data, one by one: who breaks off loses none."""
+        self.check_unclaimed()
+        while self.initial_left and (self.items or await self.fill(CHUNK_MAX)):
+            item = self.take()
+            if item is None:
+                return
+            yield [item]
+
+    async def marked(self) -> AsyncGenerator[list[E | None], None]:
+        """All items, one by one, and None where the initial data ends."""
+        self.check_unclaimed()
+        while self.items or await self.fill(CHUNK_MAX):
+            yield [self.take()]
+
+    async def wait_initial(self, seconds: float) -> None:
+        """Wait until all of the initial data is here; a callback has been given it then."""
+        try:
+            async with asyncio.timeout(seconds):
+                if self._callback is not None:
+                    await self._initial_over.wait()
+                while not self._ended_initial:
+                    if self._stopped or not await self._receive(CHUNK_MAX):
+                        raise AlreadyEnded("the watch ended before its initial data was here")
+        except TimeoutError:
+            raise RequestTimeout(
+                f"the initial data of the watch was not complete within {seconds} s"
+            ) from None
 
     async def next_chunk(self, count: int) -> list[E | None]:
         """Wait for an item, then return what is there, up to ``count``; empty at the end."""
@@ -86,6 +138,8 @@ class WatchFeed(Generic[S, E]):
                 items.popleft()
                 raise
             items.popleft()
+            if stored is None:
+                self._initial_over.set()
         return taken
 
     async def next_within(self, seconds: float | None) -> list[E | None] | None:
@@ -98,17 +152,21 @@ class WatchFeed(Generic[S, E]):
     async def fill(self, count: int) -> bool:
         """Wait until there are items; False at the end."""
         while not self.items:
-            if self._stopped:
+            if self._stopped or not await self._receive(count):
                 return False
-            if not self._ended_initial and self._source.initial_done:
-                self._end_initial()
-                return True
-            stored = await self._source.next_chunk(count)
-            if not stored and (self._ended_initial or not self._source.initial_done):
-                return False
-            self.items.extend(self._select(stored))
-            if not self._ended_initial and self._source.initial_done:
-                self._end_initial()
+        return True
+
+    async def _receive(self, count: int) -> bool:
+        """Wait for more of the source, or for the end of the initial data; False at the end."""
+        if not self._ended_initial and self._source.initial_done:
+            self._end_initial()
+            return True
+        stored = await self._source.next_chunk(count)
+        if not stored and (self._ended_initial or not self._source.initial_done):
+            return False
+        self.items.extend(self._select(stored))
+        if not self._ended_initial and self._source.initial_done:
+            self._end_initial()
         return True
 
     async def stop(self) -> None:
@@ -163,6 +221,29 @@ class Watches:
         self._running.add(feed)
         return feed
 
+    @property
+    def bucket(self) -> str:
+        """The bucket that is watched."""
+        return self._backend.bucket
+
+    def seconds(self, timeout: float | None) -> float:
+        """The timeout of a call: its own, or the default."""
+        return self._backend.seconds(timeout)
+
+    async def next(self, feed: WatchFeed[Any, E], timeout: float | None) -> E:
+        """The next item of a watch; RequestTimeout or AlreadyEnded when there is none."""
+        seconds = self.seconds(timeout)
+        try:
+            async with asyncio.timeout(seconds):
+                item = await feed.next()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"watch of bucket {self.bucket!r}: no entry within {seconds} s"
+            ) from None
+        if item is None:
+            raise AlreadyEnded(f"the watch of bucket {self.bucket!r} has ended")
+        return item
+
     async def entries(self, filters: Sequence[str]) -> WatchFeed[Stored, Entry]:
         """Follow the entries of keys: the latest ones first."""
         return await self.start(filters, self._coding.entry)
@@ -189,11 +270,11 @@ def values_only(stored: list[Stored]) -> list[Stored]:
 
 
 class KeyWatcher:
-    """Entries of a watch: ``async for`` gives an Entry each, and None once.
+    """Entries of a watch: ``async for`` gives them in order, and never ends by itself.
 
-    None says that everything that was there when the watch began has been seen; it always comes,
-    at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
-    ``async with``. A watch with a callback is not iterated over.
+    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
+    all of that is here. Made by ``KeyValue.watch``; end it with ``close`` or ``async with``. A
+    watch with a callback is not iterated over.
 
     What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
     callback is told); the iteration goes on behind it.
@@ -205,32 +286,47 @@ class KeyWatcher:
 
     @property
     def initial_done(self) -> bool:
-        """Whether the end of the initial data was handed out."""
+        """Whether everything that was there when the watch began has been taken."""
         return not self._feed.initial_left
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Entry | None:
-        feed = self._feed
-        feed.check_unclaimed()
-        if not feed.items and not await feed.fill(CHUNK_MAX):
+    async def __anext__(self) -> Entry:
+        entry = await self._feed.next()
+        if entry is None:
             raise StopAsyncIteration
-        return feed.take()
+        return entry
 
-    async def initial(self) -> list[Entry]:
-        """Everything up to the end of the initial data; the watch goes on behind it."""
-        entries: list[Entry] = []
-        while self._feed.initial_left or self._feed.items:
-            entry = await anext(self, None)
-            if entry is None:
-                break
-            entries.append(entry)
-        return entries
+    async def next(self, *, timeout: float | None = None) -> Entry:
+        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        return await self._watches.next(self._feed, timeout)
 
-    async def stop(self) -> None:
+    def initial(self) -> Pager[Entry]:
+        """Iterate over what was there when the watch began; ends there, at once if there is none.
+
+        The watch goes on with the changes since.
+        """
+        return Pager(self._feed.initial())
+
+    def marked(self) -> Pager[Entry | None]:
+        """Iterate over everything, with one None where the initial data ends."""
+        return Pager(self._feed.marked())
+
+    async def ready(self, *, timeout: float | None = None) -> None:
+        """Wait until everything that was there when the watch began is here.
+
+        With a callback, until it has been called with all of that. RequestTimeout when it takes
+        longer than ``timeout`` seconds.
+        """
+        await self._feed.wait_initial(self._watches.seconds(timeout))
+
+    async def close(self) -> None:
         """End the watch; entries that were not taken are given up."""
         await self._watches.stop(self._feed)
+
+    def __repr__(self) -> str:
+        return f"KeyWatcher(bucket={self._watches.bucket!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -241,9 +337,9 @@ class KeyWatcher:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
+        await self.close()
 
-    async def _next_chunk(self, count: int) -> list[Entry | None]:
+    async def _next_chunk(self, count: int) -> list[Entry]:
         """What is there after waiting for one; the blocking twin iterates with it."""
         self._feed.check_unclaimed()
-        return await self._feed.next_chunk(count)
+        return await self._feed.next_items(count)

@@ -3,13 +3,14 @@
 import base64
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, encode, shown
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import BadName, ProtocolViolation
 from jetspark.subjects.tokens import is_valid_literal
@@ -37,8 +38,8 @@ class ObjectOptions(ApiStruct, frozen=True, kw_only=True):
 class ObjectInfo(ApiStruct, frozen=True, kw_only=True):
     """An object, as its meta message says.
 
-    ``seq`` is the sequence of that message, the highest of the object (ADR-53); ``mtime`` is when
-    the store took it.
+    ``seq`` is the sequence of that message, the highest of the object (ADR-53); ``time`` is when
+    the store took it, ``time_ns`` the same in ns since 1970.
     """
 
     name: str = shown("")
@@ -49,17 +50,16 @@ class ObjectInfo(ApiStruct, frozen=True, kw_only=True):
     bucket: str = shown("")
     nuid: str = shown("")
     size: int = shown(0)
-    mtime: Timestamp = shown(ZERO_TIME)
+    time_ns: Timestamp = msgspec.field(default_factory=lambda: ZERO_TIME, name="mtime")
     chunks: int = shown(0)
     digest: str = ""
     deleted: bool = False
     seq: int = 0
 
     @property
-    def modified(self) -> datetime:
-        """``mtime`` as UTC, cut to microseconds."""
-        seconds, rest = divmod(int(self.mtime), 1_000_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    def time(self) -> datetime:
+        """``time_ns`` as UTC, cut to microseconds."""
+        return from_nanoseconds(self.time_ns)
 
     @property
     def link(self) -> ObjectLink | None:
@@ -103,7 +103,7 @@ def decode_info(data: bytes, seq: int, time_ns: int) -> ObjectInfo:
         raise ProtocolViolation(
             f"the meta message {seq} cannot be read: {found.size} bytes in the chunks {nuid!r}"
         )
-    return msgspec.structs.replace(found, seq=seq, mtime=Timestamp(time_ns))
+    return msgspec.structs.replace(found, seq=seq, time_ns=Timestamp(time_ns))
 
 
 def check_name(name: str) -> str:

@@ -116,7 +116,7 @@ class MetaMessages:
         self._high_water.note(self._name, ack.seq)
         # The time is the server's, who does not tell it now; this one is about the same.
         now = Timestamp(SystemClock().now_ns())
-        return msgspec.structs.replace(info, seq=ack.seq, mtime=now)
+        return msgspec.structs.replace(info, seq=ack.seq, time_ns=now)
 
     async def change(
         self,

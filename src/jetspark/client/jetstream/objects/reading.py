@@ -200,3 +200,6 @@ class ObjectReader:
             return []
         more = [self._pieces.popleft() for _ in range(min(count - 1, len(self._pieces)))]
         return [piece, *more]
+
+    def __repr__(self) -> str:
+        return f"ObjectReader({self.info.name!r}, size={self.info.size})"

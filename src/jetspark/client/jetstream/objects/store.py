@@ -250,7 +250,7 @@ class ObjectStore:
         callback: ObjectCallback | None = None,
         timeout: float | None = None,
     ) -> ObjectWatcher:
-        """Follow the objects: first what is there, then None, then every change.
+        """Follow the objects: first what is there, then every change.
 
         A ``callback`` gets what ``async for`` would give.
         """
@@ -263,7 +263,7 @@ class ObjectStore:
         feed = watch_feed(follow, report, ignore_deletes=ignore_deletes)
         if callback is not None:
             feed.call(callback, report)
-        return ObjectWatcher(feed)
+        return ObjectWatcher(feed, self.bucket, self._api.timeout)
 
     async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
@@ -322,3 +322,6 @@ class ObjectStore:
 
         stored, _ = await self._meta.change(name, make, timeout=timeout)
         return stored
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.bucket!r})"

@@ -8,37 +8,74 @@ from typing import Self
 from jetspark.client.chunk_callback import ItemCallback
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import Follow
-from jetspark.client.jetstream.kv.watch import CHUNK_MAX, WatchFeed
+from jetspark.client.jetstream.kv.watch import WatchFeed
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
+from jetspark.client.pager import Pager
 from jetspark.client.thread_callback import Report
-from jetspark.errors import ProtocolViolation, RequestTimeout
+from jetspark.client.timeouts import call_seconds
+from jetspark.errors import AlreadyEnded, ProtocolViolation, RequestTimeout
 
-ObjectCallback = ItemCallback[ObjectInfo | None]
+ObjectCallback = ItemCallback[ObjectInfo]
 
 
 class ObjectWatcher:
-    """Objects as they change: ``async for`` gives an ObjectInfo each, and None once.
+    """Objects as they change: ``async for`` gives an ObjectInfo each, and never ends by itself.
 
-    None says that everything that was there when the watch began has been seen. Made by
-    ``ObjectStore.watch``; end it with ``stop`` or ``async with``.
+    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
+    all of that is here. Made by ``ObjectStore.watch``; end it with ``close`` or ``async with``.
     """
 
-    def __init__(self, feed: WatchFeed[ObjectInfo, ObjectInfo]) -> None:
+    def __init__(
+        self, feed: WatchFeed[ObjectInfo, ObjectInfo], bucket: str, timeout: float
+    ) -> None:
         self._feed = feed
+        self._bucket = bucket
+        self._timeout = timeout
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ObjectInfo | None:
-        feed = self._feed
-        feed.check_unclaimed()
-        if not feed.items and not await feed.fill(CHUNK_MAX):
+    async def __anext__(self) -> ObjectInfo:
+        info = await self._feed.next()
+        if info is None:
             raise StopAsyncIteration
-        return feed.take()
+        return info
 
-    async def stop(self) -> None:
+    async def next(self, *, timeout: float | None = None) -> ObjectInfo:
+        """The next change; RequestTimeout when none comes within ``timeout`` seconds."""
+        seconds = call_seconds(timeout, self._timeout)
+        try:
+            async with asyncio.timeout(seconds):
+                info = await self._feed.next()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"watch of store {self._bucket!r}: no change within {seconds} s"
+            ) from None
+        if info is None:
+            raise AlreadyEnded(f"the watch of store {self._bucket!r} has ended")
+        return info
+
+    def initial(self) -> Pager[ObjectInfo]:
+        """Iterate over what was there when the watch began; ends there, at once if there is none.
+
+        The watch goes on with the changes since.
+        """
+        return Pager(self._feed.initial())
+
+    def marked(self) -> Pager[ObjectInfo | None]:
+        """Iterate over everything, with one None where the initial data ends."""
+        return Pager(self._feed.marked())
+
+    async def ready(self, *, timeout: float | None = None) -> None:
+        """Wait until everything that was there when the watch began is here."""
+        await self._feed.wait_initial(call_seconds(timeout, self._timeout))
+
+    async def close(self) -> None:
         """End the watch."""
         await self._feed.stop()
+
+    def __repr__(self) -> str:
+        return f"ObjectWatcher(bucket={self._bucket!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -49,12 +86,12 @@ class ObjectWatcher:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
+        await self.close()
 
-    async def _next_chunk(self, count: int) -> list[ObjectInfo | None]:
+    async def _next_chunk(self, count: int) -> list[ObjectInfo]:
         """What is there after waiting for one; the blocking twin iterates with it."""
         self._feed.check_unclaimed()
-        return await self._feed.next_chunk(count)
+        return await self._feed.next_items(count)
 
 
 def watch_feed(

@@ -16,7 +16,7 @@ from jetspark.client.jetstream.consumer.handle import (
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.consumer import ConsumerInfo
-from jetspark.errors import Error, RequestTimeout
+from jetspark.errors import AlreadyEnded, Error, RequestTimeout
 
 
 class PullSubscription:
@@ -74,7 +74,7 @@ class PullSubscription:
             batch, max_bytes=max_bytes, no_wait=no_wait, heartbeat=heartbeat, timeout=timeout
         )
 
-    async def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
+    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         self._check_open()
         return await self._consumer.next(timeout=timeout)
@@ -109,7 +109,7 @@ class PullSubscription:
             return
         self._closed = True
         for messages in self._iterators:
-            await messages.stop()
+            await messages.close()
         await delete_created(self._api, self._attached, timeout=timeout)
 
     async def drain(self, *, timeout: float | None = None) -> None:
@@ -140,7 +140,7 @@ class PullSubscription:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ValueError("the subscription was ended by unsubscribe() or drain()")
+            raise AlreadyEnded("the subscription was ended by unsubscribe() or drain()")
 
     async def __aenter__(self) -> Self:
         return self
@@ -153,3 +153,6 @@ class PullSubscription:
     ) -> None:
         if not self._api.core.is_closed:
             await self.unsubscribe()
+
+    def __repr__(self) -> str:
+        return f"PullSubscription({self.consumer!r}, stream={self.stream!r})"

@@ -16,7 +16,7 @@ from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerInfo
-from jetspark.errors import Error, RequestTimeout
+from jetspark.errors import AlreadyEnded, Error, RequestTimeout
 
 _NO_MORE: Final = "the subscription has ended: no message will come"
 
@@ -24,7 +24,7 @@ _NO_MORE: Final = "the subscription has ended: no message will come"
 class PushSubscription:
     """Messages of a push consumer. Made by ``JetStream.subscribe``.
 
-    Read it with ``async for`` or ``next_msg``, unless a callback was given. Missing messages
+    Read it with ``async for`` or ``next``, unless a callback was given. Missing messages
     (ConsumerGap) and missed heartbeats (HeartbeatMissed) go to the error callback. A consumer
     that the library made is deleted by ``unsubscribe`` and ``drain``.
     """
@@ -117,7 +117,7 @@ class PushSubscription:
             self._note_taken()
         return message
 
-    async def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
+    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         seconds = self._api.seconds(timeout)
         if not self._items:
@@ -128,7 +128,7 @@ class PushSubscription:
                 raise RequestTimeout(f"no message within {seconds} s") from None
             if not self._items:
                 self._note_taken()
-                raise ValueError(_NO_MORE)
+                raise AlreadyEnded(_NO_MORE)
         message = self._items.popleft()
         self._note_taken()
         return message
@@ -224,3 +224,6 @@ class PushSubscription:
             chunk = await self._source.next_chunk(count)
         self._note_taken()
         return chunk
+
+    def __repr__(self) -> str:
+        return f"PushSubscription({self.consumer!r}, stream={self.stream!r})"

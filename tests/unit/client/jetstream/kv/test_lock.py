@@ -394,7 +394,7 @@ def test_leaving_can_be_cancelled() -> None:
         member = await KeyValue(backend).members("g", ttl=2).join("a")
         backend.delays = (1.0, 0.0)
         await asyncio.sleep(1)
-        leaving = asyncio.ensure_future(member.leave())
+        leaving = asyncio.ensure_future(member.close())
         await asyncio.sleep(0)
         leaving.cancel()
 

@@ -306,7 +306,7 @@ class Consumer:
         Nothing heard for ``alarm`` seconds (default: three times ``heartbeat``) is reported to
         the error callback as HeartbeatMissed, and asked for again. The iteration raises
         ConsumerDeleted, ConsumerNotFound or PullRefused when it cannot go on. Use it with
-        ``with``, or call ``stop``.
+        ``with``, or call ``close``.
         """
         return MessageIterator(
             self._portal,
@@ -337,7 +337,7 @@ class Consumer:
         """Call ``callback`` with one message after the other, until it is stopped.
 
         The callback is a plain function (own thread); what it raises is reported to the error
-        callback. Options as in ``messages``. Stop with ``stop`` or ``drain`` of the result.
+        callback. Options as in ``messages``. End it with ``close`` or ``drain`` of the result.
         """
         return Consumption(
             self._portal,

@@ -36,7 +36,7 @@ async def filled(js: JetStream, name: str) -> Stream:
     return stream
 
 
-@pytest.mark.parametrize("how", ["stop", "drain"])
+@pytest.mark.parametrize("how", ["close", "drain"])
 async def test_a_consume_callback_may_end_itself(client: Connect, name: str, how: str) -> None:
     async with client() as nc, asyncio.timeout(5):
         stream = await filled(nc.jetstream(), name)
@@ -50,7 +50,7 @@ async def test_a_consume_callback_may_end_itself(client: Connect, name: str, how
         consumption = consumer.consume(callback)
         await consumption.wait()
 
-        assert seen == ([b"0"] if how == "stop" else [b"0", b"1", b"2"])
+        assert seen == ([b"0"] if how == "close" else [b"0", b"1", b"2"])
         assert nc.stats.subscriptions == 0
 
 
@@ -168,7 +168,7 @@ async def test_a_subscription_that_the_server_ended_deletes_what_it_made(
         assert [each async for each in stream.consumer_names()] == []
 
 
-@pytest.mark.parametrize("how", ["stop", "drain"])
+@pytest.mark.parametrize("how", ["close", "drain"])
 def test_a_blocking_consume_callback_may_end_itself(
     server: ServerProcess, name: str, how: str
 ) -> None:
@@ -185,7 +185,7 @@ def test_a_blocking_consume_callback_may_end_itself(
         def callback(message: sync.JetStreamMessage) -> None:
             ready.wait()
             seen.append(message.data)
-            if how == "stop":
+            if how == "close":
                 made[0].close()
             else:
                 made[0].drain()
@@ -198,7 +198,7 @@ def test_a_blocking_consume_callback_may_end_itself(
 
         assert ended.wait(5)
         made[0].wait()
-        assert seen == ([b"0"] if how == "stop" else [b"0", b"1", b"2"])
+        assert seen == ([b"0"] if how == "close" else [b"0", b"1", b"2"])
 
 
 def test_a_blocking_push_callback_may_end_its_subscription(

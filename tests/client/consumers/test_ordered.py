@@ -339,7 +339,7 @@ async def test_what_it_settles_itself_is_refused(client: Connect, name: str) -> 
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 0)
 
-        with pytest.raises(ValueError, match="settles durable_name, ack_policy itself"):
+        with pytest.raises(ValueError, match="settles durable, ack_policy itself"):
             stream.ordered_consumer(ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT))
 
 

@@ -43,7 +43,7 @@ def test_publish_subscribe_and_request(nc: sync.Client, name: str) -> None:
         subscription.next(timeout=0.01)
 
 
-def test_next_msg_takes_what_iteration_has_fetched(nc: sync.Client, name: str) -> None:
+def test_next_takes_what_iteration_has_fetched(nc: sync.Client, name: str) -> None:
     """Iteration crosses threads by chunks: the rest of a chunk must not be skipped."""
     subscription = nc.subscribe(name)
     for n in range(10):

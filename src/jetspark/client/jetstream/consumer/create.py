@@ -21,6 +21,7 @@ from jetspark.errors import ApiError, BadName, ConnectionClosed, RequestTimeout
 from jetspark.subjects.tokens import consumer_name_problem, is_valid_subject
 
 # What an ordered consumer settles itself; a configuration that sets one of them is refused.
+# ``durable_name`` of the wire is ``durable`` for users.
 _SETTLED: Final = (
     "durable_name",
     "name",
@@ -73,8 +74,8 @@ async def create_consumer(
     name = check_consumer_name(given or api.nuid.next())
     if config.durable_name and config.durable_name != name:
         raise ValueError(
-            f"name={config.name!r} and durable_name={config.durable_name!r}: give one of them, or "
-            "the same to both"
+            f"name={config.name!r} and durable={config.durable_name!r}: give one of them, or the "
+            "same to both"
         )
     verb = f"CONSUMER.CREATE.{stream}.{name}"
     only = config.filter_subject
@@ -130,8 +131,8 @@ def ordered_config(config: ConsumerConfig) -> ConsumerConfig:
     plain = ConsumerConfig()
     wrong = [name for name in _SETTLED if getattr(config, name) != getattr(plain, name)]
     if wrong:
+        names = ", ".join(wrong).replace("durable_name", "durable")
         raise ValueError(
-            f"an ordered consumer settles {', '.join(wrong)} itself: leave it out, or use "
-            "create_consumer"
+            f"an ordered consumer settles {names} itself: leave it out, or use create_consumer"
         )
     return config

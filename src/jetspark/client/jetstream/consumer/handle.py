@@ -174,7 +174,7 @@ class Consumer:
         Nothing heard for ``alarm`` seconds (default: three times ``heartbeat``) is reported to
         the error callback as HeartbeatMissed, and asked for again. The iteration raises
         ConsumerDeleted, ConsumerNotFound or PullRefused when it cannot go on. Use it with
-        ``async with``, or call ``stop``.
+        ``async with``, or call ``close``.
         """
         return MessageIterator(
             self._endless(
@@ -197,7 +197,7 @@ class Consumer:
         """Call ``callback`` with one message after the other, from a task, until it is stopped.
 
         The callback is a plain or a coroutine function; what it raises is reported to the error
-        callback. Options as in ``messages``. Stop with ``stop`` or ``drain`` of the result.
+        callback. Options as in ``messages``. End it with ``close`` or ``drain`` of the result.
         """
         source = self._endless(
             prefetch, max_bytes, threshold, expires, heartbeat, alarm=alarm, group=group

@@ -11,6 +11,8 @@ import msgspec
 
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy
+from jetspark.client.models.base import from_wire
+from jetspark.client.models.consumer import ConsumerConfig as ShownConfig
 from jetspark.errors import BadName, ConsumerNotFound, SubscribeRefused
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import consumer_name_problem
@@ -241,6 +243,9 @@ def _check_config(wanted: Wanted, found: ConsumerInfo) -> None:
         if name in _NOT_COMPARED or asked == getattr(plain, name):
             continue
         if asked != has:
+            # Shown as users write them: seconds and datetimes.
+            asked = getattr(from_wire(ShownConfig, wanted.config), name)
+            has = getattr(from_wire(ShownConfig, found.config), name)
             differences.append((name, asked, has))
     metadata = {
         key: text

@@ -227,6 +227,13 @@ def test_another_configuration_is_refused(config: ConsumerConfig) -> None:
         plan(wanted(durable="d", config=config), push())
 
 
+def test_a_refused_configuration_is_shown_in_seconds() -> None:
+    config = ConsumerConfig(ack_wait=seconds(7))
+
+    with pytest.raises(SubscribeRefused, match=r"ack_wait is 30\.0, not 7\.0;"):
+        plan(wanted(durable="d", config=config), push(ack_wait=seconds(30)))
+
+
 def test_what_the_caller_left_out_is_not_compared() -> None:
     info = push(
         max_deliver=3,

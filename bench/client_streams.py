@@ -80,8 +80,7 @@ async def bucket_of(nc: Any, client: str, keys: int) -> Any:
     """A memory bucket with values."""
     js = nc.jetstream()
     if client == "jetspark":
-        from jetspark import KeyValueConfig
-        from jetspark.api.enums import Storage
+        from jetspark import KeyValueConfig, Storage
 
         kv = await js.create_key_value(KeyValueConfig(bucket="BENCH", storage=Storage.MEMORY))
         await kv.put_many({f"k.{n}": PAYLOAD for n in range(keys)}, timeout=60)

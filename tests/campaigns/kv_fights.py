@@ -5,8 +5,7 @@ import time
 
 from tests.support.kv_rounds import Round, played
 
-from jetspark import connect
-from jetspark.api.enums import Storage
+from jetspark import Storage, connect
 
 OPERATIONS = 20_000  # per round
 

@@ -22,8 +22,7 @@ from tests.support.kv_history import Done, History, Written
 from tests.support.servers import ServerProcess
 
 import jetspark
-from jetspark import Client, KeyValue, KeyValueConfig
-from jetspark.client.jetstream.kv.entry import Entry
+from jetspark import Client, Entry, KeyValue, KeyValueConfig
 from jetspark.errors import KeyExists, KeyNotFound, WrongLastSequence
 
 WORKERS = 8

@@ -15,8 +15,7 @@ import pytest
 from tests.support.spark_home import find_spark_home
 from xdist.scheduler import LoadScopeScheduling
 
-from jetspark import StreamConfig, sync
-from jetspark.api.enums import Storage
+from jetspark import Storage, StreamConfig, sync
 from jetspark.spark.connections import CONNECTIONS
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from typing import Final
 
 from tests.support.processes import command_of, descendants, kill_all
 
-from jetspark import StreamConfig, sync
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig, StreamConfig, sync
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 LEDGER: Final = "LEDGER"

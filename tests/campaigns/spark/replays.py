@@ -30,8 +30,7 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetspark import StreamConfig, sync
-from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark import MessageColumns, StreamConfig, sync
 from jetspark.errors import BucketNotFound
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.stream.sink import epoch_ledger, markers

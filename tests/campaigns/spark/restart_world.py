@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 from click.testing import CliRunner
 from tests.support.servers import ServerProcess
 
-from jetspark import StreamConfig, sync
+from jetspark import KeyValueConfig, StreamConfig, sync
 from jetspark.cli.main import main as jetspark_cli
-from jetspark.client.jetstream.kv.config import KeyValueConfig
 
 ROWS: Final = 1_800
 PER_EPOCH: Final = 600

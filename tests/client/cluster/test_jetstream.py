@@ -10,6 +10,7 @@ from tests.support.cluster import Cluster
 from tests.support.remotes import HUB, as_copied, caught_up, copying, info_until, make, rows
 
 from jetspark import (
+    AckPolicy,
     Client,
     ConsumerConfig,
     JetStream,
@@ -19,7 +20,6 @@ from jetspark import (
     StreamConfig,
     connect,
 )
-from jetspark.api.enums import AckPolicy
 from jetspark.errors import ApiError, Error, NoResponders, RequestTimeout
 
 QUICK: Any = {

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from jetspark import Client, Consumer, ConsumerConfig, KeyValue, ObjectStore, Stream
-from jetspark.api.enums import AckPolicy
+from jetspark import AckPolicy, Client, Consumer, ConsumerConfig, KeyValue, ObjectStore, Stream
 from jetspark.errors import (
     BatchIncomplete,
     BufferFull,

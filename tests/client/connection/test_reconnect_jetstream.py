@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jetspark import (
+    AckPolicy,
     Client,
     ConsumerConfig,
     JetStream,
@@ -16,7 +17,6 @@ from jetspark import (
     StreamConfig,
     connect,
 )
-from jetspark.api.enums import AckPolicy
 
 QUICK: Any = {
     "reconnect_wait": 0.01,

@@ -12,6 +12,7 @@ import pytest
 from tests.support.servers import ServerProcess
 
 from jetspark import (
+    AckPolicy,
     Client,
     ConsumerConfig,
     JetStream,
@@ -21,7 +22,6 @@ from jetspark import (
     connect,
     sync,
 )
-from jetspark.api.enums import AckPolicy
 from jetspark.errors import PermissionsViolation, RequestTimeout
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

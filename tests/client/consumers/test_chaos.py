@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.support.chaos_proxy import ChaosProxy
 
-from jetspark import Client, ConsumerConfig, KeyValueConfig, StreamConfig, connect
-from jetspark.api.enums import AckPolicy
+from jetspark import AckPolicy, Client, ConsumerConfig, KeyValueConfig, StreamConfig, connect
 from jetspark.errors import Error
 
 CUTS = 12

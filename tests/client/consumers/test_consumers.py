@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 
 from jetspark import (
+    AckPolicy,
     Client,
     Consumer,
     ConsumerConfig,
+    DeliverPolicy,
     JetStream,
     JetStreamMessage,
+    PriorityPolicy,
     PullGroup,
+    Reason,
     Stream,
     StreamConfig,
 )
-from jetspark.api.enums import AckPolicy, DeliverPolicy, PriorityPolicy
-from jetspark.client.jetstream.consumer.explain import Reason
 from jetspark.errors import (
     BadName,
     ConnectionClosed,

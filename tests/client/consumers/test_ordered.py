@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from jetspark import Client, ConsumerConfig, JetStream, Stream, StreamConfig
+from jetspark import (
+    AckPolicy,
+    Client,
+    ConsumerConfig,
+    DeliverPolicy,
+    JetStream,
+    Stream,
+    StreamConfig,
+)
 from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerConfig as WireConfig
-from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.errors import ConsumerDeleted, ConsumerNotFound, RequestTimeout, StreamNotFound
 

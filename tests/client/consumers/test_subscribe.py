@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from jetspark import Client, ConsumerConfig, JetStream, JetStreamMessage, Stream, StreamConfig
-from jetspark.api.enums import AckPolicy
+from jetspark import (
+    AckPolicy,
+    Client,
+    ConsumerConfig,
+    JetStream,
+    JetStreamMessage,
+    Stream,
+    StreamConfig,
+)
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.subscribe import workflow
 from jetspark.errors import (

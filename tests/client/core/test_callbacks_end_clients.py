@@ -10,6 +10,7 @@ import pytest
 from tests.client.conftest import Connect
 
 from jetspark import (
+    AckPolicy,
     ConsumerConfig,
     Entry,
     JetStream,
@@ -19,7 +20,6 @@ from jetspark import (
     connect,
     sync,
 )
-from jetspark.api.enums import AckPolicy
 from jetspark.errors import Error
 
 KINDS = ["consume", "push", "ordered", "watch"]

@@ -8,15 +8,17 @@ import pytest
 
 from jetspark import (
     Client,
+    Compression,
+    Discard,
     JetStream,
     KeyValue,
     KeyValueConfig,
     Operation,
     Republish,
+    Storage,
     StreamConfig,
     StreamSource,
 )
-from jetspark.api.enums import Compression, Discard, Storage
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.errors import (
     BadName,

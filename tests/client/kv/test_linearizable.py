@@ -14,8 +14,7 @@ import pytest
 from tests.support.kv_history import WRITES
 from tests.support.kv_rounds import Round, played
 
-from jetspark import Client
-from jetspark.api.enums import Storage
+from jetspark import Client, Storage
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 

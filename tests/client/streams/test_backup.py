@@ -11,8 +11,16 @@ import msgspec
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import Client, ConsumerConfig, JetStream, Stream, StreamConfig, read_backup, sync
-from jetspark.api.enums import AckPolicy
+from jetspark import (
+    AckPolicy,
+    Client,
+    ConsumerConfig,
+    JetStream,
+    Stream,
+    StreamConfig,
+    read_backup,
+    sync,
+)
 from jetspark.errors import ApiError, BackupFailed, StreamExists, StreamNotFound
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

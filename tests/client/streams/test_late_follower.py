@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.late_follower import LATE, late_cluster, led_elsewhere
 
-from jetspark import Client, JetStream, Stream, StreamConfig, StreamMessage, connect
-from jetspark.client.pager import Pager
+from jetspark import Client, JetStream, Pager, Stream, StreamConfig, StreamMessage, connect
 from jetspark.errors import MinLastSequence, NoResponders
 
 LAG = 0.12  # seconds that each chunk for it is held back

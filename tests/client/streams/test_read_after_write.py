@@ -14,6 +14,7 @@ from tests.support.chaos_proxy import ChaosProxy
 from tests.support.servers import ServerProcess
 
 from jetspark import (
+    AckPolicy,
     Client,
     ConsumerConfig,
     JetStream,
@@ -23,7 +24,6 @@ from jetspark import (
     StreamConfig,
     connect,
 )
-from jetspark.api.enums import AckPolicy
 from jetspark.errors import MinLastSequence
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

@@ -7,8 +7,7 @@ from typing import Protocol
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import ConsumerConfig, StreamConfig, sync
-from jetspark.api.enums import AckPolicy
+from jetspark import AckPolicy, ConsumerConfig, StreamConfig, sync
 
 
 class Start(Protocol):

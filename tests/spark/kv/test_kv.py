@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession, functions
 
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams

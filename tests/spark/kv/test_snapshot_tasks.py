@@ -11,9 +11,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from jetspark import StreamConfig, sync
-from jetspark.api.enums import Storage
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig, Storage, StreamConfig, sync
 from jetspark.spark.kv import reader as kv_reader
 from jetspark.spark.kv.plan import KeyPartition, RevisionPartition
 from jetspark.spark.kv.source import KvDataSource

@@ -14,8 +14,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from jetspark import StreamConfig, sync
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig, StreamConfig, sync
 from jetspark.errors import WrongLastSequence
 from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.option_reader import InvalidOptions

@@ -11,8 +11,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetspark import sync
-from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark import ObjectStoreConfig, sync
 from jetspark.spark.objects.reader import Listed, pack
 from jetspark.spark.objects.source import ObjectDataSource
 from jetspark.spark.stream.planner import DataLoss

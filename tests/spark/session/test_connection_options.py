@@ -18,9 +18,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
-from jetspark import StreamConfig, TlsFiles, sync
-from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark import KeyValueConfig, ObjectStoreConfig, StreamConfig, TlsFiles, sync
 from jetspark.protocol.nkeys import USER, KeyPair
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.kv.source import KvDataSource

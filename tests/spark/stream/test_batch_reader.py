@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from jetspark.api.enums import Storage
+from jetspark import Storage
 from jetspark.errors import AuthorizationFailed
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect

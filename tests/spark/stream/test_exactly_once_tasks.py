@@ -15,10 +15,15 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetspark import StreamConfig, StreamSource, SubjectTransform, sync
+from jetspark import (
+    KeyValueConfig,
+    MessageColumns,
+    StreamConfig,
+    StreamSource,
+    SubjectTransform,
+    sync,
+)
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.headers.block import find_value
 from jetspark.spark.stream.sink import epoch_ledger, markers, replay
 from jetspark.spark.stream.sink.epoch_ledger import ReplayRefused, Superseded

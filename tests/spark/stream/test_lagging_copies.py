@@ -21,8 +21,7 @@ from tests.support.cluster import Cluster
 from tests.support.late_follower import LATE, led_elsewhere
 from tests.support.scripted import unused_port
 
-from jetspark import JetStream, StreamConfig, StreamSource, connect, sync
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import JetStream, KeyValueConfig, StreamConfig, StreamSource, connect, sync
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.kv.plan import WholePartition
 from jetspark.spark.kv.source import KvDataSource

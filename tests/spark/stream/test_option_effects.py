@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
-from jetspark import StreamConfig, sync
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig, StreamConfig, sync
 from jetspark.errors import Error
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.kv.source import KvDataSource

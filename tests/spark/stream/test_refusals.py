@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig
 from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.objects.source import ObjectDataSource
 from jetspark.spark.option_reader import InvalidOptions

@@ -14,8 +14,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark import KeyValueConfig, ObjectStoreConfig
 from jetspark.spark import refresh
 from jetspark.spark.refreshing import RefreshFailed
 

@@ -17,9 +17,7 @@ pytest.importorskip("pyspark")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jetspark import sync
-from jetspark.api.enums import Storage
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig, Storage, sync
 from jetspark.spark import lag
 from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.stream import streaming_reader as stream_reader

@@ -10,9 +10,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from jetspark import ConsumerConfig, StreamConfig
-from jetspark.api.enums import AckPolicy, Retention
-from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark import AckPolicy, ConsumerConfig, MessageColumns, Retention, StreamConfig
 from jetspark.errors import ConnectionClosed
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream import range_reader

@@ -16,8 +16,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jetspark import StreamConfig, sync
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig, StreamConfig, sync
 from jetspark.spark.stream.sink.ledger import LedgerEntry
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jetspark.api.enums import Storage
+from jetspark import Storage
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams

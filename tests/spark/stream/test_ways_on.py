@@ -14,8 +14,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from jetspark import StreamConfig, sync
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark import KeyValueConfig, StreamConfig, sync
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream.sink import epoch_ledger
 from jetspark.spark.stream.sink import plan as sink_plan

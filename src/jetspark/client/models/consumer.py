@@ -66,7 +66,7 @@ class ConsumerOptions(TypedDict, total=False):
 class ConsumerConfig(
     Model[wire.ConsumerConfig], wire=wire.ConsumerConfig, names={"durable": "durable_name"}
 ):
-    """Configuration of a consumer: `ConsumerOptions`. Fields are named as on the wire.
+    """Configuration of a consumer: `ConsumerOptions`. ``durable`` is ``durable_name`` on the wire.
 
     ``ack_policy`` is explicit unless you say otherwise: messages are delivered again until they
     are acknowledged. Durations are seconds: reading one gives a float.

@@ -7,7 +7,6 @@ A twin holds the async object and a portal (``jetspark/sync/portal.py``). What b
 method is decided by its signature, which must be fully annotated:
 
 - ``async def f() -> T``                     ``portal.call(inner.f())``
-- the same, marked with ``opens``            ``portal.call(inner.f().coroutine)``
 - ``def f() -> T``                           ``portal.run(inner.f)``: on the loop's thread
 - ``def f() -> Pager[T]``                    an iterator that crosses threads once per page
 - ``async def f() -> AsyncGenerator[T, _]``  the same; its items are chunks already

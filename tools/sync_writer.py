@@ -141,7 +141,7 @@ class Writer:
         self.need(module, returns)
         text = signature(node, ast.unparse(returns)) + docstring(node, 1)
         text += "    portal = get_portal()\n"
-        text += f"    inner = portal.call(_{node.name}({arguments(node)}){coroutine(node)})\n"
+        text += f"    inner = portal.call(_{node.name}({arguments(node)}))\n"
         text += f"    return {ast.unparse(returns)}(portal, inner)\n"
         self.body.append(text)
 
@@ -260,7 +260,7 @@ class Writer:
         elif f"{owner}.{name}" in self.rules.closing:
             expression = f"self._portal.close({call}({given}))"
         elif isinstance(node, ast.AsyncFunctionDef):
-            expression = f"self._portal.call({call}({given}){coroutine(node)})"
+            expression = f"self._portal.call({call}({given}))"
         else:
             expression = f"self._portal.run({call}{comma(given)})"
         if any(item.arg == "callback" for item in [*node.args.args, *node.args.kwonlyargs]):
@@ -352,12 +352,6 @@ def annotation(node: Method) -> ast.expr:
     if isinstance(node.returns, ast.Constant) and isinstance(node.returns.value, str):
         return ast.parse(node.returns.value, mode="eval").body
     return node.returns
-
-
-def coroutine(node: Method) -> str:
-    """How to get at the coroutine of a call: ``opens`` wraps it for ``async with``."""
-    marked = any(getattr(mark, "id", "") == "opens" for mark in node.decorator_list)
-    return ".coroutine" if marked else ""
 
 
 def signature(node: Method, returns: str) -> str:

@@ -24,20 +24,35 @@ P = ParamSpec("P")
 T = TypeVar("T", bound=Openable)
 
 
-class Opening(Generic[T]):
-    """Not open yet: ``await`` it, and close what it gives; or use it with ``async with``."""
+class Opening(Coroutine[Any, Any, T], Generic[T]):
+    """Not open yet: ``await`` it, and close what it gives; or use it with ``async with``.
 
-    __slots__ = ("_opened", "coroutine")
+    It is a coroutine, so that it also works where asyncio asks for one: ``create_task``.
+    """
+
+    __slots__ = ("_coroutine", "_opened")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self.coroutine = coroutine
+        self._coroutine = coroutine
         self._opened: T | None = None
 
     def __await__(self) -> Generator[Any, Any, T]:
-        return self.coroutine.__await__()
+        return self._coroutine.__await__()
+
+    def send(self, value: Any, /) -> Any:
+        """As of a coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """As of a coroutine."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """As of a coroutine: give it up before it began."""
+        self._coroutine.close()
 
     async def __aenter__(self) -> T:
-        opened = await self.coroutine
+        opened = await self._coroutine
         self._opened = opened
         await opened.__aenter__()
         return opened

@@ -275,7 +275,7 @@ class Client:
                     callback=ThreadCallback(callback) if callback else None,
                     pending_msgs=pending_msgs,
                     pending_bytes=pending_bytes,
-                ).coroutine
+                )
             ),
         )
 
@@ -345,12 +345,12 @@ def connect(
     credentials files).
     """
     portal = get_portal()
-    inner = portal.call(_connect(servers, **options).coroutine)
+    inner = portal.call(_connect(servers, **options))
     return Client(portal, inner)
 
 
 def connect_with(options: ClientOptions) -> Client:
     """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
     portal = get_portal()
-    inner = portal.call(_connect_with(options).coroutine)
+    inner = portal.call(_connect_with(options))
     return Client(portal, inner)

@@ -952,7 +952,7 @@ class JetStream:
             self._portal.call(
                 self._inner.replica(
                     stream, subjects=subjects, max_bytes=max_bytes, timeout=timeout
-                ).coroutine
+                )
             ),
         )
 
@@ -1004,7 +1004,7 @@ class JetStream:
                     pending_msgs=pending_msgs,
                     pending_bytes=pending_bytes,
                     timeout=timeout,
-                ).coroutine
+                )
             ),
         )
 
@@ -1035,7 +1035,7 @@ class JetStream:
                     config=config,
                     ack_policy=ack_policy,
                     timeout=timeout,
-                ).coroutine
+                )
             ),
         )
 
@@ -1053,9 +1053,7 @@ class JetStream:
         """
         return KeyValue(
             self._portal,
-            self._portal.call(
-                self._inner.create_key_value(config, timeout=timeout, **options).coroutine
-            ),
+            self._portal.call(self._inner.create_key_value(config, timeout=timeout, **options)),
         )
 
     def update_key_value(
@@ -1072,9 +1070,7 @@ class JetStream:
         """
         return KeyValue(
             self._portal,
-            self._portal.call(
-                self._inner.update_key_value(config, timeout=timeout, **options).coroutine
-            ),
+            self._portal.call(self._inner.update_key_value(config, timeout=timeout, **options)),
         )
 
     def create_or_update_key_value(
@@ -1088,9 +1084,7 @@ class JetStream:
         return KeyValue(
             self._portal,
             self._portal.call(
-                self._inner.create_or_update_key_value(
-                    config, timeout=timeout, **options
-                ).coroutine
+                self._inner.create_or_update_key_value(config, timeout=timeout, **options)
             ),
         )
 
@@ -1118,7 +1112,7 @@ class JetStream:
                     key_codec=key_codec,
                     value_codec=value_codec,
                     timeout=timeout,
-                ).coroutine
+                )
             ),
         )
 

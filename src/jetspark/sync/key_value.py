@@ -342,8 +342,7 @@ class Members:
     def join(self, member: str, data: bytes = b"", *, timeout: float | None = None) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
         return Membership(
-            self._portal,
-            self._portal.call(self._inner.join(member, data, timeout=timeout).coroutine),
+            self._portal, self._portal.call(self._inner.join(member, data, timeout=timeout))
         )
 
     def list(self, *, timeout: float | None = None) -> dict[str, bytes]:
@@ -664,7 +663,7 @@ class TypedKeyValue(Generic[T]):
                     resume_from=resume_from,
                     min_last_revision=min_last_revision,
                     timeout=timeout,
-                ).coroutine
+                )
             ),
         )
 
@@ -853,7 +852,7 @@ class KeyValue:
                     min_last_revision=min_last_revision,
                     callback=ThreadCallback(callback) if callback else None,
                     timeout=timeout,
-                ).coroutine
+                )
             ),
         )
 
@@ -962,9 +961,7 @@ class KeyValue:
         """
         return KeyValueReplica(
             self._portal,
-            self._portal.call(
-                self._inner.replica(*filters, max_bytes=max_bytes, timeout=timeout).coroutine
-            ),
+            self._portal.call(self._inner.replica(*filters, max_bytes=max_bytes, timeout=timeout)),
         )
 
     def destroy(self, *, timeout: float | None = None) -> None:

@@ -213,7 +213,7 @@ class ObjectStore:
                     min_last_seq=min_last_seq,
                     progress=progress,
                     timeout=timeout,
-                ).coroutine
+                )
             ),
         )
 
@@ -294,7 +294,7 @@ class ObjectStore:
                     min_last_seq=min_last_seq,
                     callback=ThreadCallback(callback) if callback else None,
                     timeout=timeout,
-                ).coroutine
+                )
             ),
         )
 

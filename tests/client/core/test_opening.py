@@ -1,5 +1,6 @@
 """What is opened works with ``await`` and with ``async with``, and is closed by the latter."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
@@ -98,3 +99,10 @@ async def test_an_error_in_the_block_closes_and_passes(server: ServerProcess) ->
         async with jetspark.connect(server.url) as nc:
             raise ZeroDivisionError
     assert nc.is_closed
+
+
+async def test_what_is_being_opened_can_be_a_task(client: Connect, name: str) -> None:
+    async with client() as nc:
+        subscription = await asyncio.create_task(nc.subscribe(name))
+        nc.publish(name, b"1")
+        assert (await subscription.next(timeout=30)).data == b"1"

@@ -306,13 +306,18 @@ async def test_members_of_a_queue_share_the_consumer_named_after_it(
         js = nc.jetstream()
         stream = await filled(js, name, 0)
         seen: list[int] = []
+        members: set[int] = set()
 
-        def on_message(message: JetStreamMessage) -> None:
-            seen.append(int(message.data))
-            message.ack()
+        def member(number: int) -> Callable[[JetStreamMessage], None]:
+            def on_message(message: JetStreamMessage) -> None:
+                seen.append(int(message.data))
+                members.add(number)
+                message.ack()
 
-        one = await js.subscribe(f"{name}.a", queue="bar", callback=on_message)
-        two = await other.jetstream().subscribe(f"{name}.a", queue="bar", callback=on_message)
+            return on_message
+
+        one = await js.subscribe(f"{name}.a", queue="bar", callback=member(1))
+        two = await other.jetstream().subscribe(f"{name}.a", queue="bar", callback=member(2))
         await nc.flush()
         await other.flush()
         await fill(js, name, 1, 100)
@@ -320,6 +325,7 @@ async def test_members_of_a_queue_share_the_consumer_named_after_it(
             await asyncio.sleep(0.001)
 
         assert sorted(seen) == list(range(1, 101))
+        assert members == {1, 2}
         assert errors == []  # ADR-15: what went to the other member is no gap
         assert await names(stream) == ["bar"]
         assert (one.created_consumer, two.created_consumer) == (True, False)

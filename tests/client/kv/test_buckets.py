@@ -453,6 +453,25 @@ async def test_a_read_only_handle_refuses_to_write(client: Connect, name: str) -
                 handle.lock("a")
 
 
+async def test_a_read_only_handle_reads_in_every_way(client: Connect, name: str) -> None:
+    """ADR-8, "RoKV": get, history, watch, keys, status, close."""
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name, history=3)
+        await kv.put("a", b"1")
+        await kv.put("a", b"2")
+        for handle in (kv.read_only(), await js.key_value(name, read_only=True)):
+            assert (await handle.get("a")).value == b"2"
+            assert [entry.value for entry in await handle.history("a")] == [b"1", b"2"]
+            watcher = await handle.watch()
+            assert [entry.value async for entry in watcher.initial()] == [b"2"]
+            assert await keys_of(handle) == ["a"]
+            assert (await handle.status()).values == 2
+            await handle.close()
+            with pytest.raises(StopAsyncIteration):
+                await anext(watcher)
+
+
 async def test_purge_deletes_removes_markers(client: Connect, name: str) -> None:
     async with client() as nc:
         kv = await made(nc.jetstream(), name, history=5)

@@ -1,6 +1,7 @@
 """ADR-8, watchers: what comes first, the end of the initial data, options, limit markers."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -360,6 +361,36 @@ async def test_keys_come_as_an_iterator(client: Connect, name: str) -> None:
         assert len(await keys_of(kv)) == 999
         assert await keys_of(kv, "b.*") == ["b.1"]
         assert len(await keys_of(kv, "a.*", "b.*")) == 999
+
+
+async def test_keys_are_asked_for_without_their_values(client: Connect, name: str) -> None:
+    """ADR-8, "List of known keys": seen by another client, in what is asked and what comes."""
+    async with client() as nc, client() as other:
+        kv = await made(nc.jetstream(), name)
+        await kv.put_many({f"a.{n}": bytes(10_000) for n in range(20)})
+        asked = await other.subscribe("$JS.API.CONSUMER.CREATE.>")
+        await other.flush()
+        before = nc.stats.in_bytes
+        assert len(await keys_of(kv)) == 20
+        received = nc.stats.in_bytes - before
+
+        request = json.loads((await asked.next(timeout=30)).data)
+        assert request["config"]["headers_only"] is True
+        assert request["config"]["deliver_policy"] == "last_per_subject"
+        assert received < 20 * 10_000 / 2
+
+
+async def test_a_deleted_key_is_part_of_the_initial_data(client: Connect, name: str) -> None:
+    """ADR-8, "Watch": without ignore_deletes the initial data shows markers too."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=3)
+        await kv.put_many({"a": b"1", "b": b"2", "c": b"3"})
+        await kv.delete("b")
+        await kv.purge("c")
+        async with kv.watch() as watcher:
+            initial = [(entry.key, entry.operation) async for entry in watcher.initial()]
+
+        assert initial == [("a", Operation.PUT), ("b", Operation.DEL), ("c", Operation.PURGE)]
 
 
 async def test_a_watcher_is_read_in_every_way(client: Connect, name: str) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from jetspark.client.client import Client, connect, connect_with
     from jetspark.client.connect_arguments import ConnectArguments, client_options
+    from jetspark.client.connection_status import ConnectionStatus
     from jetspark.client.jetstream.backup import StreamBackup, read_backup
     from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
     from jetspark.client.jetstream.consumer.consume import Consumption
@@ -132,6 +133,7 @@ __all__ = [
     "ClusterInfo",
     "Compression",
     "ConnectArguments",
+    "ConnectionStatus",
     "Consumer",
     "ConsumerConfig",
     "ConsumerInfo",
@@ -274,6 +276,7 @@ _MODULES = {
         "ConnectArguments",
         "client_options",
     ),
+    "jetspark.client.connection_status": ("ConnectionStatus",),
     "jetspark.client.jetstream.backup": (
         "StreamBackup",
         "read_backup",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from jetspark.client.auth import check_credentials
 from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.connection_status import ConnectionStatus
 from jetspark.client.core import ClientCore
 from jetspark.client.frames import check_pattern
 from jetspark.client.header_input import HeaderInput, header_block
@@ -73,6 +74,21 @@ class Client:
     def server_info(self) -> ServerInfo:
         """What the server last said about itself."""
         return self._core.server_info
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What the client is doing: connected, reconnecting, draining, closed, ..."""
+        return self._core.status
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What the error, disconnected or closed callback was told last; None if nothing was."""
+        return self._core.last_error
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes of headers and data that the server takes in one message."""
+        return self._core.max_payload
 
     @property
     def is_closed(self) -> bool:
@@ -228,6 +244,16 @@ class Client:
         """
         await self._core.flush(timeout=timeout)
 
+    async def force_reconnect(self, *, timeout: float | None = None) -> None:
+        """Give up the connection and wait for another one, to another server if there is one.
+
+        Without a connection the next try begins at once. Everything goes on as after any lost
+        connection: what was written just before may be lost, so ``flush`` first. Raises
+        RequestTimeout when there is none within ``timeout`` seconds (the client goes on trying),
+        ConnectionClosed, and NotSupported with ``allow_reconnect=False``.
+        """
+        await self._core.force_reconnect(timeout=timeout)
+
     async def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
         await self._core.flush(timeout=timeout)  # behind what was queued before
@@ -299,8 +325,8 @@ class Client:
         await self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else self.connected_server or "not connected"
-        return f"Client({state!r})"
+        server = f"{self.connected_server!r}, " if self.connected_server else ""
+        return f"Client({server}{self.status})"
 
 
 def _check_responders(subject: str, reply: Message) -> None:

@@ -200,6 +200,10 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError:
             self._transport.abort()
 
+    def give_up(self, reason: Exception) -> None:
+        """End it at once although it works; the owner hears that it is lost."""
+        self._fail(reason)
+
     def _cut(self) -> None:
         """End it at once: a dial that failed."""
         self._closing = True

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn, Self
 
 from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
+from jetspark.client.connection_status import ConnectionStatus
 from jetspark.client.draining import drain_all, drain_behind
 from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
@@ -92,6 +93,23 @@ class ClientCore:
     def is_closed(self) -> bool:
         """Whether the client was closed, or lost its connection for good."""
         return self._closed is not None
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What the client is doing about its connection."""
+        if self._closed is not None:
+            return ConnectionStatus.CLOSED
+        if self.is_draining:
+            return ConnectionStatus.DRAINING
+        if self._link.connection is not None:
+            return ConnectionStatus.CONNECTED
+        up_before = self._link.was_up
+        return ConnectionStatus.RECONNECTING if up_before else ConnectionStatus.CONNECTING
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What the error, disconnected or closed callback was told last."""
+        return self._events.last_error
 
     @property
     def link(self) -> Link:
@@ -283,6 +301,20 @@ class ClientCore:
             connection = self._link.connection
             missing = f"PONG from {connection.address.label}" if connection else "connection"
             raise RequestTimeout(f"flush: no {missing} within {seconds} s") from None
+
+    async def force_reconnect(self, *, timeout: float | None = None) -> None:
+        """Give up the connection and wait for another one."""
+        seconds = self.seconds(timeout)
+        self._link.check_loop()
+        if self._closed is not None:
+            raise self._closed_error()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._link.force_reconnect()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"force_reconnect: no connection within {seconds} s; the client goes on trying"
+            ) from None
 
     async def settle(self, *, timeout: float) -> None:
         """Wait until nothing that was sent before is on its way to us any more."""

@@ -26,6 +26,8 @@ class Events:
         self._options = options
         # The loop keeps only weak references to tasks.
         self._tasks: set[asyncio.Future[None]] = set()
+        # What was told last; None when nothing ever went wrong.
+        self.last_error: Exception | None = None
 
     @property
     def tasks(self) -> list[asyncio.Future[None]]:
@@ -34,6 +36,7 @@ class Events:
 
     def error(self, error: Exception) -> None:
         """Something went wrong that no call can raise; goes to the log without a callback."""
+        self.last_error = error
         if self._options.error_callback is None:
             # Whatever is no error of ours was raised by the user's code: show where.
             trace = None if isinstance(error, Error) else error
@@ -43,6 +46,7 @@ class Events:
 
     def disconnected(self, reason: Exception) -> None:
         """The connection is lost; a new one is being looked for."""
+        self.last_error = reason
         logger.info("disconnected: %s", reason)
         self._call("disconnected", self._options.disconnected_callback, reason)
 
@@ -53,6 +57,7 @@ class Events:
 
     def closed(self, reason: Exception | None) -> None:
         """The client is closed for good; None when it was asked to."""
+        self.last_error = reason or self.last_error
         self._call("closed", self._options.closed_callback, reason)
 
     def lame_duck(self, info: ServerInfo) -> None:

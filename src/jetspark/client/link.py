@@ -17,7 +17,13 @@ from jetspark.client.receive import Receiver
 from jetspark.client.server_errors import connect_failure
 from jetspark.client.server_pool import Backoff, ServerAddress, ServerPool
 from jetspark.clock import SystemClock
-from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, Error
+from jetspark.errors import (
+    AuthorizationFailed,
+    ConnectFailed,
+    ConnectionClosed,
+    Error,
+    NotSupported,
+)
 from jetspark.protocol.encoder import encode_connect
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.protocol.limits import PAYLOAD_MAX
@@ -71,6 +77,9 @@ class Link:
         self._search: asyncio.Task[None] | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self._lame_duck = False
+        self._was_up = False
+        # What force_reconnect gave up: it is replaced without waiting, however short its life.
+        self._given_up: Connection | None = None
         self._backoff = self._new_backoff()
         self.reconnects = 0
         self.outgoing: Final = Outgoing(
@@ -83,6 +92,11 @@ class Link:
     def connection(self) -> Connection | None:
         """The connection; None while there is none."""
         return self._connection
+
+    @property
+    def was_up(self) -> bool:
+        """Whether a server was ever reached."""
+        return self._was_up
 
     @property
     def pool(self) -> ServerPool:
@@ -114,7 +128,29 @@ class Link:
 
     async def ping(self) -> None:
         """Wait for a connection, then for the PONG of a PING on it."""
-        while self._connection is None:
+        connection = await self._other_connection(None)
+        await connection.ping()
+
+    async def force_reconnect(self) -> None:
+        """Give up the connection, or the pause before the next try, and wait for another one."""
+        if not self._options.allow_reconnect:
+            raise NotSupported(
+                "force_reconnect: this client was connected with allow_reconnect=False"
+            )
+        if self._closed is not None:
+            raise ConnectionClosed(str(self._closed))
+        old = self._connection
+        if old is not None:
+            self._given_up = old
+            old.give_up(ConnectionClosed("force_reconnect() was called"))
+        elif self._search is not None and self._dialling is None:
+            self._search.cancel()
+            self._start_search(wait_first=False)
+        await self._other_connection(old)
+
+    async def _other_connection(self, old: Connection | None) -> Connection:
+        """Wait for a connection that is not ``old``."""
+        while self._connection is None or self._connection is old:
             if self._closed is not None:
                 raise ConnectionClosed(str(self._closed))
             waiter: asyncio.Future[None] = self._loop.create_future()
@@ -123,7 +159,7 @@ class Link:
                 await waiter
             finally:
                 self._waiters.discard(waiter)
-        await self._connection.ping()
+        return self._connection
 
     async def close(self, reason: Exception) -> None:
         """Write what is queued and close; ``reason`` is what calls hear from now on."""
@@ -173,6 +209,8 @@ class Link:
         self._events.disconnected(error)
         if self._closed is None:
             short = self._loop.time() - connection.ready_at < SHORT_LIFE
+            if connection is self._given_up:
+                short, self._given_up = False, None
             if not short:
                 self._backoff = self._new_backoff()
             self._start_search(wait_first=short)
@@ -234,6 +272,7 @@ class Link:
             # Nothing is awaited from here on: the connection cannot be lost half attached.
             self._search = None
             self._connection = connection
+            self._was_up = True
             self._pool.connected(address)
             self.on_info(info)
             connection.attach(self.outgoing, self._owner.resume_frames())

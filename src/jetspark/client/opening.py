@@ -51,6 +51,10 @@ class Opening(Coroutine[Any, Any, T], Generic[T]):
         """As of a coroutine: give it up before it began."""
         self._coroutine.close()
 
+    def __repr__(self) -> str:
+        name = getattr(self._coroutine, "__qualname__", "")
+        return f"Opening({name}: await it, or use it with async with)"
+
     async def __aenter__(self) -> T:
         opened = await self._coroutine
         self._opened = opened

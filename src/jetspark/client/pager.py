@@ -43,6 +43,9 @@ class Pager(Generic[T]):
         self._items.clear()
         await self._pages.aclose()
 
+    def __repr__(self) -> str:
+        return f"Pager({'cut off' if self._cut_off else 'iterate over it'})"
+
     async def _fill(self) -> bool:
         """Get the next page that has something; False at the end."""
         if self._cut_off:

@@ -51,6 +51,9 @@ class ThreadCallback(Generic[M]):
         """The same function with a thread of its own, which may end without the others."""
         return ThreadCallback(self._callback)
 
+    def __repr__(self) -> str:
+        return f"ThreadCallback({self._callback!r})"
+
     def __call__(self, message: M) -> None:
         """Call the function here and now, as any callback."""
         self._callback(message)

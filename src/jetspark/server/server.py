@@ -296,6 +296,9 @@ class Server:
             else:
                 return
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client_url if self.listening else 'not running'!r})"
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self

@@ -13,6 +13,7 @@ from jetspark.client.client import Client as _Client
 from jetspark.client.client import connect as _connect
 from jetspark.client.client import connect_with as _connect_with
 from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.connection_status import ConnectionStatus
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.options import PUBLISH_ASYNC_MAX, PUBLISH_RETRIES, ClientOptions
@@ -130,6 +131,21 @@ class Client:
     def server_info(self) -> ServerInfo:
         """What the server last said about itself."""
         return self._inner.server_info
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What the client is doing: connected, reconnecting, draining, closed, ..."""
+        return self._inner.status
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What the error, disconnected or closed callback was told last; None if nothing was."""
+        return self._inner.last_error
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes of headers and data that the server takes in one message."""
+        return self._inner.max_payload
 
     @property
     def is_closed(self) -> bool:
@@ -287,6 +303,16 @@ class Client:
         was written just before may be lost then.
         """
         self._portal.call(self._inner.flush(timeout=timeout))
+
+    def force_reconnect(self, *, timeout: float | None = None) -> None:
+        """Give up the connection and wait for another one, to another server if there is one.
+
+        Without a connection the next try begins at once. Everything goes on as after any lost
+        connection: what was written just before may be lost, so ``flush`` first. Raises
+        RequestTimeout when there is none within ``timeout`` seconds (the client goes on trying),
+        ConnectionClosed, and NotSupported with ``allow_reconnect=False``.
+        """
+        self._portal.call(self._inner.force_reconnect(timeout=timeout))
 
     def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""

@@ -59,6 +59,9 @@ class Server:
             portal.call(self._inner.close())
             portal.stop()
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -356,7 +356,7 @@ async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name:
 
         for call in (
             lambda: nc.request(name),
-            lambda: nc.subscribe(name).coroutine,
+            lambda: nc.subscribe(name),
             nc.flush,
             nc.drain,
             nc.close,

@@ -57,6 +57,9 @@ class Base64Keys:
     That is what orbit.go's codec stores; the one of nats.js makes one token of the whole key.
     """
 
+    def __repr__(self) -> str:
+        return "Base64Keys()"
+
     def encode(self, key: str) -> str:
         """Encode token by token."""
         if not key or key.startswith(".") or key.endswith(".") or ".." in key:
@@ -79,6 +82,9 @@ class PathKeys:
 
     A leading slash is stored as the token ``_root_``, as orbit.go's codec does.
     """
+
+    def __repr__(self) -> str:
+        return "PathKeys()"
 
     def encode(self, key: str) -> str:
         """Slashes become dots."""

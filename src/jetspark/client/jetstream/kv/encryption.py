@@ -57,6 +57,11 @@ class AesGcmValues:
         self._first = next(iter(self._ring))
         self._random_bytes = random_bytes
 
+    def __repr__(self) -> str:
+        # The ids of the keys, never the keys.
+        ids = ", ".join(repr(key_id.decode()) for key_id in self._ring)
+        return f"AesGcmValues(keys of {ids})"
+
     def encode(self, bucket: str, key: str, value: bytes) -> bytes:
         """Encrypt with the first key of the ring."""
         head = bytes((FORMAT, len(self._first))) + self._first

@@ -14,16 +14,13 @@ def main() -> int:
 
         with sync.connect(server.client_url) as client:
             store = client.jetstream().create_object_store("files")
-            with original.open("rb") as source:
-                info = store.put("readings.csv", source, metadata={"station": "north"})
+            info = store.put_file(original, metadata={"station": "north"})
             print(f"{info.size:,} bytes in {info.chunks} chunks, {info.digest}")
 
             with store.open("readings.csv", start=0, length=20) as head:
                 print(head.read())
 
-            with store.open("readings.csv") as reader, copy.open("wb") as target:
-                for piece in reader:  # never the whole file in memory
-                    target.write(piece)
+            store.get_file("readings.csv", copy)  # never the whole file in memory
         assert copy.read_bytes() == original.read_bytes()
         return info.size
 

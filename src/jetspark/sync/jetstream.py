@@ -29,6 +29,7 @@ from jetspark.client.jetstream.kv.config import KeyValueConfig, KeyValueOptions
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
+from jetspark.client.jetstream.objects.info import ObjectStoreStatus
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
@@ -1156,6 +1157,35 @@ class JetStream:
                     bucket, read_after_write=read_after_write, timeout=timeout
                 )
             ),
+        )
+
+    def update_object_store(
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ObjectStoreOptions],
+    ) -> ObjectStore:
+        """Change an object store: with its name only what the options name.
+
+        An `ObjectStoreConfig` is the whole new configuration: what it leaves out gets its default.
+        BucketNotFound when there is none, ApiError for a change that the server refuses.
+        """
+        return ObjectStore(
+            self._portal,
+            self._portal.call(self._inner.update_object_store(config, timeout=timeout, **options)),
+        )
+
+    def object_stores(self, *, timeout: float | None = None) -> Iterator[ObjectStoreStatus]:
+        """Iterate over all object stores: size and configuration."""
+        return self._portal.items(
+            self._portal.run(self._inner.object_stores, timeout=timeout).next_chunk
+        )
+
+    def object_store_names(self, *, timeout: float | None = None) -> Iterator[str]:
+        """Iterate over the names of all object stores."""
+        return self._portal.items(
+            self._portal.run(self._inner.object_store_names, timeout=timeout).next_chunk
         )
 
     def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:

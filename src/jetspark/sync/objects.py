@@ -6,6 +6,7 @@ jetspark.client.jetstream.objects.store,
 jetspark.client.jetstream.objects.watching.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
@@ -186,6 +187,56 @@ class ObjectStore:
         """
         return self._portal.call(
             self._inner.get(name, min_last_seq=min_last_seq, progress=progress, timeout=timeout)
+        )
+
+    def put_file(
+        self,
+        path: str | os.PathLike[str],
+        name: str | None = None,
+        *,
+        description: str = "",
+        headers: Mapping[str, list[str]] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> ObjectInfo:
+        """Store a file under ``name``, or under the name that it has in its folder.
+
+        It is read in pieces, on another thread. The rest is as of ``put``.
+        """
+        return self._portal.call(
+            self._inner.put_file(
+                path,
+                name,
+                description=description,
+                headers=headers,
+                metadata=metadata,
+                chunk_size=chunk_size,
+                progress=progress,
+                timeout=timeout,
+            )
+        )
+
+    def get_file(
+        self,
+        name: str,
+        path: str | os.PathLike[str],
+        *,
+        min_last_seq: int = 0,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> ObjectInfo:
+        """Write an object to the file ``path``, which appears when it is whole.
+
+        It is written beside its place, its digest is checked, and then it replaces what is there;
+        when this fails or is cancelled, what was there stays and nothing is left behind. Raises
+        ObjectNotFound, DigestMismatch, and OSError when the file cannot be written.
+        """
+        return self._portal.call(
+            self._inner.get_file(
+                name, path, min_last_seq=min_last_seq, progress=progress, timeout=timeout
+            )
         )
 
     def open(

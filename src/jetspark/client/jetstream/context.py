@@ -40,9 +40,8 @@ from jetspark.client.jetstream.kv.config import (
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.client.jetstream.kv.manage import (
-    ALL_BUCKETS,
     api_level,
-    bucket_names,
+    bucket_name_pages,
     create_bucket,
     delete_bucket,
     open_bucket,
@@ -57,6 +56,8 @@ from jetspark.client.jetstream.objects.config import (
     store_config,
     to_stream_config,
 )
+from jetspark.client.jetstream.objects.info import ObjectStoreStatus
+from jetspark.client.jetstream.objects.manage import store_name_pages, store_pages, update_store
 from jetspark.client.jetstream.objects.source import stream_info
 from jetspark.client.jetstream.objects.store import ObjectStore
 from jetspark.client.jetstream.publish import (
@@ -562,7 +563,7 @@ class JetStream:
 
     def key_value_names(self, *, timeout: float | None = None) -> Pager[str]:
         """Iterate over the names of all buckets."""
-        return Pager(bucket_names(Pager(stream_name_pages(self._api, ALL_BUCKETS, timeout))))
+        return Pager(bucket_name_pages(self._api, timeout))
 
     # Object stores.
 
@@ -597,6 +598,29 @@ class JetStream:
         shared = self._high_water
         high_water = shared if shared.enabled else HighWater(enabled=read_after_write)
         return ObjectStore(self._api, info, high_water)
+
+    async def update_object_store(
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ObjectStoreOptions],
+    ) -> ObjectStore:
+        """Change an object store: with its name only what the options name.
+
+        An `ObjectStoreConfig` is the whole new configuration: what it leaves out gets its default.
+        BucketNotFound when there is none, ApiError for a change that the server refuses.
+        """
+        info = await update_store(self._api, config, options, timeout)
+        return ObjectStore(self._api, info, self._high_water)
+
+    def object_stores(self, *, timeout: float | None = None) -> Pager[ObjectStoreStatus]:
+        """Iterate over all object stores: size and configuration."""
+        return Pager(store_pages(self._api, timeout))
+
+    def object_store_names(self, *, timeout: float | None = None) -> Pager[str]:
+        """Iterate over the names of all object stores."""
+        return Pager(store_name_pages(self._api, timeout))
 
     async def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
         """Delete an object store with everything in it; BucketNotFound when there is none."""

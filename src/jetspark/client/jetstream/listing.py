@@ -13,6 +13,7 @@ from jetspark.api.consumer import (
 from jetspark.api.stream import (
     STREAM_LIST,
     STREAM_NAMES,
+    StreamConfig,
     StreamInfo,
     StreamListRequest,
     StreamNamesRequest,
@@ -58,6 +59,18 @@ def stream_pages(
         return page.streams, page.total
 
     return pages(ask)
+
+
+async def bucket_pages(
+    api: ApiClient, is_bucket: Callable[[StreamConfig], bool], timeout: float | None
+) -> AsyncGenerator[list[StreamInfo], None]:
+    """The streams that are buckets of a kind.
+
+    All streams are asked for: asking by subject would leave out mirrors, which have none.
+    """
+    async with aclosing(stream_pages(api, "", timeout)) as found:
+        async for page in found:
+            yield [info for info in page if is_bucket(info.config)]
 
 
 def stream_name_pages(

@@ -227,6 +227,15 @@ def mapped_source(source: wire.StreamSource, bucket: str) -> wire.StreamSource:
     return msgspec.structs.replace(source, subject_transforms=(transform,))
 
 
+def is_bucket(config: StreamConfig) -> bool:
+    """Whether a stream is a bucket; one that only copies others has no subjects."""
+    return (
+        config.name.startswith(STREAM_PREFIX)
+        and config.max_msgs_per_subject >= 1
+        and all(subject.startswith("$KV.") for subject in config.subjects)
+    )
+
+
 def from_stream_config(config: StreamConfig) -> KeyValueConfig:
     """What a bucket's stream says about the bucket."""
     settings = BucketSettings(

@@ -1,7 +1,7 @@
 """Making and opening buckets."""
 
 from collections.abc import AsyncGenerator
-from typing import Final
+from contextlib import aclosing
 
 from jetspark.api.account import ACCOUNT_INFO
 from jetspark.api.stream import (
@@ -16,10 +16,11 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import (
     STREAM_PREFIX,
     KeyValueConfig,
+    is_bucket,
     stream_name,
     to_stream_config,
 )
-from jetspark.client.pager import Pager
+from jetspark.client.jetstream.listing import bucket_pages
 from jetspark.errors import (
     BucketExists,
     BucketNotFound,
@@ -27,8 +28,6 @@ from jetspark.errors import (
     StreamExists,
     StreamNotFound,
 )
-
-ALL_BUCKETS: Final = "$KV.*.>"
 
 
 async def api_level(api: ApiClient, timeout: float | None) -> int:
@@ -90,11 +89,10 @@ async def delete_bucket(api: ApiClient, bucket: str, timeout: float | None) -> N
         raise BucketNotFound(bucket) from None
 
 
-async def bucket_names(names: Pager[str]) -> AsyncGenerator[list[str], None]:
-    """The buckets among streams that collide with the subjects of buckets."""
-    while page := await names.next_chunk(1000):
-        found = [
-            name.removeprefix(STREAM_PREFIX) for name in page if name.startswith(STREAM_PREFIX)
-        ]
-        if found:
-            yield found
+async def bucket_name_pages(
+    api: ApiClient, timeout: float | None
+) -> AsyncGenerator[list[str], None]:
+    """The names of all buckets."""
+    async with aclosing(bucket_pages(api, is_bucket, timeout)) as pages:
+        async for page in pages:
+            yield [info.config.name.removeprefix(STREAM_PREFIX) for info in page]

@@ -125,6 +125,31 @@ def to_stream_config(public: ObjectStoreConfig, level: int) -> StreamConfig:
     )
 
 
+def is_object_store(config: StreamConfig) -> bool:
+    """Whether a stream is an object store, or the mirror of one."""
+    if not config.name.startswith(STREAM_PREFIX):
+        return False
+    mirror = config.mirror
+    if mirror is not None:
+        return mirror.name.startswith(STREAM_PREFIX)
+    return f"$O.{config.name.removeprefix(STREAM_PREFIX)}.M.>" in config.subjects
+
+
+def changed_stream(found: StreamConfig, wanted: ObjectStoreConfig) -> StreamConfig:
+    """The stream of a store with what differs; what an `ObjectStoreConfig` does not say stays."""
+    # The level decides about one field only, which is not to change.
+    before = to_stream_config(from_stream_config(found), 0)
+    after = to_stream_config(wanted, 0)
+    return msgspec.structs.replace(
+        found,
+        **{
+            field: getattr(after, field)
+            for field in StreamConfig.__struct_fields__
+            if getattr(after, field) != getattr(before, field)
+        },
+    )
+
+
 def from_stream_config(config: StreamConfig) -> ObjectStoreConfig:
     """What the stream says about the object store."""
     settings = StoreSettings(

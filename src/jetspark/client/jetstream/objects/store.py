@@ -1,6 +1,9 @@
 """An object store: put, get, list, watch, links, seal (ADR-20, ADR-53)."""
 
+import asyncio
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -13,7 +16,8 @@ from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.config import check_bucket
 from jetspark.client.jetstream.objects.chunks import ObjectData
 from jetspark.client.jetstream.objects.cleaning import Cleaner, surely
-from jetspark.client.jetstream.objects.config import from_stream_config
+from jetspark.client.jetstream.objects.config import STREAM_PREFIX, from_stream_config
+from jetspark.client.jetstream.objects.files import FILE_PIECE, FileTarget
 from jetspark.client.jetstream.objects.info import (
     CHUNK_SIZE,
     ObjectInfo,
@@ -128,6 +132,78 @@ class ObjectStore:
                 except ObjectNotFound:
                     if not tries:
                         raise
+
+    async def put_file(
+        self,
+        path: str | os.PathLike[str],
+        name: str | None = None,
+        *,
+        description: str = "",
+        headers: Mapping[str, list[str]] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> ObjectInfo:
+        """Store a file under ``name``, or under the name that it has in its folder.
+
+        It is read in pieces, on another thread. The rest is as of ``put``.
+        """
+        file = await asyncio.to_thread(Path(path).open, "rb")
+        try:
+            size = os.fstat(file.fileno()).st_size
+            told = None if progress is None else lambda sent, _: progress(sent, size)
+            return await self.put(
+                Path(path).name if name is None else name,
+                file,
+                description=description,
+                headers=headers,
+                metadata=metadata,
+                chunk_size=chunk_size,
+                progress=told,
+                timeout=timeout,
+            )
+        finally:
+            # On a thread: one that still reads for a put that was cancelled is waited for.
+            await surely(asyncio.to_thread(file.close))
+
+    async def get_file(
+        self,
+        name: str,
+        path: str | os.PathLike[str],
+        *,
+        min_last_seq: int = 0,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> ObjectInfo:
+        """Write an object to the file ``path``, which appears when it is whole.
+
+        It is written beside its place, its digest is checked, and then it replaces what is there;
+        when this fails or is cancelled, what was there stays and nothing is left behind. Raises
+        ObjectNotFound, DigestMismatch, and OSError when the file cannot be written.
+        """
+        target = FileTarget(path, self._api.nuid.next())
+        tries = GET_TRIES
+        try:
+            await asyncio.to_thread(target.open)
+            while True:
+                tries -= 1
+                opened = await self.open(
+                    name, min_last_seq=min_last_seq, progress=progress, timeout=timeout
+                )
+                async with opened:
+                    try:
+                        while piece := await opened.read(FILE_PIECE):
+                            await asyncio.to_thread(target.write, piece)
+                    except ObjectNotFound:
+                        if not tries:
+                            raise
+                        await asyncio.to_thread(target.restart)
+                        continue
+                await asyncio.to_thread(target.finish)
+                return opened.info
+        finally:
+            await surely(asyncio.to_thread(target.discard))
 
     @opens
     async def open(
@@ -267,14 +343,7 @@ class ObjectStore:
 
     async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
-        info = await self._source.refresh(timeout)
-        return ObjectStoreStatus(
-            bucket=self.bucket,
-            size=info.state.bytes,
-            sealed=info.config.sealed,
-            config=from_stream_config(info.config),
-            stream_info=from_wire(StreamInfo, info),
-        )
+        return store_status(await self._source.refresh(timeout))
 
     async def purge_orphans(
         self,
@@ -325,3 +394,14 @@ class ObjectStore:
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.bucket!r})"
+
+
+def store_status(info: WireStreamInfo) -> ObjectStoreStatus:
+    """What the stream of a store says about it."""
+    return ObjectStoreStatus(
+        bucket=info.config.name.removeprefix(STREAM_PREFIX),
+        size=info.state.bytes,
+        sealed=info.config.sealed,
+        config=from_stream_config(info.config),
+        stream_info=from_wire(StreamInfo, info),
+    )

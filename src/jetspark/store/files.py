@@ -237,13 +237,19 @@ class OsFiles:
         temporary = path.with_name(path.name + ".tmp")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            view = memoryview(content)
-            while view:
-                view = view[os.write(handle, view) :]
-            _sync_all(handle)
-        finally:
-            os.close(handle)
-        temporary.replace(path)
+            try:
+                view = memoryview(content)
+                while view:
+                    view = view[os.write(handle, view) :]
+                _sync_all(handle)
+            finally:
+                os.close(handle)
+            temporary.replace(path)
+        except OSError:
+            # A part of it must not take the last space of a full disk.
+            with suppress(OSError):
+                temporary.unlink()
+            raise
         self.sync_folder(path.parent)
 
     def rename(self, old: Path, new: Path) -> None:

@@ -2,7 +2,8 @@
 
 A reserve file lies in the store's folder. When a write meets a full disk it is removed, so that
 deletes, consumer state and manifests find some space; messages are refused until there is clearly
-more than a little, and the reserve is made again.
+more than a little, and the reserve is made again. Meanwhile every stream gives back what it can,
+also those that met no full disk themselves (``upkeep/next_task.py``).
 """
 
 from collections.abc import Callable
@@ -41,6 +42,15 @@ class Reserve:
         self._room = True
         # There is no space for it: a start finds the disk as full as the process before left it.
         self.refused = False
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, became_short: Callable[[], None]) -> None:
+        """Have this called, in the thread of the loop, when a write met a full disk."""
+        self._watchers.append(became_short)
+
+    def is_short(self, now_ns: int) -> bool:
+        """Say whether the disk is full, as far as anybody knows; looks again if it was."""
+        return (self.refused or not self._room) and not self.has_room(now_ns)
 
     def make(self) -> None:
         """Make it unless it exists; on a disk that has no space for it there is none."""
@@ -62,6 +72,8 @@ class Reserve:
         """Give its space to the writes that need it now."""
         self._room = False
         self._aside(self.remove)
+        for became_short in self._watchers:
+            became_short()
 
     def remove(self) -> None:
         """Remove it, in the thread that met the full disk, before that is reported."""

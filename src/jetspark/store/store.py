@@ -83,6 +83,8 @@ class FileStore:
         self._sync_period_ns = sync_period_ns
         self._sequences_ahead = sequences_ahead
         self.reserve = Reserve(files, folder, reserve_size, aside)
+        # Folders of removed streams that the disk refused to remove.
+        self._unburied: set[Path] = set()
         # What lies where streams do and is none of them: left alone, and reported.
         self.foreign: list[Path] = []
         # Folders of accounts that could not be listed: nobody knows which streams they have.
@@ -321,10 +323,23 @@ class FileStore:
         self.bury(log)
 
     def bury(self, log: StreamLog) -> None:
-        """Remove the folder of a condemned log that was closed; what stays is litter."""
+        """Remove the folder of a condemned log that was closed; what stays is litter.
+
+        It is removed by the next start, or by ``bury_again`` when its space is needed.
+        """
         if not log.segments.in_memory:
-            with suppress(OSError):
+            try:
                 self._files.remove_folder(log.segments.folder)
+            except OSError:
+                self._unburied.add(log.segments.folder)
+
+    def bury_again(self) -> None:
+        """Try once more to remove what ``bury`` could not: waits for the disk."""
+        for folder in list(self._unburied):
+            with suppress(OSError):
+                if self._files.list_folder(folder):
+                    self._files.remove_folder(folder)
+                self._unburied.discard(folder)
 
     def close(self) -> None:
         """Let another process use the store; twice is as good as once. Logs close themselves."""

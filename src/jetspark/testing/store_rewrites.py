@@ -141,6 +141,9 @@ class _Life:
     def _keep_house(self) -> None:
         """Do some or all steps of housekeeping; cut the power in the middle of a rewriting."""
         steps = self._random.choice((1, 3, 10, 1000))
+        if self._random.random() < 0.2:
+            # As on a full disk: it goes on in a new segment, and rewrites the others.
+            self._log.upkeep.want_space()
         while steps and self._log.maintain():
             steps -= 1
             task = self._log.upkeep.task

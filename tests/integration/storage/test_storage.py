@@ -138,6 +138,82 @@ async def test_a_full_disk_is_not_healthy_and_lets_the_first_purge_pass_after_a_
     assert mended == 200
 
 
+async def fill_stream(client: Client, subject: str, size: int) -> int:
+    """Publish until the disk refuses; how many messages it took."""
+    taken = 0
+    while "error" not in await publish(client, subject, bytes(size)):
+        taken += 1
+    return taken
+
+
+async def taken_in_the_end(client: Client, subject: str) -> bool:
+    """Publish until the server takes a message again."""
+    for _ in range(300):
+        if "error" not in await publish(client, subject, b"again"):
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("kept", [0, 3], ids=["nothing left", "little left"])
+async def test_on_a_full_disk_streams_that_were_purged_give_their_space_to_others(
+    small_disk: Path, restarted: bool, kept: int
+) -> None:
+    """F never meets the full disk itself, and its one segment holds next to no messages."""
+    store = small_disk / "store"
+    async with jetspark.Server(store_dir=store) as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "F", allow_direct=True)
+        await create(client, "G")
+        for n in range(30):
+            await publish(client, "F.1", bytes([n]) * (MIB // 2))
+            if n == 10:
+                for _ in range(kept):
+                    await publish(client, "F.kept", b"kept")
+        purged = await client.request("$JS.API.STREAM.PURGE.F", b'{"filter":"F.1"}', timeout=30)
+        assert json.loads(purged.data)["purged"] == 30
+        taken = await fill_stream(client, "G.1", 20_000)
+        if not restarted:
+            assert await taken_in_the_end(client, "G.1")
+        await client.close()
+
+    async with jetspark.Server(store_dir=store) as server:
+        client = await nats.connect(server.client_url)
+        assert await taken_in_the_end(client, "G.1")
+        info = json.loads((await client.request("$JS.API.STREAM.INFO.F", b"")).data)["state"]
+        assert (info["messages"], info["last_seq"]) == (kept, 30 + kept)
+        found = await client.request("$JS.API.DIRECT.GET.F", b'{"last_by_subj":"F.kept"}')
+        assert (found.data == b"kept") == (kept > 0)
+        stored = json.loads((await client.request("$JS.API.STREAM.INFO.G", b"")).data)["state"]
+        assert stored["messages"] == taken + 1 + (not restarted)
+        await client.close()
+
+
+async def test_a_purge_on_a_full_disk_gives_space_to_every_account(small_disk: Path) -> None:
+    config = small_disk / "server.conf"
+    config.write_text(
+        LISTEN
+        + f'jetstream {{ store_dir: "{small_disk / "store"}" }}\n'
+        + "accounts { A { jetstream: enabled, users: [{user: a, password: a}] }\n"
+        + "B { jetstream: enabled, users: [{user: b, password: b}] } }\n"
+    )
+    async with jetspark.Server(config=config) as server:
+        ours = await nats.connect(server.client_url, user="a", password="a")
+        theirs = await nats.connect(server.client_url, user="b", password="b")
+        await create(ours, "F")
+        await create(theirs, "G")
+        for _ in range(30):
+            await publish(ours, "F.1", bytes(MIB // 2))
+        await fill_stream(theirs, "G.1", 20_000)
+        purged = await ours.request("$JS.API.STREAM.PURGE.F", b"", timeout=30)
+        assert json.loads(purged.data)["purged"] == 30
+
+        assert await taken_in_the_end(theirs, "G.1")
+        await ours.close()
+        await theirs.close()
+
+
 async def test_a_purge_that_is_the_first_to_meet_a_full_disk_passes(small_disk: Path) -> None:
     async with jetspark.Server(store_dir=small_disk / "store") as server:
         client = await nats.connect(server.client_url)

@@ -26,6 +26,7 @@ from jetspark.server.routing.outlets import push_outlet, reply_outlet
 from jetspark.server.routing.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
+from jetspark.store.reserve import Reserve
 from jetspark.store.threads import DiskThreads
 from jetspark.turn import UNIT_NS
 
@@ -33,6 +34,8 @@ log = logging.getLogger("jetspark.server")
 
 HOUSE_PERIOD: Final = 30.0  # seconds
 HOUSE_STREAMS: Final = 100  # in one turn of the loop
+# While the disk is full: streams are asked for space that they can give back.
+SPACE_PERIOD: Final = 1.0
 # The timers of the loop know nothing of a clock that was set or a machine that was asleep: no
 # deadline is waited for longer than this without a look at the clock.
 LOOK_PERIOD: Final = 60.0  # seconds
@@ -54,9 +57,11 @@ class EngineDriver:
         housekeeper: Housekeeper,
         counts: CommitCounts,
         threads: DiskThreads,
+        reserve: Reserve,
         commit_delay_ns: int = 0,
     ) -> None:
         self.counts = counts
+        self._reserve = reserve
         self._threads = threads
         self._housekeeper = housekeeper
         self._router = router
@@ -75,6 +80,7 @@ class EngineDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
         self._house: asyncio.Handle | None = None
+        self._looks_for_space = False
         self._in_flight = 0
         self._idle = asyncio.Event()
         self.engine = make_engine(self)
@@ -314,17 +320,35 @@ class EngineDriver:
 
         Some at a time, so that many of them hold up nobody.
         """
+        short = self._reserve.is_short(self._clock.now_ns())
         for stream in streams[:HOUSE_STREAMS]:
             if not stream.dropped:
-                stream.log.upkeep.want_note(True)
+                if short:
+                    stream.log.upkeep.want_space()
+                else:
+                    stream.log.upkeep.want_note(True)
                 self._keep_house(stream)
         left = streams[HOUSE_STREAMS:]
         if left:
             self._house = self._loop.call_soon(self._keep_all, left)
         else:
-            self._house = self._loop.call_later(
-                HOUSE_PERIOD, lambda: self._keep_all(list(self.engine.streams.values()))
-            )
+            self._looks_for_space = short
+            self._keep_all_later(SPACE_PERIOD if short else HOUSE_PERIOD)
+
+    def _keep_all_later(self, wait: float) -> None:
+        self._house = self._loop.call_later(
+            wait, lambda: self._keep_all(list(self.engine.streams.values()))
+        )
+
+    def look_for_space(self) -> None:
+        """The disk is full: have every stream give back what it can, not only the one that met it.
+
+        Not at once: there may be many streams, and each of their writes may meet it.
+        """
+        if self._house is not None and not self._looks_for_space:
+            self._looks_for_space = True
+            self._house.cancel()
+            self._keep_all_later(SPACE_PERIOD)
 
     def _keep_house(self, stream: Stream) -> None:
         """Have segments indexed or removed, beside the loop."""

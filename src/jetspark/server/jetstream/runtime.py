@@ -111,6 +111,7 @@ class JetStreamRuntime:
             durability=settings.jetstream.durability.value,
             sync_period_ns=bounded(settings.jetstream.sync_interval),
         )
+        self._store.reserve.watch(self._look_for_space)
         self.counts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
@@ -293,6 +294,7 @@ class JetStreamRuntime:
             self._housekeeper,
             self.counts,
             self._threads,
+            self._store.reserve,
             self._commit_delay,
         )
         account.driver = driver
@@ -343,6 +345,12 @@ class JetStreamRuntime:
         assert isinstance(driver, EngineDriver)
         assert isinstance(stream, Stream)
         driver.report(stream, error)
+
+    def _look_for_space(self) -> None:
+        """The disk is full: every account gives back what it can."""
+        for driver in self._drivers.values():
+            driver.look_for_space()
+        self._threads.run(self._store.bury_again)
 
     def end_requests(self) -> None:
         """Tell pull requests that wait that the server ends."""

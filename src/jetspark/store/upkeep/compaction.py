@@ -27,6 +27,7 @@ they are, or with their body compressed when the stream wants that (``compressio
 """
 
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, write_i64_le
@@ -98,8 +99,25 @@ class Compactor(Task):
     def step(self) -> bool:
         """Do a bounded piece of the work; True when it is done, or has failed for good.
 
-        Raises OSError when the disk refuses; then nothing of it counts.
+        Raises OSError when the disk refuses; then nothing of it counts, and nothing of it stays:
+        on a full disk that would take the last space.
         """
+        try:
+            done = self._advance()
+        except OSError:
+            self._discard()
+            raise
+        if self.failed:
+            self._discard()
+        return done
+
+    def _discard(self) -> None:
+        """Remove what was written."""
+        if self.output >= 0:
+            with suppress(OSError):
+                self.files.remove(self.path.with_name(self.path.name + SUFFIX))
+
+    def _advance(self) -> bool:
         if self.output < 0:
             self._begin()
         elif len(self.pieces) >= STEP_WRITE:

@@ -1,5 +1,6 @@
 """The task that writes the index file of a segment (``index_file.py``), step by step."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -91,8 +92,26 @@ class IndexWriter(Task):
     def step(self) -> bool:
         """Do a bounded piece of the work; True when it is done, or has failed for good.
 
-        Raises OSError when the disk refuses; then nothing of it counts.
+        Raises OSError when the disk refuses; then nothing of it counts, and nothing of it stays:
+        on a full disk that would take the last space.
         """
+        try:
+            done = self.advance()
+        except OSError:
+            self.discard()
+            raise
+        if self.failed:
+            self.discard()
+        return done
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        if self.output >= 0:
+            with suppress(OSError):
+                self.files.remove(self.path.with_name(self.path.name + ".tmp"))
+
+    def advance(self) -> bool:
+        """Do the next piece."""
         if self.at == 0:
             self.read_head()
             return self.failed

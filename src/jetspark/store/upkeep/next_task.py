@@ -3,7 +3,8 @@
 In their order: syncing what was acknowledged before it was on disk (``sync.py``), manifests
 that say less than the log (``manifests.py``), copying damaged bytes aside (``quarantine.py``),
 removing files of which nothing is left (``drop.py``), rewriting those of which little is left
-(``runs.py``), index files (``index_file.py``), and looking for damage (``scrub.py``).
+(``runs.py``), index files (``index_writer.py``), and looking for damage (``scrub.py``). While the
+disk is full, only what gives space back comes first, and no index file is made.
 
 The functions here run in the thread of the log. Not compiled: asked once in many commits.
 """
@@ -14,7 +15,7 @@ from jetspark.store.upkeep.drop import detach
 from jetspark.store.upkeep.index_writer import IndexWriter
 from jetspark.store.upkeep.manifests import Renewing, next_noting
 from jetspark.store.upkeep.quarantine import Quarantining, note_unreadable, pin
-from jetspark.store.upkeep.runs import next_compactor
+from jetspark.store.upkeep.runs import SPACE_RUN, least_gain, next_compactor
 from jetspark.store.upkeep.scrub import next_scrub
 from jetspark.store.upkeep.sync import Syncing
 from jetspark.store.upkeep.task import Task
@@ -35,7 +36,7 @@ def next_task(log: "StreamLog") -> Task | None:
     durability.sync_ended()
     if upkeep.manifest_due and not durability.unsynced:
         return Renewing(log)
-    if log.access.full:
+    if upkeep.space_wanted or log.access.full:
         give_way(log)
     task = upkeep.take_unremoved()
     if log.reader.unreadable:
@@ -52,13 +53,18 @@ def next_task(log: "StreamLog") -> Task | None:
 
 
 def give_way(log: "StreamLog") -> None:
-    """On a full disk, go on in a new segment when no message of the newest one is left.
+    """On a full disk, go on in a new segment when little of the newest one is left.
 
-    The next group begins it; when there is nothing to write, there must be something.
+    Only a segment that is not written to any more can be removed or rewritten. The next group
+    begins the new one; when there is nothing to write, the configuration is written once more.
     """
     newest = log.segments.list_files()[-1]
-    held = any(columns.held > 0 for columns in newest.rows)
-    if held and newest.live == 0 and log.staged.in_flight is None:
+    end = max(newest.length, int(log.segments.filled_to))
+    records = end - int(log.segments.first_offset)
+    # What was rewritten for the damaged bytes in it would not be removed.
+    if log.segments.in_memory or newest.pinned or log.staged.in_flight is not None:
+        return
+    if newest.live_bytes <= SPACE_RUN and records - newest.live_bytes >= least_gain(log):
         log.segments.want_roll()
         if len(log.staged.writer) == 0:
             log.staged.restate_configuration()
@@ -67,7 +73,9 @@ def give_way(log: "StreamLog") -> None:
 def next_index_writer(log: "StreamLog") -> IndexWriter | None:
     """The next segment that wants an index file: a full one, or a newest one that grew enough."""
     segments = log.segments
-    files = segments.list_files() if not segments.in_memory else []
+    # An index file only makes a start quicker: on a full disk its space is needed for deletes.
+    wanted = not (segments.in_memory or log.upkeep.space_wanted or log.access.full)
+    files = segments.list_files() if wanted else []
     for file in files:
         done = log.upkeep.indexed.get(file.name, 0)
         end = file.length

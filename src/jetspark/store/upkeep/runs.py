@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 RUN_MAX: Final = 8
 # This many neighbours with less than a quarter of a segment in each become one.
 SMALL_RUN: Final = 4
+# On a full disk a file is rewritten only if so little of it is left that the space which was kept
+# back (``reserve.py``) is enough for that, and if it gives back more than this.
+SPACE_RUN: Final = 256 * 1024
+SPACE_GAIN: Final = 256 * 1024
 
 
 def next_compactor(log: "StreamLog") -> Compactor | None:
@@ -28,8 +32,12 @@ def next_compactor(log: "StreamLog") -> Compactor | None:
     if log.index.removed_bytes < log.upkeep.compact_after:
         return None
     files = log.segments.list_files()
-    run = find_run(files[:-2], int(log.segments.size))
-    if not run and log.upkeep.packing:
+    if log.upkeep.space_wanted or log.access.full:
+        # A larger run would fail, and take the last space until then.
+        run = find_space(files[:-1], least_gain(log))
+    else:
+        run = find_run(files[:-2], int(log.segments.size))
+    if not run and not log.access.full and not log.upkeep.space_wanted and log.upkeep.packing:
         run = [file for file in files[:-1] if not (file.rows[0].packed or file.pinned)][:1]
     if run and log.quarantine.copied(sources_of(run)) and restated(log, run):
         return None
@@ -64,6 +72,24 @@ def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
         if run and (file.is_sparse or len(run) >= SMALL_RUN):
             return run
     return []
+
+
+def find_space(files: list[SegmentFile], gain: int) -> list[SegmentFile]:
+    """The file whose rewriting gives most space back for little; empty when there is none."""
+    found = [
+        file
+        for file in files
+        if file.is_sparse
+        and not file.pinned
+        and file.live_bytes <= SPACE_RUN
+        and file.length - file.live_bytes >= gain
+    ]
+    return [max(found, key=lambda file: file.length - file.live_bytes)] if found else []
+
+
+def least_gain(log: "StreamLog") -> int:
+    """How many bytes a file must give back on a full disk to be worth it."""
+    return min(SPACE_GAIN, int(log.segments.size) // 4)
 
 
 def compactor(

@@ -57,6 +57,10 @@ class Upkeep:
         # trying again is worth it from here on.
         self.compact_at: i64 = 0
         self.compact_after: i64 = 0
+        # That was because the disk refused, not because of damage.
+        self.compact_refused: bool = False
+        # The disk is full, perhaps because of other streams: what can be given back should be.
+        self.space_wanted: bool = False
         # Compress what is rewritten, and rewrite what is full (``compression.py``).
         self.packing: bool = False
         # When segments were last read and checked, and a check that is not done yet.
@@ -79,6 +83,7 @@ class Upkeep:
         """Say whether it is worth looking for a task; asked after each commit."""
         return (
             self.due
+            or self.space_wanted
             or self.durability.sync_due
             or (self.manifest_due and not self.durability.unsynced)
             or self.access.full
@@ -116,6 +121,7 @@ class Upkeep:
     def found_nothing(self) -> None:
         """Nothing is due: from when on looking again is worth it."""
         self.due = False
+        self.space_wanted = False
         size = self.segments.size
         self.index_at = self.indexed.get(self.index.segments[-1].name, 0) + size // 2
         self.compact_at = self.index.removed_bytes + size // LOOK_PART
@@ -162,6 +168,16 @@ class Upkeep:
     def compact_later(self) -> None:
         """The disk refused: not again before there is more to gain."""
         self.compact_after = self.index.removed_bytes + self.segments.size // LOOK_PART
+        self.compact_refused = True
+        self.space_wanted = False
+
+    def want_space(self) -> None:
+        """The disk is full: look for what can be given back, until there is nothing more."""
+        self.space_wanted = not self.segments.in_memory
+        if self.compact_refused:
+            # What failed may have been too large: small runs find space where it did not.
+            self.compact_refused = False
+            self.compact_after = 0
 
     def compact_after_quarantine(self) -> None:
         """Bytes do not check: not again before they were copied aside."""

@@ -432,3 +432,75 @@ def test_messages_that_were_deleted_are_not_lost_with_the_head_of_their_segment(
     assert [damage.messages for damage in small.log.quarantine.known.values()] == [0]
     assert small.log.quarantine.lost == []
     assert sequences(small.log) == kept
+
+
+def test_on_a_full_disk_even_the_newest_segment_gives_back_what_is_gone(bench: "Bench") -> None:
+    """Nothing is removed or rewritten of the segment that is written to: another one is begun."""
+    seqs = fill(bench, 30)
+    (newest,) = bench.segments()
+    kept = seqs[10:12]
+    delete(bench, [seq for seq in seqs if seq not in kept])
+    keep_house(bench)
+    before = on_disk(bench)
+
+    bench.log.upkeep.want_space()
+    keep_house(bench)
+    bench.write()
+    bench.log.commit()
+    bench.log.upkeep.want_space()
+    keep_house(bench)
+
+    assert on_disk(bench) < before - 5_000
+    assert bench.segments()[0] == newest
+    assert not [path for path in bench.disk.paths() if path.suffix == ".tmp"]
+    for _ in range(2):
+        assert list(messages(bench.log)) == kept
+        assert bench.publish(b"next") == [seqs[-1] + 1]
+        bench.log.staged.delete(seqs[-1] + 1)
+        bench.write()
+        bench.log.commit()
+        seqs.append(seqs[-1] + 1)
+        bench.reopen()
+
+
+def test_a_full_disk_has_no_more_work_when_nothing_can_be_given_back(bench: "Bench") -> None:
+    fill(bench, 100)
+    keep_house(bench)
+    before = bench.segments()
+
+    bench.log.upkeep.want_space()
+    keep_house(bench)
+
+    assert bench.log.take_group() is None
+    assert not bench.log.upkeep.has_task()
+    assert bench.segments() == before
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_what_meets_a_full_disk_leaves_nothing_of_its_own_there(
+    small: "Bench", step: int
+) -> None:
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 5])
+    while not isinstance(small.log.upkeep.task, Compactor):
+        assert small.log.maintain()
+    small.disk.fail(step, errno.ENOSPC)
+    keep_house(small)
+
+    assert not [path for path in small.disk.paths() if ".compact" in path.name]
+
+
+def test_the_files_of_a_removed_stream_that_could_not_be_removed_go_when_space_is_needed(
+    bench: "Bench",
+) -> None:
+    fill(bench, 30)
+    bench.store.condemn(bench.log)
+    bench.log.close()
+    bench.disk.fail(1, errno.EIO, times=10)
+    bench.store.bury(bench.log)
+    left = bench.segments()
+    bench.disk.forget_failures()
+    bench.store.bury_again()
+
+    assert left
+    assert bench.segments() == []

@@ -101,8 +101,6 @@ class StreamFolder:
         self._stored = 0
         # What was before this sequence was gone when a segment that exists was begun.
         self._first_live = 0
-        # The newest segment is shorter than its index file says.
-        self._ends_early = False
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet.
@@ -154,8 +152,6 @@ class StreamFolder:
             if log.limits.any and segments and self._is_holed(log, recovery):
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.
-                log.segments.want_roll()
-            if self._ends_early:
                 log.segments.want_roll()
             open_quarantine(log, recovery)
             log.upkeep.adopt_scrubbed(read_scrubbed(log))
@@ -308,8 +304,8 @@ class StreamFolder:
         size = log.segments.add(handle, name)
         index_file = read_index_file(log, name)
         if index_file is not None and index_file[0].covered > size:
-            # What is written into the gap would be taken, at the next start, for what was indexed.
-            self._ends_early = newest
+            if newest:
+                self._forget_index_file(log, name, recovery)
         # With sequences that are used up already, each record must be looked at.
         elif index_file is not None and log.index.last_seq < first_seq:
             ready = self._replay_index_file(log, index_file, recovery, newest=newest)
@@ -367,6 +363,20 @@ class StreamFolder:
             data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery))
         return self._replayed(data, good, True)
+
+    def _forget_index_file(self, log: StreamLog, name: str, recovery: Recovery) -> None:
+        """Remove the index file of a newest segment that is shorter than it says.
+
+        Before anything is written there: the next start would take that for what was indexed.
+        """
+        try:
+            self._files.remove(self._folder / (name + SUFFIX))
+        except OSError as error:
+            log.access.stop()
+            recovery.notes.append(
+                f"the stream is read-only: {name + SUFFIX} says more than its segment holds and "
+                f"cannot be removed: {error}"
+            )
 
     def _replayed(self, data: bytes, good: int, whole_head: bool) -> Replayed:
         """What was replayed of a segment, by its bytes and the last good end."""

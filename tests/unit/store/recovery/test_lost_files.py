@@ -44,6 +44,14 @@ def test_no_sequence_is_used_again_when_manifests_and_the_newest_segment_are_los
         Judge(life, Damage(life, lost(life.files()), random)).check()
 
 
-def test_what_is_written_after_a_cut_is_not_taken_for_what_was_indexed_before_it() -> None:
+@pytest.mark.parametrize("seed", [20262017, 20262925], ids=["a message", "what recovery notes"])
+def test_what_is_written_after_a_cut_is_not_taken_for_what_was_indexed_before_it(
+    seed: int,
+) -> None:
     """It was acknowledged, and the next start began to read in the middle of its record."""
-    assert run(1, 20262017) == 10
+    assert run(1, seed) == 10
+
+
+def test_a_folder_with_nothing_but_files_of_another_stream_is_a_copy_of_that_stream() -> None:
+    """The server reports it and serves the original (``test_unserved_streams.py``)."""
+    assert run(1, 1000455) == 10

@@ -119,7 +119,7 @@ def test_damage_that_a_start_would_not_see_is_found_and_nothing_is_changed(store
     assert store.content() == before
 
 
-def test_repair_copies_damage_aside_and_the_next_check_is_healthy(store: Store) -> None:
+def test_repair_copies_damage_aside_and_the_next_check_finds_nothing_new(store: Store) -> None:
     seq = store.damage()
     repaired = run("repair", store.folder)
     again = found("check", store.folder)
@@ -129,7 +129,28 @@ def test_repair_copies_damage_aside_and_the_next_check_is_healthy(store: Store) 
     assert again["healthy"] is True
     assert (again["messages"], again["lost_messages"]) == (39, 1)
     assert [d["first_seq"] for d in again["damage"]] == [seq]  # type: ignore[attr-defined]
-    assert run("check", store.folder).exit_code == 0
+    for command in ("repair", "check"):
+        result = run(command, store.folder)
+        assert result.exit_code == 0
+        assert "Healthy" not in result.output
+        assert "Damaged: ORDERS; messages lost: 1 at most" in result.output
+    document = json.loads(run("check", store.folder, "--json").stdout)
+    assert (document["known_damage"], document["lost_messages"]) == (1, 1)
+
+
+def test_a_segment_that_was_lost_is_in_every_later_report(store: Store) -> None:
+    """A start has noticed it, and nothing is there to be copied aside."""
+    path = sorted(store.stream.glob("*.seg"))[1]
+    lost = int(sorted(store.stream.glob("*.seg"))[2].name[:20]) - int(path.name[:20])
+    path.unlink()
+    run("repair", store.folder)
+    result = run("check", store.folder)
+    document = json.loads(run("check", store.folder, "--json").stdout)
+
+    assert result.exit_code == 0, result.output
+    assert f"messages lost: {lost} at most" in result.output
+    assert "Healthy" not in result.output
+    assert document["lost_messages"] == lost
 
 
 @pytest.mark.parametrize("name", ["manifest.a", "manifest.b", "STORE"])

@@ -56,7 +56,8 @@ def doctor() -> None:
 
     \b
     Exit codes:
-      0  healthy: nothing found, or only damage that was copied aside before
+      0  nothing new: healthy, or only damage that was copied aside before, which is shown with
+         what it cost
       1  something to look at: damage, a second folder of a stream, files that are none of a
          store, or times that are far ahead of the clock
       2  something cannot be read at all: the folder, the lock, a stream
@@ -100,7 +101,7 @@ def repair(folder: Path, *, wants_json: bool) -> None:
 
     Manifests and index files are written again. Damaged bytes are kept in the folder
     `quarantine` of their stream, with a line of JSON that says where they were. No record that
-    checks is ever left out. A second `check` is healthy, and still shows what was lost.
+    checks is ever left out. A second `check` finds nothing new, and shows what was lost.
 
     \b
     Example:

@@ -20,6 +20,9 @@ def as_json(
         "store": str(folder),
         "repaired": mend,
         "healthy": not foreign and all(found.healthy for found in findings),
+        # Healthy says that nothing is new: what was lost before stays lost.
+        "known_damage": sum(len(found.damage) - found.new_damage for found in findings),
+        "lost_messages": sum(found.lost_messages for found in findings),
         "foreign": [str(path) for path in foreign],
         "streams": [msgspec.to_builtins(found) | {"healthy": found.healthy} for found in findings],
     }
@@ -144,16 +147,26 @@ def _conclude(
     *,
     mend: bool,
 ) -> None:
+    damaged = [found for found in findings if found.damage]
+    if damaged:
+        names = ", ".join(found.name or found.folder for found in damaged)
+        lost = sum(found.lost_messages for found in damaged)
+        text = f"messages lost: {lost:,} at most" if lost else "no message is lost"
+        console.print(
+            f"[yellow]Damaged: {escape(names)}; {text}.[/yellow]", highlight=False, soft_wrap=True
+        )
     if any(found.error for found in findings):
         console.print("[red]Not every stream can be read.[/red]")
     elif mend:
-        console.print("[green]All that can be made anew was.[/green]")
+        console.print("[green]All that can be made again was.[/green]")
+    elif damaged and all(found.healthy for found in findings) and not foreign:
+        console.print("No new damage: every record checks but those that are known as damaged.")
     elif all(found.healthy for found in findings) and not foreign:
-        console.print("[green]Healthy: every record checks that is not known as lost.[/green]")
+        console.print("[green]Healthy: every record checks.[/green]")
     elif any(found.new_damage or found.notes for found in findings):
         console.print(
             f"Damage was found. `jetspark doctor repair {escape(str(folder))}` copies it aside "
-            "and makes anew what can be; every good record stays."
+            "and makes again what can be; every good record stays."
         )
 
 

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
         SubjectTransform,
     )
     from jetspark.client.client import Client, connect, connect_with
-    from jetspark.client.connect_arguments import ConnectArguments, client_options
+    from jetspark.client.connect_arguments import ConnectArguments
     from jetspark.client.connection_status import ConnectionStatus
+    from jetspark.client.contexts import client_options
     from jetspark.client.jetstream.backup import StreamBackup, read_backup
     from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
     from jetspark.client.jetstream.consumer.consume import Consumption
@@ -272,11 +273,9 @@ _MODULES = {
         "connect",
         "connect_with",
     ),
-    "jetspark.client.connect_arguments": (
-        "ConnectArguments",
-        "client_options",
-    ),
+    "jetspark.client.connect_arguments": ("ConnectArguments",),
     "jetspark.client.connection_status": ("ConnectionStatus",),
+    "jetspark.client.contexts": ("client_options",),
     "jetspark.client.jetstream.backup": (
         "StreamBackup",
         "read_backup",

@@ -6,7 +6,6 @@ Names and environment variables are those of natscli, so that users keep their h
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -14,9 +13,9 @@ import msgspec
 
 from jetspark import sync
 from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.contexts import Context, read_context, selected_context
 from jetspark.client.server_pool import DEFAULT_URL
-from jetspark.client.tls import TlsFiles
-from jetspark.errors import Error
+from jetspark.errors import BadCredentials, Error
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE: Final = click.Path(exists=True, dir_okay=False)
@@ -54,35 +53,57 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise click.ClickException(f"{error}{notes}") from error
 
     def _arguments(self) -> ConnectArguments:
-        found: ConnectArguments = {"name": "jetspark cli", "timeout": self.timeout}
-        if self.user and not self.password and not self.token:
-            found["token"] = self.user  # as natscli: a user without a password is a token
-        else:
-            found["user"] = self.user or ""
-            found["password"] = self.password or ""
-        if self.token:
-            found["token"] = self.token
-        if self.creds:
-            found["credentials"] = Path(self.creds)
-        if self.nkey:
-            found["nkey_seed"] = Path(self.nkey).read_text(encoding="utf-8").strip()
-        if self.tlsca or self.tlscert or self.tlskey:
-            found["tls"] = TlsFiles(
-                ca_file=self.tlsca or "",
-                certificate_file=self.tlscert or "",
-                key_file=self.tlskey or "",
-            )
-        if self.inbox_prefix:
-            found["inbox_prefix"] = self.inbox_prefix
+        given: dict[str, Any] = {
+            name: getattr(self, option) or "" for name, option in _OF_CONTEXT.items()
+        }
+        found = Context(**given).arguments()
+        found["name"] = "jetspark cli"
+        found["timeout"] = self.timeout
         return found
+
+
+# The fields of a context, and the options that say the same.
+_OF_CONTEXT: Final = {
+    "user": "user",
+    "password": "password",
+    "token": "token",
+    "creds": "creds",
+    "nkey": "nkey",
+    "ca": "tlsca",
+    "cert": "tlscert",
+    "key": "tlskey",
+    "inbox_prefix": "inbox_prefix",
+    "jetstream_domain": "js_domain",
+    "jetstream_api_prefix": "js_api_prefix",
+}
+_WHO: Final = ("user", "password", "token", "creds", "nkey")
+_NOT_HERE: Final = ("user_jwt", "user_seed", "tls_first", "socks_proxy", "nsc")
+
+
+def _settings(given: dict[str, Any], context: str | None) -> ConnectionSettings:
+    """The options of a command, and those of a context where the command has none."""
+    name = context or ("" if given["server"] else selected_context())
+    if name:
+        found = read_context(name)
+        for field in _NOT_HERE:
+            if getattr(found, field):
+                raise BadCredentials(f"context {name!r}: {field} is not supported by this command")
+        given["server"] = given["server"] or found.url
+        named = any(given[option] for option in _WHO)
+        for field, option in _OF_CONTEXT.items():
+            if not given[option] and not (named and option in _WHO):
+                given[option] = getattr(found, field) or None
+    return ConnectionSettings(**{**given, "server": given["server"] or DEFAULT_URL})
 
 
 _option = functools.partial(click.option, show_envvar=True)
 _OPTIONS: Final = (
     _option(
-        "-s", "--server", envvar="NATS_URL", default=DEFAULT_URL, show_default=True,
-        metavar="URL", help="Server, or several separated by commas.",
+        "-s", "--server", envvar="NATS_URL", metavar="URL",
+        show_default=f"the selected context, or {DEFAULT_URL}",
+        help="Server, or several separated by commas.",
     ),
+    _option("--context", envvar="NATS_CONTEXT", help="Context of the nats command."),
     _option("--user", envvar="NATS_USER", help="User; without a password: a token."),
     _option("--password", envvar="NATS_PASSWORD", help="Password of the user."),
     _option("--token", envvar="NATS_TOKEN", help="Token."),
@@ -108,7 +129,11 @@ def connection_options(command: _Command) -> _Command:
     @functools.wraps(command)
     def called(*args: Any, **kwargs: Any) -> Any:
         names = ConnectionSettings.__struct_fields__
-        settings = ConnectionSettings(**{name: kwargs.pop(name) for name in names})
+        given = {name: kwargs.pop(name) for name in names}
+        try:
+            settings = _settings(given, kwargs.pop("context"))
+        except BadCredentials as error:
+            raise click.ClickException(str(error)) from error
         return command(*args, connection=settings, **kwargs)
 
     decorated: Any = called

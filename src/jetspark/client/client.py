@@ -5,8 +5,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from jetspark.client.auth import check_credentials
-from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.connection_status import ConnectionStatus
+from jetspark.client.contexts import client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.frames import check_pattern
 from jetspark.client.header_input import HeaderInput, header_block
@@ -21,7 +22,6 @@ from jetspark.client.options import (
 from jetspark.client.pager import Pager
 from jetspark.client.replicas import ReplicaAddress, find_replicas
 from jetspark.client.requests import ManyReplies
-from jetspark.client.server_pool import DEFAULT_URL
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import (
     PENDING_BYTES_MAX,
@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 
 @opens
 async def connect(
-    servers: str | Sequence[str] = DEFAULT_URL, **options: Unpack[ConnectArguments]
+    servers: str | Sequence[str] | None = None,
+    *,
+    context: str = "",
+    **options: Unpack[ConnectArguments],
 ) -> "Client":
     """Connect to the first of ``servers`` that accepts, tried in the order given.
 
@@ -49,11 +52,15 @@ async def connect(
     ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may carry
     ``user:password@`` or ``token@``. ``ConnectArguments`` lists the options and what they mean.
 
+    ``context`` names a context of the ``nats`` command, whose server and credentials serve where
+    nothing else is given. Without servers and context it is the environment variable NATS_URL,
+    else the context that ``nats context select`` chose, else ``nats://127.0.0.1:4222``.
+
     Raises ConnectFailed when none accepts, saying why each refused (AuthorizationFailed when it
     was the credentials), and ValueError for options that cannot work (BadCredentials for keys and
     credentials files).
     """
-    return await connect_with(client_options(servers, **options))
+    return await connect_with(client_options(servers, context=context, **options))
 
 
 @opens
@@ -128,7 +135,8 @@ class Client:
     ) -> "JetStream":
         """Streams on this connection.
 
-        ``domain`` or ``prefix`` reach the API of another JetStream domain or an import;
+        ``domain`` or ``prefix`` reach the API of another JetStream domain or an import (default:
+        ``jetstream_domain`` and ``jetstream_prefix`` of ``connect``);
         ``timeout`` is the default of every call; with ``read_after_write`` the handle remembers
         the highest sequence per stream that it wrote or saw, and its gets ask for at least that.
         ``publish_async_max`` bounds the publishes of ``publish_async`` that wait for an ack. What
@@ -138,6 +146,9 @@ class Client:
         # Two thirds of the client, which programs that only publish and subscribe do not need.
         from jetspark.client.jetstream.context import JetStream
 
+        if not domain and not prefix:
+            options = self._core.options
+            domain, prefix = options.jetstream_domain, options.jetstream_prefix
         return JetStream(
             self._core,
             domain=domain,

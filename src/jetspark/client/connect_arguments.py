@@ -2,17 +2,15 @@
 
 import os
 import ssl
-from collections.abc import Callable, Sequence
-from typing import TypedDict, Unpack
+from collections.abc import Callable
+from typing import TypedDict
 
 from jetspark.client.options import (
-    ClientOptions,
     ClosedCallback,
     DiscoveredCallback,
     ErrorCallback,
     ServerCallback,
 )
-from jetspark.client.server_pool import DEFAULT_URL, parse_servers
 from jetspark.client.tls import TlsFiles
 
 
@@ -52,7 +50,8 @@ class ConnectArguments(TypedDict, total=False):
     texts, ``closed_callback`` hears once why the client is closed (None: by ``close``).
 
     ``inbox_prefix`` begins the reply subjects; ``echo=False`` hides the client's own messages
-    from its subscriptions.
+    from its subscriptions. ``jetstream_domain`` and ``jetstream_prefix`` are what ``jetstream()``
+    takes when it is given neither of them.
     """
 
     name: str
@@ -69,6 +68,8 @@ class ConnectArguments(TypedDict, total=False):
     tls_first: bool
     websocket_headers: dict[str, str] | None
     inbox_prefix: str
+    jetstream_domain: str
+    jetstream_prefix: str
     echo: bool
     connect_timeout: float
     timeout: float
@@ -90,10 +91,3 @@ class ConnectArguments(TypedDict, total=False):
     closed_callback: ClosedCallback | None
     lame_duck_callback: ServerCallback | None
     discovered_callback: DiscoveredCallback | None
-
-
-def client_options(
-    servers: str | Sequence[str] = DEFAULT_URL, **arguments: Unpack[ConnectArguments]
-) -> ClientOptions:
-    """What ``connect`` was or would be told, as a struct to keep, compare and pickle."""
-    return ClientOptions(servers=tuple(parse_servers(servers)), **arguments)

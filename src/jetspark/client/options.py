@@ -52,6 +52,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls_first: bool = False
     websocket_headers: dict[str, str] | None = None
     inbox_prefix: str = "_INBOX"
+    jetstream_domain: str = ""
+    jetstream_prefix: str = ""
     echo: bool = True
     connect_timeout: float = 2.0
     timeout: float = 5.0

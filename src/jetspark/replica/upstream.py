@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from jetspark.client.auth import check_credentials
-from jetspark.client.connect_arguments import client_options
+from jetspark.client.contexts import client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.options import ClientOptions, check_options

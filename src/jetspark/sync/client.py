@@ -18,7 +18,6 @@ from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.options import PUBLISH_ASYNC_MAX, PUBLISH_RETRIES, ClientOptions
 from jetspark.client.replicas import ReplicaAddress
-from jetspark.client.server_pool import DEFAULT_URL
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.subscription import Subscription as _Subscription
@@ -184,7 +183,8 @@ class Client:
     ) -> JetStream:
         """Streams on this connection.
 
-        ``domain`` or ``prefix`` reach the API of another JetStream domain or an import;
+        ``domain`` or ``prefix`` reach the API of another JetStream domain or an import (default:
+        ``jetstream_domain`` and ``jetstream_prefix`` of ``connect``);
         ``timeout`` is the default of every call; with ``read_after_write`` the handle remembers
         the highest sequence per stream that it wrote or saw, and its gets ask for at least that.
         ``publish_async_max`` bounds the publishes of ``publish_async`` that wait for an ack. What
@@ -358,7 +358,10 @@ class Client:
 
 
 def connect(
-    servers: str | Sequence[str] = DEFAULT_URL, **options: Unpack[ConnectArguments]
+    servers: str | Sequence[str] | None = None,
+    *,
+    context: str = "",
+    **options: Unpack[ConnectArguments],
 ) -> Client:
     """Connect to the first of ``servers`` that accepts, tried in the order given.
 
@@ -366,12 +369,16 @@ def connect(
     ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may carry
     ``user:password@`` or ``token@``. ``ConnectArguments`` lists the options and what they mean.
 
+    ``context`` names a context of the ``nats`` command, whose server and credentials serve where
+    nothing else is given. Without servers and context it is the environment variable NATS_URL,
+    else the context that ``nats context select`` chose, else ``nats://127.0.0.1:4222``.
+
     Raises ConnectFailed when none accepts, saying why each refused (AuthorizationFailed when it
     was the credentials), and ValueError for options that cannot work (BadCredentials for keys and
     credentials files).
     """
     portal = get_portal()
-    inner = portal.call(_connect(servers, **options))
+    inner = portal.call(_connect(servers, context=context, **options))
     return Client(portal, inner)
 
 

@@ -107,4 +107,5 @@ def test_a_folder_that_cannot_be_made_is_one_line(arguments: list[str], tmp_path
 def test_help_names_the_variables_that_options_are_taken_from() -> None:
     told = CliRunner().invoke(main, ["stream", "export", "--help"]).output
 
-    assert "[env var: NATS_URL; default: nats://127.0.0.1:4222]" in " ".join(told.split())
+    shown = "[env var: NATS_URL; default: (the selected context, or nats://127.0.0.1:4222)]"
+    assert shown in " ".join(told.split())

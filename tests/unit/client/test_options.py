@@ -4,7 +4,7 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark import ConnectArguments, client_options
 from jetspark.client.options import ClientOptions, check_options
 from jetspark.client.tls import TlsFiles
 

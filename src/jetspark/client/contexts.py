@@ -1,0 +1,208 @@
+"""What ``connect`` was told, and where to connect when nobody says it.
+
+That is NATS_URL, or a context of the ``nats`` command (ADR-21).
+
+A context is a file ``nats/context/<name>.json`` below XDG_CONFIG_HOME (or ``~/.config``);
+``nats/context.txt`` holds the name of the one that ``nats context select`` chose.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Unpack
+
+import msgspec
+
+from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.options import ClientOptions
+from jetspark.client.server_pool import DEFAULT_URL, parse_servers
+from jetspark.client.tls import TlsFiles
+from jetspark.errors import BadCredentials
+
+# What a user is to the server: a context gives none of them when the caller gives one.
+_WHO: Final = (
+    "user",
+    "password",
+    "token",
+    "credentials",
+    "nkey_seed",
+    "nkey",
+    "jwt_callback",
+    "signature_callback",
+)
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a context that matter to a client; paths may begin with ``~``."""
+
+    url: str = ""
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    creds: str = ""
+    nkey: str = ""
+    user_jwt: str = ""
+    user_seed: str = ""
+    cert: str = ""
+    key: str = ""
+    ca: str = ""
+    tls_first: bool = False
+    inbox_prefix: str = ""
+    jetstream_domain: str = ""
+    jetstream_api_prefix: str = ""
+    socks_proxy: str = ""
+    nsc: str = ""
+    windows_cert_store: str = ""
+
+    def arguments(self) -> ConnectArguments:
+        """What ``connect`` takes; BadCredentials for what it has no way to do."""
+        for name, instead in (
+            ("socks_proxy", "connect without a proxy, or over WebSocket"),
+            ("nsc", "write a credentials file with `nsc generate creds` and name it as creds"),
+            ("windows_cert_store", "name files as cert, key and ca"),
+        ):
+            if getattr(self, name):
+                raise BadCredentials(f"{name} is not supported: {instead}")
+        found = self._who()
+        if self.cert or self.key or self.ca:
+            found["tls"] = TlsFiles(
+                ca_file=_path(self.ca),
+                certificate_file=_path(self.cert),
+                key_file=_path(self.key),
+            )
+        if self.tls_first:
+            found["tls_first"] = True
+        if self.inbox_prefix:
+            found["inbox_prefix"] = self.inbox_prefix
+        if self.jetstream_domain:
+            found["jetstream_domain"] = self.jetstream_domain
+        if self.jetstream_api_prefix:
+            found["jetstream_prefix"] = self.jetstream_api_prefix
+        return found
+
+    def _who(self) -> ConnectArguments:
+        """The first of several that the ``nats`` command would take."""
+        if self.user and not self.password:
+            return {"token": self.token or self.user}  # a user without a password is a token
+        if self.user:
+            return {"user": self.user, "password": self.password}
+        if self.creds:
+            return {"credentials": Path(_path(self.creds))}
+        if self.nkey:
+            return {"nkey_seed": _read_seed(_path(self.nkey))}
+        if self.user_jwt:
+            if not self.user_seed:
+                raise BadCredentials("user_jwt without user_seed: both are needed to sign in")
+            return {"credentials": _credentials_text(self.user_jwt, self.user_seed)}
+        if self.user_seed:
+            return {"nkey_seed": self.user_seed}
+        return {"token": self.token} if self.token else {}
+
+    def __repr__(self) -> str:
+        # Passwords, tokens and seeds stay out of logs; a URL may carry them too.
+        return "Context(...)"
+
+
+def client_options(
+    servers: str | Sequence[str] | None = None,
+    *,
+    context: str = "",
+    **arguments: Unpack[ConnectArguments],
+) -> ClientOptions:
+    """What ``connect`` was or would be told, as a struct to keep, compare and pickle.
+
+    A context is read here and now.
+    """
+    if servers is None and not context:
+        servers = os.environ.get("NATS_URL") or None
+        context = "" if servers is not None else selected_context()
+    if context:
+        found = read_context(context)
+        servers = servers if servers is not None else found.url or None
+        arguments = _with_context(context, found, arguments)
+    return ClientOptions(
+        servers=tuple(parse_servers(DEFAULT_URL if servers is None else servers)), **arguments
+    )
+
+
+def _with_context(name: str, found: Context, given: ConnectArguments) -> ConnectArguments:
+    """The options of a context and those that the caller gave, which win."""
+    try:
+        merged = found.arguments()
+    except BadCredentials as error:
+        raise BadCredentials(f"context {name!r} ({_file_of(name)}): {error}") from None
+    if any(given.get(each) for each in _WHO):
+        for each in _WHO:
+            merged.pop(each, None)  # type: ignore[misc]  # each of them is a key of it
+    merged.update(given)
+    return merged
+
+
+def selected_context() -> str:
+    """The name of the context that was selected; empty when none was."""
+    try:
+        return (_folder() / "context.txt").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadCredentials(
+            f"the selected context cannot be read from {_folder() / 'context.txt'}: {error}"
+        ) from None
+
+
+def read_context(name: str) -> Context:
+    """A context by its name; BadCredentials when there is none, or when it cannot be read."""
+    if not isinstance(name, str):
+        raise TypeError(f"context must be a name (str), not {type(name).__name__}")
+    if ".." in name or "/" in name or os.sep in name:
+        raise BadCredentials(f"context {name!r}: expected a name, not a path")
+    file = _file_of(name)
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        known = ", ".join(sorted(repr(path.stem) for path in file.parent.glob("*.json")))
+        raise BadCredentials(
+            f"context {name!r} does not exist: there is no file {file}; "
+            + (f"known are {known}" if known else "make it with `nats context add`")
+        ) from None
+    except OSError as error:
+        raise BadCredentials(
+            f"context {name!r}: {file} cannot be read: {error.strerror}"
+        ) from None
+    try:
+        return msgspec.json.decode(text, type=Context)
+    except msgspec.MsgspecError as error:
+        # It names the field or the byte, and shows no value.
+        raise BadCredentials(f"context {name!r}: {file} is no context: {error}") from None
+
+
+def _folder() -> Path:
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(home) if home else Path("~/.config").expanduser()) / "nats"
+
+
+def _file_of(name: str) -> Path:
+    return _folder() / "context" / f"{name}.json"
+
+
+def _path(text: str) -> str:
+    return str(Path(text).expanduser()) if text else ""
+
+
+def _read_seed(path: str) -> str:
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadCredentials(f"the file of the nkey seed cannot be read: {error}") from None
+    seeds = [line.strip() for line in lines if line.strip().startswith("S")]
+    if not seeds:
+        raise BadCredentials(f"the file {path} has no line with an nkey seed (S...)")
+    return seeds[0]
+
+
+def _credentials_text(jwt: str, seed: str) -> str:
+    """A user's JWT and seed as a credentials file has them."""
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )

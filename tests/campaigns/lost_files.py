@@ -242,7 +242,8 @@ class Judge:
         keep_house(log)
         reported = {seq for a, b in log.quarantine.lost for seq in range(a, b + 1)}
         damaged = bool(log.quarantine.known or self._notes)
-        known = self._acked | self._life.deleted
+        # Where a sequence may be given out again, what was deleted is not what it stands for.
+        known = self._life.deleted | self._acked
         if not damaged and not self._lost_end:
             known = self._acked
         wrong = [seq for seq in served if known.get(seq) != served[seq]]

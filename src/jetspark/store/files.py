@@ -64,6 +64,13 @@ class Files(Protocol):
         """Forget what is remembered of a file, so that reading it asks the disk."""
         ...
 
+    def next_data(self, handle: int, offset: int) -> int:
+        """Where, from ``offset`` on, bytes may be other than the zeros of a hole; at most the end.
+
+        ``offset`` itself where nobody knows.
+        """
+        ...
+
     def free_space(self, path: Path) -> int:
         """How many bytes more the file system of a folder takes."""
         ...
@@ -213,6 +220,16 @@ class OsFiles:
     def sync(self, handle: int) -> None:
         """Return when everything in the file is on the disk, however it was written."""
         _sync_all(handle)
+
+    def next_data(self, handle: int, offset: int) -> int:
+        """Where, from ``offset`` on, bytes may be other than the zeros of a hole."""
+        if not hasattr(os, "SEEK_DATA"):
+            return offset
+        try:
+            # Reads and writes name their offsets: nobody uses that of the handle.
+            return os.lseek(handle, offset, os.SEEK_DATA)
+        except OSError as error:
+            return os.fstat(handle).st_size if error.errno == errno.ENXIO else offset
 
     def free_space(self, path: Path) -> int:
         """How many bytes more the file system of a folder takes."""

@@ -72,6 +72,11 @@ class MemoryFiles:
         """Nothing has to be done."""
         self._held(handle)
 
+    def next_data(self, handle: int, offset: int) -> int:
+        """There are no holes in memory."""
+        del handle
+        return offset
+
     def drop_cached(self, handle: int) -> None:
         """Nothing has to be done."""
         self._held(handle)

@@ -64,13 +64,18 @@ class OverlayFiles:
     def drop_cached(self, handle: int) -> None:
         """Nothing has to be done."""
 
+    def next_data(self, handle: int, offset: int) -> int:
+        """Where, from ``offset`` on, bytes may be other than the zeros of a hole."""
+        files, held = self._held(handle)
+        return files.next_data(held, offset)
+
     def free_space(self, path: Path) -> int:
         """How many bytes more the file system below takes."""
         return self._below.free_space(path)
 
     def truncate(self, handle: int, length: int) -> None:
         """Cut a file, in memory."""
-        self._memory.truncate(self._own(handle), length)
+        self._memory.truncate(self._own(handle, length), length)
 
     def replace(self, path: Path, content: bytes) -> None:
         """Put a file there, in memory."""
@@ -136,12 +141,15 @@ class OverlayFiles:
         _, held, written = self._handles[handle]
         return (self._memory if written else self._below), held
 
-    def _own(self, handle: int) -> int:
-        """The handle of a file in memory, which it becomes with the first change."""
+    def _own(self, handle: int, most: int = 1 << 62) -> int:
+        """The handle of a file in memory, which it becomes with the first change.
+
+        ``most``: no more of it is needed.
+        """
         path, held, written = self._handles[handle]
         if not written:
             # What cannot be read is damage, as seen through this; the rest is not.
-            content, _ = read_pages(self._below, held, 0, self._below.size(held))
+            content, _ = read_pages(self._below, held, 0, min(self._below.size(held), most))
             self._memory.replace(path, content)
             # A lock is held as long as its handle is: it stays open until the process ends.
             if path.name != "STORE":

@@ -10,6 +10,8 @@ from jetspark.store.log.columns import Columns
 
 # What a record has besides what its message counts, at least (``Codec.size_of``).
 RECORD_MORE: Final = 20
+# A head is a configuration and a little more, which came in one message.
+HEAD_MAX: Final = 128 * 1024 * 1024
 
 
 class SegmentFile:
@@ -74,4 +76,8 @@ def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
     data = files.read(handle, 0, 8)
     if len(data) < 8:
         return None
-    return read_head(files.read(handle, 0, 16 + int(read_i64_le(data, 0) >> 32)))
+    length = int(read_i64_le(data, 0) >> 32)
+    if not 0 <= length <= HEAD_MAX:
+        # Damaged: what it says must not have gigabytes read.
+        return None
+    return read_head(files.read(handle, 0, 16 + length))

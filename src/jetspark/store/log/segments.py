@@ -154,16 +154,14 @@ class Segments:
 
     # Recovery ----------------------------------------------------------------------------------
 
-    def add(self, handle: int, name: str) -> int:
-        """The next segment is replayed; its size."""
+    def add(self, handle: int, name: str, size: int) -> None:
+        """The next segment is replayed; it has this size."""
         start: i64 = 0
         if len(self.index.segments) > 0:
             start = self.index.segments[-1].start + self.end
         self.index.add_segment(handle, self.index.last_seq + 1, start, name)
         self.handle = handle
-        size = self.files.size(handle)
         self.filled_to = size
-        return size
 
     def records_begin(self, offset: int) -> None:
         """Where the records of the newest segment begin."""

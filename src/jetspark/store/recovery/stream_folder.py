@@ -44,6 +44,8 @@ from jetspark.store.recovery.findings import (
     Recovery,
     last_group,
 )
+from jetspark.store.recovery.overlong import LENGTH_MAX as OVERLONG
+from jetspark.store.recovery.overlong import length_to_read
 from jetspark.store.recovery.own_files import OwnFiles
 from jetspark.store.recovery.pages import read_pages
 from jetspark.store.recovery.replay import replay_segment
@@ -99,6 +101,8 @@ class StreamFolder:
         self._litter: list[str] = []
         # The last sequence that a manifest says was on the disk.
         self._stored = 0
+        # The newest segment was cut because it was far too long.
+        self._is_overlong = False
         # What was before this sequence was gone when a segment that exists was begun.
         self._first_live = 0
 
@@ -287,6 +291,11 @@ class StreamFolder:
     def _replay(self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool) -> Replayed:
         """Add one segment to the log and apply its records."""
         handle = self._files.open(self._folder / name)
+        try:
+            size = self._size_of(log, handle, name, recovery, newest=newest)
+        except BaseException:
+            self._files.close(handle)
+            raise
         rows = log.index.segments
         start = int(rows[-1].start + log.segments.end) if rows else 0
         named = parse_segment_name(name)
@@ -301,7 +310,7 @@ class StreamFolder:
             recovery.missing.append((name, last + 1, first_seq - 1, hidden))
         log.index.skip_to(first_seq - 1)
         log.index.reach(first_position - 1)
-        size = log.segments.add(handle, name)
+        log.segments.add(handle, name, size)
         index_file = read_index_file(log, name)
         if index_file is not None and index_file[0].covered > size:
             if newest:
@@ -331,6 +340,27 @@ class StreamFolder:
                 self._renew_head(log, replayed.data, fresh, recovery)
                 return replayed._replace(data=fresh, good=len(fresh))
         return replayed
+
+    def _size_of(
+        self, log: StreamLog, handle: int, name: str, recovery: Recovery, *, newest: bool
+    ) -> int:
+        """How much of a segment is read; of one that is absurdly long only what can be in it."""
+        size = length_to_read(self._files, handle, name, log.codec, OVERLONG)
+        whole = self._files.size(handle)
+        if size == whole:
+            return size
+        self._is_overlong = newest
+        recovery.notes.append(
+            f"{name} has {whole} bytes, and no record begins after {size}: the rest is not read"
+        )
+        if newest:
+            # Otherwise what is written next would lie in the middle of the file.
+            try:
+                self._files.truncate(handle, size)
+            except OSError as error:
+                log.access.stop()
+                recovery.notes.append(f"the stream is read-only, {name} cannot be cut: {error}")
+        return size
 
     def _replay_index_file(
         self,
@@ -474,6 +504,9 @@ class StreamFolder:
             # Not the rest of an interrupted write: some of it was on the disk. The mark says so:
             # at later starts the sequences after it are on the disk as well.
             tail.verdict = DAMAGED
+        if self._is_overlong:
+            # Nobody knows what was there: no more than fits into a segment.
+            tail.last_seq = log.index.last_seq + self._segment_size // OVERHEAD
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)

@@ -188,7 +188,7 @@ def commit(disk: SimulatedDisk, log: StreamLog) -> None:
 
 
 class Judge:
-    """Opens a store that was damaged, twice, and compares it with what was acknowledged."""
+    """Opens a store that was damaged, again and again, and compares it with what was acknowledged."""
 
     def __init__(self, life: Life, damage: Damage) -> None:
         self._life = life
@@ -197,6 +197,8 @@ class Judge:
         self._used = life.used
         self._notes: list[str] = []
         self._unopened: list[str] = []
+        self._random = Random(str(damage))
+        self._publishes = True
 
     @property
     def _lost_end(self) -> bool:
@@ -207,7 +209,9 @@ class Judge:
     def check(self) -> None:
         """Raise Violation when a promise is broken."""
         served: set[int] | None = None
-        for _ in range(2):
+        # What one start found out must hold for the next, whether something was stored or not.
+        for publishes in (self._random.random() < 0.5, True, True):
+            self._publishes = publishes
             store = open_store(self._damage.disk)
             logs = store.open(self._hear, self._cannot_open)
             by_id = {log.identity.stream_id: log for log in logs if self._is_original(log)}
@@ -258,7 +262,7 @@ class Judge:
         consumer = consumers(log).get(CONSUMER, (b"", b"", ()))
         if consumer != self._life.state and not (damaged or self._lost_end):
             raise Violation("the consumer is not as it was, and nobody says so")
-        if not log.access.read_only:
+        if self._publishes and not log.access.read_only:
             seq = int(log.staged.add_message(b"s.new", 0, b"new\r\n", 10_000))
             commit(self._damage.disk, log)
             if seq <= self._used and not self._damage.outdated:

@@ -161,7 +161,7 @@ class StreamFolder:
             log.upkeep.adopt_scrubbed(read_scrubbed(log))
             self._check_consumers(log, recovery)
             log.begin_staging(used)
-            self._tidy(names, manifest, log, damaged, recovery)
+            self._tidy(names, manifest, log, damaged, recovery, floor)
             # First what a killed process left undone: removals are durable in their order.
             self._files.sync_folder(self._folder)
             while not log.access.read_only and log.drop_segment():
@@ -546,8 +546,13 @@ class StreamFolder:
         log: StreamLog,
         damaged: list[str],
         recovery: Recovery,
+        floor: int,
     ) -> None:
-        """Remove litter and renew what is damaged. What fails here costs nothing today."""
+        """Remove litter and renew what is damaged. What fails here costs nothing today.
+
+        ``floor``: the next start finds files that are whole, and no reason to pass over the
+        sequences up to there unless a message was stored after them.
+        """
         for name in names:
             orphaned = name.endswith(SUFFIX) and name.removesuffix(SUFFIX) not in names
             if name.endswith(TEMPORARY) or orphaned:
@@ -556,9 +561,10 @@ class StreamFolder:
         recovery.notes += [
             f"{name} was missing or did not check; it was written again" for name in damaged
         ]
+        known = max(int(log.index.last_seq), manifest.sequence_floor if manifest else 0)
         with suppress(OSError):
-            if manifest is None or log.upkeep.manifest_due:
-                renew_manifests(self._files, self._folder, log.identity)
+            if manifest is None or log.upkeep.manifest_due or floor > known:
+                renew_manifests(self._files, self._folder, log.identity, floor)
             elif damaged:
                 # The turn is always that of the other copy, which is the damaged one.
                 renewed = msgspec.structs.replace(

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.campaigns.lost_files import Damage, Judge, Life, run
+from tests.campaigns.lost_files import Damage, Judge, Life, open_store, run
 
 
 @pytest.mark.parametrize("seed", range(100, 104))
@@ -55,3 +55,22 @@ def test_what_is_written_after_a_cut_is_not_taken_for_what_was_indexed_before_it
 def test_a_folder_with_nothing_but_files_of_another_stream_is_a_copy_of_that_stream() -> None:
     """The server reports it and serves the original (``test_unserved_streams.py``)."""
     assert run(1, 1000455) == 10
+
+
+def test_a_start_that_stores_nothing_keeps_sequences_from_being_used_again() -> None:
+    """The next start found manifests and segments that were whole, and no reason for that."""
+    random = Random(156)
+    life = Life(random)
+    files = life.files()
+    kinds = dict.fromkeys([*manifests(files), newest(files)], "cut")
+    damage = Damage(life, kinds, random)
+    for _ in range(3):
+        store = open_store(damage.disk)
+        logs = store.open(lambda _identity, _recovery: None, lambda _folder, _error: None)
+        (log,) = (log for log in logs if log.identity.stream_id == 1)
+        used = log.staged.seq
+        for each in logs:
+            each.close()
+        store.close()
+
+        assert used >= life.used

@@ -24,7 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
-from jetspark.errors.storage import StoreClosed
+from jetspark.errors.storage import StorageFault, StoreClosed
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.threads import start_thread
@@ -352,15 +352,16 @@ class Housekeeper:
         task: Steps,
         done: Callable[[bool], None],
         is_wanted: Callable[[], bool] = lambda: True,
+        what: str = "upkeep",
     ) -> None:
         """Do a task; ``done(failed)`` is called once when it has ended.
 
-        What went wrong is logged if the task ``is_wanted`` by then.
+        What went wrong is logged, as failure of ``what``, if the task ``is_wanted`` by then.
         """
         if self._closing:
             done(True)
             return
-        job = _Job(task, done, is_wanted)
+        job = _Job(task, done, is_wanted, what)
         self._open.append(job)
         self._queue.put(job)
 
@@ -423,7 +424,14 @@ class Housekeeper:
             self._open.remove(job)
             # A stream that is removed takes its folder away under a task of its own.
             if job.error is not None and job.is_wanted():
-                log.error("housekeeping of a stream failed", exc_info=job.error)
+                passing = isinstance(job.error, OSError | StorageFault)
+                log.error(
+                    "%s failed: %s; it is tried again later",
+                    job.what,
+                    job.error,
+                    # The disk's errors say all there is to say. Others are mistakes of ours.
+                    exc_info=None if passing else job.error,
+                )
             job.done(job.failed)
 
 
@@ -431,8 +439,13 @@ class _Job:
     """A task that was started."""
 
     def __init__(
-        self, task: Steps, done: Callable[[bool], None], is_wanted: Callable[[], bool]
+        self,
+        task: Steps,
+        done: Callable[[bool], None],
+        is_wanted: Callable[[], bool],
+        what: str,
     ) -> None:
+        self.what = what
         self.task = task
         self.done = done
         self.is_wanted = is_wanted

@@ -366,6 +366,7 @@ class EngineDriver:
                 task,
                 lambda failed: self._task_done(stream, failed),
                 lambda: not (stream.dropped or stream.log.closed or stream.log.held),
+                f"Upkeep of stream {stream.config.name!r} ({task.purpose})",
             )
 
     def _report_damage(self, stream: Stream) -> None:

@@ -70,7 +70,8 @@ class Compactor(Task):
         generation: int,
         damaged: dict[tuple[str, int], int],
     ) -> None:
-        super().__init__(log.segments.files, [int(source.handle) for source in sources])
+        handles = [int(source.handle) for source in sources]
+        super().__init__(log.segments.files, handles, "rewriting segments")
         self._log = log
         self.rate = log.upkeep.rates.compaction_rate
         self.path = log.segments.folder / sources[0].name

@@ -63,7 +63,7 @@ class SegmentRemoval(Task):
         names: list[str],
         stream_id: int,
     ) -> None:
-        super().__init__(segments.files, handles)
+        super().__init__(segments.files, handles, "removing segments")
         self.upkeep = upkeep
         self.stream_id = stream_id
         self.unlisted = False

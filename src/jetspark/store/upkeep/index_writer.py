@@ -66,7 +66,7 @@ class IndexWriter(Task):
         generation: i64 = 0,
         subjects_max: i64 = SUBJECTS_MAX,
     ) -> None:
-        super().__init__(files, [int(handle)])
+        super().__init__(files, [int(handle)], "writing an index file")
         self.is_optional = True
         self.upkeep: Upkeep = upkeep
         self.handle: i64 = handle

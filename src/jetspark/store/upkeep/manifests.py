@@ -60,7 +60,7 @@ class Noting(Task):
     """Writes a manifest, beside the loop."""
 
     def __init__(self, log: "StreamLog") -> None:
-        super().__init__(log.segments.files, [])
+        super().__init__(log.segments.files, [], "writing its manifests")
         self._upkeep = log.upkeep
         self._folder = log.segments.folder
         self._stream_id = log.identity.stream_id
@@ -86,7 +86,7 @@ class Renewing(Task):
     """
 
     def __init__(self, log: "StreamLog") -> None:
-        super().__init__(log.segments.files, [])
+        super().__init__(log.segments.files, [], "writing its manifests")
         self._log = log
         self._folder = log.segments.folder
         self._identity = log.identity

@@ -360,7 +360,8 @@ class Quarantining(Task):
         waiting = {damage.key for damage in quarantine.waiting}
         self.before = [d for key, d in quarantine.known.items() if key not in waiting]
         self._log = log
-        super().__init__(log.segments.files, [handle for _, handle in self.damages if handle >= 0])
+        handles = [handle for _, handle in self.damages if handle >= 0]
+        super().__init__(log.segments.files, handles, "copying damaged bytes aside")
         self.folder = log.segments.folder / FOLDER
         self.done: list[Damage] = []
         self.made = False

@@ -36,7 +36,7 @@ class Reopening(Task):
     """Verifies the newest segment of a log and cuts it to what was acknowledged."""
 
     def __init__(self, log: "StreamLog") -> None:
-        super().__init__(log.segments.files, [])
+        super().__init__(log.segments.files, [], "verifying it")
         self.renames_folder = True
         self._log = log
         newest = log.index.segments[-1]

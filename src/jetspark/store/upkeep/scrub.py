@@ -37,7 +37,7 @@ class Scrub(Task):
     """Goes through one full segment, its index file and the manifests."""
 
     def __init__(self, log: "StreamLog", file: SegmentFile) -> None:
-        super().__init__(log.segments.files, [file.handle])
+        super().__init__(log.segments.files, [file.handle], "checking a segment")
         self._log = log
         self.rate = log.upkeep.rates.scrub_rate
         self.folder = log.segments.folder

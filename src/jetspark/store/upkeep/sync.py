@@ -15,7 +15,7 @@ class Syncing(Task):
     """Syncs the newest segment, beside the loop."""
 
     def __init__(self, log: "StreamLog") -> None:
-        super().__init__(log.segments.files, [int(log.segments.handle)])
+        super().__init__(log.segments.files, [int(log.segments.handle)], "syncing it")
         self._log = log
         self._end = int(log.segments.end)
         self._error: OSError | None = None

@@ -10,12 +10,13 @@ class Task:
     """Work in steps. They touch nothing that the log changes, so any thread can do them.
 
     ``finish`` belongs to the thread of the log. ``handles`` are the files of the log that the task
-    needs until then.
+    needs until then. ``purpose`` names it where a failure is reported.
     """
 
-    def __init__(self, files: Files, handles: list[int]) -> None:
+    def __init__(self, files: Files, handles: list[int], purpose: str) -> None:
         self.files: Files = files
         self.handles: list[int] = handles
+        self.purpose: str = purpose
         # How many bytes it may read and write per second (0: any), and how many it did.
         self.rate: i64 = 0
         self.moved: i64 = 0

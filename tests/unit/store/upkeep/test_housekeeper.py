@@ -129,13 +129,14 @@ def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFix
     loop = Loop()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
-    keeper.start(Chore(2, error="no disk"), ended.append)
+    keeper.start(Chore(2, error="no disk"), ended.append, what="Upkeep of stream 'S'")
     keeper.start(Chore(1), ended.append)
     loop.run(2)
     keeper.close()
 
     assert ended == [True, False]
-    assert "housekeeping of a stream failed" in caplog.text
+    assert "Upkeep of stream 'S' failed: no disk; it is tried again later" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_closing_stops_after_the_step_under_way() -> None:

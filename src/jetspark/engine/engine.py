@@ -205,7 +205,7 @@ class Engine:
         name = log.identity.name
         if name in self.streams:
             return ""  # taking it over reports that
-        if self.operations.is_claiming() or self._subjects.needs_cleaning():
+        if self.operations.claims.is_taken() or self._subjects.needs_cleaning():
             return "the subjects of another stream are changing"
         try:
             self.operations.check(name)
@@ -262,10 +262,29 @@ class Engine:
         self.operations.do(operation, new.make, now, outbox, at_once=in_memory)
 
     def show(self, new: "NewStream", now: int, claim: Claim | None = None) -> Stream:
-        """Let everybody see a stream that was made; its subjects may have been claimed."""
-        stream = self.hidden(new, now)
-        self._add(stream, claim)
+        """Let everybody see a stream that was made; its subjects may have been claimed.
+
+        Whatever this raises, the stream is unknown then, and others may have its subjects.
+        """
+        try:
+            stream = self.hidden(new, now)
+        except Exception:
+            if claim is not None:
+                self.abandon(claim)
+            raise
+        self._show(stream, now, claim)
         return stream
+
+    def _show(self, stream: Stream, now: int, claim: Claim | None) -> None:
+        try:
+            self._add(stream, claim)
+            self.consumers.adopt_all(stream, now)
+        except Exception:
+            was_given = claim is not None and claim.stream is not None
+            self._forget(stream)
+            if claim is not None and not was_given:
+                self.abandon(claim)
+            raise
 
     def hidden(self, new: "NewStream", now: int) -> Stream:
         """A stream that was made, and that nobody sees."""
@@ -293,12 +312,19 @@ class Engine:
     def reveal(
         self, config: StreamConfig, stream: Stream, now: int, claim: Claim | None = None
     ) -> bytes:
-        """Show a stream that was restored; the answer to who restored it."""
-        stream.log.begin_again()
-        shown = self._stream(config, stream.created_ns, stream.log)
-        shown.begin_time(now, self.wall.lead)
-        self._add(shown, claim)
-        self.consumers.adopt_all(shown, now)
+        """Show a stream that was restored; the answer to who restored it.
+
+        Whatever this raises, the stream is unknown then, and others may have its subjects.
+        """
+        try:
+            stream.log.begin_again()
+            shown = self._stream(config, stream.created_ns, stream.log)
+            shown.begin_time(now, self.wall.lead)
+        except Exception:
+            if claim is not None:
+                self.abandon(claim)
+            raise
+        self._show(shown, now, claim)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
     def discard(self, log: StreamLog, finish: Finish, now: int, outbox: Outbox) -> None:
@@ -439,8 +465,8 @@ class Engine:
     def claiming(self, config: StreamConfig) -> Generator[None, None, Claim]:
         """Claim very many subjects for a stream, in steps, while other streams wait for theirs.
 
-        That is between ``begin_claim`` and ``end_claim`` of the operations; ``abandon`` or the
-        stream takes the claim. Raises Refusal if another stream has some of the subjects, and
+        That is while ``claims`` of the operations is taken; ``abandon`` or the stream takes the
+        claim, and leaves it. Raises Refusal if another stream has some of the subjects, and
         Postponed if it may get them.
         """
         claim = Claim(config.subjects)
@@ -470,7 +496,7 @@ class Engine:
         if claim is not None:
             self._subjects.abandon(claim)
             self._clean_subjects()
-        self.operations.end_claim()
+        self.operations.claims.leave()
 
     def overlapping(self, subject: bytes) -> Generator[None, None, list[Stream]]:
         """The streams whose subjects overlap one, which may have wildcards, after steps."""
@@ -484,7 +510,7 @@ class Engine:
             self._subjects.add(stream, subjects)
         else:
             self._subjects.give(stream, claim)
-            self.operations.end_claim()
+            self.operations.claims.leave()
         self._clean_subjects()
 
     def _clean_subjects(self) -> None:

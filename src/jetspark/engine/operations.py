@@ -66,6 +66,37 @@ class Postponed(Exception):
         self.until = until
 
 
+class Turnstile:
+    """Lets one request at a time through; the others wait for it in the order in which they came.
+
+    ``release`` lets those go on that wait for what is over.
+    """
+
+    def __init__(self, release: Callable[[Operation], None]) -> None:
+        self._release = release
+        self._passing: Operation | None = None
+
+    def check(self) -> None:
+        """Raise Postponed while another request passes."""
+        if self._passing is not None:
+            raise Postponed(self._passing)
+
+    def is_taken(self) -> bool:
+        """Say whether a request passes."""
+        return self._passing is not None
+
+    def take(self) -> None:
+        """Let others wait; ``leave`` follows."""
+        assert self._passing is None, "one at a time"
+        self._passing = nameless()
+
+    def leave(self) -> None:
+        """The next one may pass."""
+        assert self._passing is not None, "it was taken"
+        passed, self._passing = self._passing, None
+        self._release(passed)
+
+
 class Operations:
     """The operations of one account that are under way."""
 
@@ -91,7 +122,10 @@ class Operations:
         self._current: str | None = None
         # A request that takes turns makes or changes a stream: until that is over, no other
         # stream gets subjects.
-        self._claiming: Operation | None = None
+        self.claims = Turnstile(self.release)
+        # Requests with a long body: what one of them becomes while it is carried out takes thirty
+        # times its size in memory, so that many at a time would take gigabytes.
+        self.long_requests = Turnstile(self.release)
         # The server stops: nothing begins any more.
         self.closed = False
 
@@ -169,6 +203,10 @@ class Operations:
         if name in self._queues and name != self._current:
             raise Postponed(None)
 
+    def is_under_way(self, name: str) -> bool:
+        """Say whether something is done to the stream of this name, or for it."""
+        return name in self._by_name
+
     def check_subjects(self, config: StreamConfig) -> None:
         """Raise Postponed while a stream is being made that wants some of the same subjects."""
         if not self._by_name:
@@ -181,28 +219,6 @@ class Operations:
         for operation in self._subjects.overlapping(pattern):
             assert isinstance(operation, Operation), "nobody else is in it"
             raise Postponed(operation)
-
-    # Claims of very many subjects --------------------------------------------------------------
-
-    def check_claims(self) -> None:
-        """Raise Postponed while a request that takes turns gets the subjects of a stream."""
-        if self._claiming is not None:
-            raise Postponed(self._claiming)
-
-    def is_claiming(self) -> bool:
-        """Say whether a request that takes turns gets the subjects of a stream."""
-        return self._claiming is not None
-
-    def begin_claim(self) -> None:
-        """Let other streams wait for subjects; ``end_claim`` follows."""
-        assert self._claiming is None, "one at a time"
-        self._claiming = nameless()
-
-    def end_claim(self) -> None:
-        """The stream has its subjects, or gets none."""
-        assert self._claiming is not None, "it was begun"
-        ended, self._claiming = self._claiming, None
-        self.release(ended)
 
     def release(self, operation: Operation) -> None:
         """Let those go on that wait for an operation which is over."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.api.advisory import StreamActed
 from jetspark.api.enums import Action
+from jetspark.engine.failures import BODY
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Budget, Outbox
@@ -124,14 +125,19 @@ class Transfers:
         if restore.problem:
             self._give_up(restore, restore.now, outbox)
         elif restore.finishing is not None and log.index.position == log.staged.position:
-            if len(restore.config.subjects) <= AT_ONCE_MAX:
+            if len(restore.config.subjects) <= AT_ONCE_MAX and self._is_next(restore):
                 self._reveal(restore, None, outbox)
             else:
                 self._claim(restore, outbox)
         return True
 
+    def _is_next(self, restore: Restore) -> bool:
+        """Say whether nobody else is about to get the name or the subjects of a stream."""
+        operations = self._engine.operations
+        return not (operations.claims.is_taken() or operations.is_under_way(restore.config.name))
+
     def _claim(self, restore: Restore, outbox: Outbox) -> None:
-        """Claim very many subjects in the turns that follow, then show the stream."""
+        """Claim the subjects in the turns that follow, then show the stream."""
         operations = self._engine.operations
         claiming = Steps(self._engine.claiming(restore.config))
         begun = False
@@ -139,9 +145,9 @@ class Transfers:
         def step() -> bool:
             nonlocal begun
             if not begun:
-                if operations.is_claiming():
-                    return False  # another stream gets its subjects first
-                operations.begin_claim()
+                if not self._is_next(restore):
+                    return False
+                operations.claims.take()
                 begun = True
             if not claiming.step():
                 return False
@@ -154,6 +160,9 @@ class Transfers:
                 self._engine.abandon(None)
                 restore.refuse(refusal.body)
                 self._give_up(restore, restore.now, outbox)
+            except Exception as failure:  # noqa: BLE001 - one restore, not those who wait for it
+                self._engine.abandon(None)
+                self._fail(restore, failure, outbox)
             else:
                 self._reveal(restore, claim, outbox)
             return True
@@ -177,13 +186,23 @@ class Transfers:
                 self._engine.abandon(claim)
             self._give_up(restore, restore.now, outbox)
             return
-        self._forget(restore)
         engine, now = self._engine, restore.now
-        answer = engine.reveal(restore.config, restore.stream, now, claim)
+        try:
+            answer = engine.reveal(restore.config, restore.stream, now, claim)
+        except Exception as failure:  # noqa: BLE001 - one restore, not those who wait for it
+            self._fail(restore, failure, outbox)
+            return
+        self._forget(restore)
         created = StreamActed(stream=restore.config.name, action=Action.CREATE)
         engine.advisories.send(created, now, outbox)
         outbox.reply(restore.finishing or b"", answer)
         engine.advisories.send(restore.completed(now), now, outbox)
+
+    def _fail(self, restore: Restore, failure: Exception, outbox: Outbox) -> None:
+        """Something went wrong that nobody thought of."""
+        self._engine.failures.note(f"restoring stream {restore.config.name!r}", failure)
+        restore.refuse(BODY)
+        self._give_up(restore, restore.now, outbox)
 
     def _give_up(self, restore: Restore, now: int, outbox: Outbox) -> None:
         """Leave nothing behind, and say why."""

@@ -45,11 +45,13 @@ def arrival_at(stream: Stream | None) -> Arrival:
 class Prepared:
     """What a request that takes turns has got so far: it is handled again when it has more.
 
-    ``steps`` is what was done, by name; ``claims`` says that other streams wait for it.
+    ``steps`` is what was done, by name; ``claims`` says that other streams wait for it,
+    ``is_long`` that other requests with a long body do.
     """
 
     steps: dict[str, Steps[Any]] = field(default_factory=dict)
     claims: bool = False
+    is_long: bool = False
 
 
 @dataclass(slots=True)
@@ -80,10 +82,14 @@ class Request:
             raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
 
     def decoded_in_turns(self, engine: Engine, model: type[_Model]) -> _Model:
-        """The body, read strictly; raises Postponed while a long one is read."""
+        """The body, read strictly; a long one in turns, when those before it are done (Postponed)."""
         try:
             if len(self.body) <= AT_ONCE_MAX:
                 return decode(self.body, model)
+            if not self.prepared.is_long:
+                engine.operations.long_requests.check()
+                engine.operations.long_requests.take()
+                self.prepared.is_long = True
             return self.in_turns(engine, "body", partial(decoding, self.body, model))
         except InvalidRequest as problem:
             raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
@@ -113,12 +119,12 @@ class Request:
         For requests about the subjects of streams; raises Postponed.
         """
         if not self.prepared.claims:
-            engine.operations.check_claims()
+            engine.operations.claims.check()
             if len(self.body) > AT_ONCE_MAX:
                 self._begin_claim(engine)
 
     def _begin_claim(self, engine: Engine) -> None:
-        engine.operations.begin_claim()
+        engine.operations.claims.take()
         self.prepared.claims = True
 
     def claimed(self, engine: Engine, config: StreamConfig) -> Claim | None:
@@ -142,17 +148,21 @@ class Request:
 
     def end(self, engine: Engine) -> None:
         """The request is answered: others may have what it claimed and did not get."""
+        if self.prepared.is_long:
+            self.prepared.is_long = False
+            engine.operations.long_requests.leave()
         if not self.prepared.claims:
             return
         self.prepared.claims = False
         held = self.prepared.steps.pop(_CLAIM, None)
         if held is None:
             engine.abandon(None)
-        elif held.succeeded():
-            engine.abandon(held.result())
-        else:
+        elif not held.succeeded():
             held.cancel()
             engine.abandon(None)
+        elif held.result().stream is None:
+            engine.abandon(held.result())
+        # Else the stream has its subjects, and what came after that failed.
 
     def decoded_object(self, model: type[_Model], engine: Engine | None = None) -> _Model:
         """The body, if it is an object or an array at all; other bodies are not looked at.

@@ -83,20 +83,24 @@ def _finish(
 ) -> bytes:
     """Show a stream that was made; the answer to who made it."""
     try:
-        if error is not None:
-            text = f"store: {error.strerror}"
-            raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=text) from error
-        # Others may have come meanwhile.
-        engine.usage.admit(new.config)
-        if claim is None and engine.overlaps(new.config):
-            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
-    except Refusal:
-        if claim is not None:
-            engine.abandon(claim)
+        try:
+            if error is not None:
+                text = f"store: {error.strerror}"
+                raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=text) from error
+            # Others may have come meanwhile.
+            engine.usage.admit(new.config)
+            if claim is None and engine.overlaps(new.config):
+                raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+        except Exception:
+            if claim is not None:
+                engine.abandon(claim)
+            raise
+        stream = engine.show(new, now, claim)
+    except Exception:
+        # Who asked gets an error, so there must not be such a stream after a restart either.
         if new.log is not None:
             engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
         raise
-    stream = engine.show(new, now, claim)
     done = StreamActed(stream=new.config.name, action=Action.CREATE)
     engine.advisories.send(done, now, outbox)
     return _created(stream, now)

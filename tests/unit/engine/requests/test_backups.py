@@ -41,9 +41,12 @@ def drain(bench: Bench) -> list[Entry]:
     sent = bench.sent()
     while True:
         more = bench.engine.transfers.advance(bench.now, bench.outbox)
+        if bench.engine.operations.may_go_on():
+            bench.engine.operations.go_on(bench.now, bench.outbox)
         bench.submit()
         while bench.on_the_way:
             bench.land()
+        more = more or bench.engine.operations.may_go_on()
         arrived = bench.sent()
         sent += arrived
         if not more and not arrived:
@@ -427,3 +430,87 @@ def test_made_up_consumers_leave_nothing_behind(filled: Bench) -> None:
 
     assert "consumer 7 of the backup cannot be read" in reply["error"]["description"]
     assert stores(filled) == 0
+
+
+def settle(bench: Bench) -> dict[bytes, int]:
+    """All turns of the loop; what was answered then: the code of an error, or 0."""
+    return {
+        entry[0]: json.loads(entry[4]).get("error", {}).get("err_code", 0)
+        for entry in drain(bench)
+        if entry[0] in {b"c", b"made"}
+    }
+
+
+def test_a_stream_that_is_made_meanwhile_keeps_its_name_and_the_restore_is_refused(
+    filled: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, archive = backup(filled)
+    filled.request(b"STREAM.DELETE.S")
+    to = begin(filled, answer)
+    send(filled, to, archive)
+    held: list[tuple[Any, Any]] = []
+    beside = filled.engine.operations._beside
+    with monkeypatch.context() as slow:
+        slow.setattr(beside, "run", lambda work, finish, *_: held.append((work, finish)))
+        config = b'{"name":"S","subjects":["s.>"],"description":"made"}'
+        handle(filled.engine, b"STREAM.CREATE.S", config, b"made", filled.now, filled.outbox)
+        filled.engine.transfers.handle(to, b"", b"c", filled.now, filled.outbox)
+        for _ in range(3):
+            filled.engine.operations.go_on(filled.now, filled.outbox)
+            filled.submit()
+            while filled.on_the_way:
+                filled.land()
+        assert filled.sent() == [], "the disk makes the stream"
+    ((work, finish),) = held
+    work()
+    finish(None, filled.now, filled.outbox)
+
+    assert settle(filled) == {b"made": 0, b"c": 10130}
+    assert filled.engine.streams["S"].config.description == "made"
+    assert stores(filled) == 1
+    filled.request(b"STREAM.DELETE.S")
+    assert restore(filled, begin(filled, answer), archive)["state"]["messages"] == 293
+
+
+def test_a_restored_stream_waits_while_another_one_gets_very_many_subjects(filled: Bench) -> None:
+    answer, archive = backup(filled)
+    filled.request(b"STREAM.DELETE.S")
+    to = begin(filled, answer)
+    send(filled, to, archive)
+    many = json.dumps({"name": "MANY", "subjects": [*(f"m.{n}" for n in range(3_000)), "s.0"]})
+    handle(filled.engine, b"STREAM.CREATE.MANY", many.encode(), b"made", filled.now, filled.outbox)
+    subjects = filled.engine._subjects
+    while not subjects.overlap(b"m.0", None):  # until some of them are entered, and s.0 is not
+        assert "MANY" not in filled.engine.streams
+        filled.engine.operations.go_on(filled.now, filled.outbox)
+    filled.engine.transfers.handle(to, b"", b"c", filled.now, filled.outbox)
+
+    found = settle(filled)
+
+    assert sorted(found.values()) == [0, 10065], "one of the two has s.0"
+    assert ("MANY" in filled.engine.streams) != ("S" in filled.engine.streams)
+
+
+def test_a_restore_that_fails_unexpectedly_leaves_name_and_subjects_to_others(
+    filled: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, archive = backup(filled)
+    filled.request(b"STREAM.DELETE.S")
+    many = ["s.>", *(f"m.{n}" for n in range(600))]
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    for subjects in (["s.>"], many):
+        to = begin(filled, answer, subjects=subjects)
+        send(filled, to, archive)
+        with monkeypatch.context() as failing:
+            failing.setattr(filled.engine.copies, "added", broken)
+            filled.engine.transfers.handle(to, b"", b"c", filled.now, filled.outbox)
+            assert settle(filled) == {b"c": 10051}
+        assert filled.engine.streams == {}
+        assert stores(filled) == 0
+    again = begin(filled, answer, subjects=many)
+    send(filled, again, archive)
+    filled.engine.transfers.handle(again, b"", b"c", filled.now, filled.outbox)
+    assert settle(filled) == {b"c": 0}

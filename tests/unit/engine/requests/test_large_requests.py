@@ -289,3 +289,73 @@ def test_requests_that_hold_no_list_are_not_read_when_they_are_long(bench: Bench
 
     assert answer["error"]["err_code"] == 10025
     assert "at most 16384 are read" in answer["error"]["description"]
+
+
+def test_long_requests_are_carried_out_one_after_the_other(bench: Bench) -> None:
+    """Many at a time would take thirty times their size in memory."""
+    order: list[str] = []
+    names = ["A", "B", "C"]
+    for name, count in zip(names, (6_000, 2_000, 2_000), strict=True):
+        bench.create(name, f"{name}.>")
+        config = {"name": "c", "filter_subjects": subjects(name, count)}
+        send(bench, f"CONSUMER.CREATE.{name}.c", name, stream_name=name, config=config)
+    send(bench, "STREAM.INFO.C", "info")
+    send(bench, "STREAM.INFO.A", "other")
+
+    def look() -> None:
+        bench.submit()
+        while bench.on_the_way:
+            bench.land()
+        order.extend(entry[0].decode() for entry in bench.sent() if entry[0][:1] != b"$")
+
+    assert answers(bench, look) == {}
+    assert [each for each in order if each in names] == names
+    assert order.index("info") > order.index("C"), "it came after it"
+
+
+def test_a_long_request_that_cannot_be_read_lets_the_next_one_pass(bench: Bench) -> None:
+    bench.create()
+    bad = b'{"stream_name":"S","config":{"name":"C","filter_subjects":["%b"' % (b"s" * 20_000)
+    for reply in (b"1", b"2"):
+        handle(bench.engine, b"CONSUMER.CREATE.S.C", bad, reply, bench.now, bench.outbox)
+    config = {"name": "C", "filter_subjects": subjects("s")}
+    send(bench, "CONSUMER.CREATE.S.C", "3", stream_name="S", config=config)
+
+    assert answers(bench) == {"1": 10025, "2": 10025, "3": 0}
+
+
+@pytest.mark.parametrize("count", [3, MANY])
+def test_a_stream_that_cannot_be_shown_leaves_its_subjects_to_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    for owner, method in ((bench.engine.copies, "added"), (bench.engine, "hidden")):
+        with monkeypatch.context() as failing:
+            failing.setattr(owner, method, broken)
+            create(bench, "A", subjects("a", count))
+            assert answers(bench) == {"A": 10051}
+        assert bench.engine.streams == {}
+    bench.restart()
+    assert bench.engine.streams == {}, "it was refused"
+    create(bench, "B", subjects("a", count))
+    assert answers(bench) == {"B": 0}
+
+
+def test_an_update_that_fails_unexpectedly_lets_others_have_streams(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(bench, "A", subjects("a"))
+    answers(bench)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(bench.engine.copies, "changed", broken)
+        update(bench, "A", subjects("b"), "u")
+        assert answers(bench) == {"u": 10051}
+    create(bench, "C", subjects("c"))
+    create(bench, "D", ["d"])
+    assert answers(bench) == {"C": 0, "D": 0}

@@ -31,6 +31,7 @@ from tests.campaigns.rights import Campaign as Rights  # noqa: E402
 from tests.campaigns.spark.archive import STANDALONE, install  # noqa: E402
 from tests.campaigns.spark.archive import campaign as run_spark_archive  # noqa: E402
 from tests.campaigns.spark.connect import connect_server, copy_stream, standalone  # noqa: E402
+from tests.campaigns.spark.demo import run_demo  # noqa: E402
 from tests.campaigns.spark.kills import campaign as run_spark_kills  # noqa: E402
 from tests.campaigns.spark.replays import campaign as run_spark_replays  # noqa: E402
 from tests.campaigns.spark.restarts import CASES, other_pythons  # noqa: E402
@@ -345,6 +346,12 @@ def spark_pipelines(_deadline: float, _seed: int) -> str:
     return run_tests("tests/spark/pipelines/test_pipelines.py", JETSPARK_FULL_REFRESH="1")
 
 
+def spark_demo(_deadline: float, _seed: int) -> str:
+    """`jetspark demo` with processes of its own, once: it takes what it takes."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        return run_demo(Path(folder), events=100_000)
+
+
 def spark_standalone(_deadline: float, _seed: int) -> str:
     """A Connect server on a standalone master and worker, once: it takes what it takes."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
@@ -382,6 +389,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     spark_archive,
     spark_orders,
     spark_pipelines,
+    spark_demo,
     spark_standalone,
 )
 

@@ -25,7 +25,6 @@ HERE = Path(__file__).parent
 # Files whose tests start Spark in processes of their own, those that take longest first.
 OWN_PROCESSES = (
     "test_pipelines.py",
-    "test_demo.py",
     "test_kills.py",
     "test_connect.py",
     "test_packaged_java.py",

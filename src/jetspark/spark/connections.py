@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from jetspark import sync
-from jetspark.errors import Error
+from jetspark.errors import ConnectFailed, Error
+from jetspark.spark.connection_advice import ConnectionRefused, advice_for
 from jetspark.spark.connection_settings import Connection
 
 # More than one only when a worker serves queries on several servers by turns; the oldest goes.
@@ -70,7 +71,17 @@ class ConnectionCache:
 
 
 def connect(settings: Connection) -> sync.Client:
-    """Open a connection with what the options said."""
+    """Open a connection with what the options said; errors name the options to look at."""
+    try:
+        return _connect(settings)
+    except ConnectFailed as error:
+        advice = advice_for(error, settings)
+        if not advice:
+            raise
+        raise ConnectionRefused(f"{error}: {advice}") from error
+
+
+def _connect(settings: Connection) -> sync.Client:
     with _credentials(settings) as credentials:
         return sync.connect(
             settings.servers,

@@ -17,6 +17,7 @@ from tests.support.servers import ServerProcess
 pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from jetspark import KeyValueConfig, ObjectStoreConfig, StreamConfig, TlsFiles, sync
 from jetspark.protocol.nkeys import USER, KeyPair
@@ -109,10 +110,49 @@ def test_tls_with_a_certificate_of_the_client(start: Start, kind: str, tmp_path:
 
     known = _with({**trusting, "nats_tlsCert": certificate, "nats_tlsKey": key})
     assert _read(url, **known, **_with({"nats_tls": "true"})) == [1, 2, 3]
-    with pytest.raises(PlanningFailed, match="cannot read stream 'S'"):
+    with pytest.raises(
+        PlanningFailed, match=r"client: set options nats\.tlsCert and nats\.tlsKey"
+    ):
         _read(url, **_with(trusting))
-    with pytest.raises(PlanningFailed, match=r"(?i)certificate"):
+    with pytest.raises(PlanningFailed, match=r"set option nats\.tlsCa to a PEM file"):
         _read(url, **_with({"nats_tls": "true"}))
+    (tmp_path / "other").mkdir()
+    other, other_key = map(str, make_certificate(tmp_path / "other"))
+    with pytest.raises(PlanningFailed, match=f"option nats.tlsCa is '{other}', which does not"):
+        _read(url, **_with({"nats_tlsCa": other}))
+    unknown = {**trusting, "nats_tlsCert": other, "nats_tlsKey": other_key}
+    with pytest.raises(PlanningFailed, match=f"certificate of option nats.tlsCert, '{other}'"):
+        _read(url, **_with(unknown))
+    with pytest.raises(PlanningFailed, match=r"'/none\.pem' cannot be read: .* nats\.tlsCa"):
+        _read(url, **_with({"nats_tlsCa": "/none.pem"}))
+
+
+def test_a_refused_identity_names_its_options(start: Start, kind: str) -> None:
+    url = start(kind, "authorization { user: ann, password: a }", user="ann", password="a")
+
+    with pytest.raises(PlanningFailed, match=r"give one of nats\.user and nats\.password, "):
+        _read(url)
+    with pytest.raises(PlanningFailed, match=r"given by option nats\.user and nats\.password$"):
+        _read(url, **_with({"nats_user": "ann", "nats_password": "b"}))
+    with pytest.raises(PlanningFailed, match=r"nkey seed.*this is option nats\.nkeySeed$"):
+        _read(url, **_with({"nats_nkeySeed": "SUA"}))
+
+
+def test_a_certificate_that_is_not_accepted_is_not_tried_again(
+    start: Start, tmp_path: Path
+) -> None:
+    """A streaming write waits for servers that are away; this one will not become another."""
+    certificate, key = map(str, make_certificate(tmp_path))
+    files = TlsFiles(ca_file=certificate)
+    url = start("jetspark", f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}', tls=files)
+    options = {"servers": url, "stream": "S", **_with({"nats_tls": "true"})}
+    source: Any = JetStreamDataSource(options=options)
+    schema = StructType().add("subject", "string").add("data", "string")
+
+    with pytest.raises(PlanningFailed, match=r"nats\.tlsCa") as refused:
+        source.streamWriter(schema, False)
+
+    assert not refused.value.transient
 
 
 def test_credentials_of_a_file_and_of_a_variable(

@@ -13,7 +13,12 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.errors import BatchDuplicate, WrongLastSequence
+from jetspark.errors import (
+    BatchDuplicate,
+    MessageTooLarge,
+    PayloadTooLarge,
+    WrongLastSequence,
+)
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.sink.writer import StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
@@ -186,3 +191,39 @@ def test_a_task_goes_on_after_its_server_was_restarted(
         writer.write(_batch("STAY", 1, 20))
 
         assert _stored(stream) == Counter(range(1, 21))
+
+
+@pytest.mark.parametrize("mode", ["fast", "async", "atomic"])
+def test_a_subject_that_is_too_long_is_refused_at_once_and_named(
+    url: str, jetstream: sync.JetStream, mode: str
+) -> None:
+    """The server closes the connection, as it would close every next one."""
+    name = f"LONG_{mode}"
+    _stream(jetstream, name, allow_batched=True, allow_atomic=True)
+    subjects = [f"{name}.a", f"{name}.{'x' * 5000}", f"{name}.b"]
+    batch = pa.RecordBatch.from_pydict({"subject": subjects, "data": ["1", "2", "3"]})
+    writer = _writer(url, name, streaming=False, publishMode=mode)
+
+    with pytest.raises(RowRefused, match=r"x'\.\.\. has 50\d\d bytes, .*max_control_line"):
+        writer.write(iter([batch]))
+
+
+@pytest.mark.parametrize("mode", ["fast", "async"])
+@pytest.mark.parametrize(
+    ("limit", "size", "error"),
+    [(-1, 2 * 1024 * 1024, PayloadTooLarge), (1000, 3000, MessageTooLarge)],
+)
+def test_a_row_that_is_too_large_is_named(
+    url: str, jetstream: sync.JetStream, mode: str, limit: int, size: int, error: type[Exception]
+) -> None:
+    name = f"LARGE_{mode}_{size}"
+    _stream(jetstream, name, allow_batched=True, allow_atomic=True, max_msg_size=limit)
+    data = ["1", "2" * size, "3"]
+    batch = pa.RecordBatch.from_pydict({"subject": [f"{name}.{at}" for at in "abc"], "data": data})
+    writer = _writer(url, name, streaming=False, publishMode=mode)
+
+    with pytest.raises(error) as refused:
+        writer.write(iter([batch]))
+
+    assert f"largest row, of subject '{name}.b', has {size}"[:-3] in refused.value.__notes__[-1]
+    assert "nats_object" in refused.value.__notes__[-1]

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StructType
 
 from jetspark.client.jetstream.message_columns import MessageColumns
@@ -17,6 +18,7 @@ from jetspark.headers.block import (
     remove_header,
     remove_headers_starting,
 )
+from jetspark.spark.option_reader import shortened
 from jetspark.spark.stream.options import FORMAT_NAME
 from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.units import parse_duration
@@ -32,6 +34,11 @@ SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "ttl": (*_WHOLE, "float", "double", "string"),
 }
 _ALIASES: Final = {"value": "data"}
+
+# What an id must not have: a second line, which would be a header of its own (``Nats-Rollup``
+# empties a stream), and blanks at its start, which the server skips, so that " a" would be dropped
+# as a duplicate of "a".
+_NO_MSG_ID: Final = r"[\r\n]|^[ \t]"
 
 # What a message was published with belongs to that publish: a row that is copied from another
 # stream must not be refused, or dropped, because of it. The columns say what this publish wants.
@@ -172,7 +179,7 @@ class RowDecoder:
         return SinkRows(
             MessageColumns.to_publish(subjects, payloads, self._headers(batch)),
             self._lines(batch),
-            self._texts(batch, "msg_id") if "msg_id" in self._at else None,
+            self._msg_ids(batch) if "msg_id" in self._at else None,
         )
 
     def _texts(self, batch: pa.RecordBatch, name: str) -> list[str]:
@@ -183,6 +190,18 @@ class RowDecoder:
         if "" in texts:
             raise RowRefused(f"column {name!r} is empty in a row: every message needs one")
         return texts
+
+    def _msg_ids(self, batch: pa.RecordBatch) -> list[str]:
+        ids = self._texts(batch, "msg_id")
+        wrong = pc.index(
+            pc.match_substring_regex(batch.column(self._at["msg_id"]), _NO_MSG_ID), True
+        )
+        if wrong.as_py() >= 0:
+            raise RowRefused(
+                f"column 'msg_id' holds {shortened(ids[wrong.as_py()])}: an id is one line, and "
+                "does not begin with a blank, which the server would leave out"
+            )
+        return ids
 
     def _headers(self, batch: pa.RecordBatch) -> list[bytes]:
         if "headers" not in self._at:

@@ -13,12 +13,16 @@ from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.publish_fast import FLOW
 from jetspark.errors import (
     BatchDuplicate,
+    ConnectionClosed,
     Error,
     MessageNotFound,
+    MessageTooLarge,
+    PayloadTooLarge,
     TooManyBatches,
 )
 from jetspark.headers.block import find_value
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.option_reader import shortened
 from jetspark.spark.stream.sink.options import PublishMode, outage_of
 from jetspark.spark.stream.sink.plan import SinkPlan, takes
 from jetspark.spark.stream.sink.rows import RowRefused
@@ -30,6 +34,8 @@ ATOMIC_ROWS_MAX: Final = 1_000  # more are refused with 10199
 _ADVICE: Final[dict[type[Error], str]] = {
     TooManyBatches: "fewer tasks at once help: df.coalesce(n) before the write",
 }
+# What a server says before it closes a connection on which a line was too long.
+_LINE_TOO_LONG: Final = "maximum control line exceeded"
 _Result = TypeVar("_Result")
 
 
@@ -50,33 +56,45 @@ class Sender:
     def send(self, messages: MessageColumns) -> int:
         """Return when all rows are stored, with a sequence known of them (0: none is)."""
         self.check_subjects(messages.subjects)
-        match self._plan.mode:
-            case PublishMode.FAST:
-                return self._send_fast(messages)
-            case PublishMode.ATOMIC:
-                return self._send_atomic(messages)
-            case _:
-                return self.with_retries(lambda jetstream: self._publish(jetstream, messages))
+        try:
+            match self._plan.mode:
+                case PublishMode.FAST:
+                    return self._send_fast(messages)
+                case PublishMode.ATOMIC:
+                    return self._send_atomic(messages)
+                case _:
+                    return self.with_retries(lambda jetstream: self._publish(jetstream, messages))
+        except (PayloadTooLarge, MessageTooLarge) as error:
+            error.add_note(_largest_row(messages))
+            raise
 
     def _publish(self, jetstream: sync.JetStream, messages: MessageColumns) -> int:
         if self._check is not None:
             self._check(jetstream)
-        return publish_columns(
-            jetstream,
-            messages,
-            max_in_flight=self._options.max_in_flight,
-            timeout=self._options.ack_timeout_s,
-        ).last_seq
+        try:
+            return publish_columns(
+                jetstream,
+                messages,
+                max_in_flight=self._options.max_in_flight,
+                timeout=self._options.ack_timeout_s,
+            ).last_seq
+        except ConnectionClosed as error:
+            check_line(error, messages.subjects)
+            raise
 
     def send_together(self, messages: MessageColumns) -> int:
         """Store rows as one atomic batch, once; the sequence of the last."""
         with CONNECTIONS.borrow(self._options.connection) as client:
-            return publish_together(
-                jetstream_of(client, self._options.connection),
-                messages,
-                max_messages=ATOMIC_ROWS_MAX,
-                timeout=self._options.ack_timeout_s,
-            ).seq
+            try:
+                return publish_together(
+                    jetstream_of(client, self._options.connection),
+                    messages,
+                    max_messages=ATOMIC_ROWS_MAX,
+                    timeout=self._options.ack_timeout_s,
+                ).seq
+            except ConnectionClosed as error:
+                check_line(error, messages.subjects)
+                raise
 
     def with_retries(self, attempt: Callable[[sync.JetStream], _Result]) -> _Result:
         """Return what ``attempt`` returns, tried again after what is transient."""
@@ -107,6 +125,7 @@ class Sender:
                         publisher.extend(left.subjects, left.payloads, left.headers)
                     return publisher.ack.seq
             except Error as error:
+                check_line(error, left.subjects)
                 stored = publisher.acked if publisher is not None else 0
                 # The batch is over; what was not acknowledged is sent again.
                 left = left.part(stored, len(left))
@@ -160,6 +179,32 @@ class Sender:
         """What counts the failures of one thing to be written."""
         again = self._options.retries
         return Retries(again, outage_s=outage_of(again), also=also, advice=_ADVICE)
+
+
+def check_line(error: Error, subjects: Sequence[str]) -> None:
+    """Raise ``RowRefused`` when the server closed the connection because of a long subject.
+
+    Its limit is not known before, and the same rows would close the next connection, too.
+    """
+    if _LINE_TOO_LONG not in str(error).lower():
+        return
+    longest = max(subjects, key=len)
+    raise RowRefused(
+        f"the subject {shortened(longest)} has {len(longest.encode())} bytes, and the server "
+        f"closed the connection ({_LINE_TOO_LONG}): shorten it, or raise max_control_line of the "
+        "server, which is 4096 bytes unless it was set"
+    ) from None
+
+
+def _largest_row(messages: MessageColumns) -> str:
+    """Say which row is too large, and what can be done about it."""
+    rows = zip(messages.subjects, messages.payloads, messages.headers, strict=True)
+    size, subject = max((len(payload) + len(block), subject) for subject, payload, block in rows)
+    return (
+        f"the largest row, of subject {shortened(subject)}, has {size} bytes with its headers: "
+        "leave it out, keep such content in an object store (format nats_object), or raise "
+        "max_payload of the server or max_msg_size of the stream"
+    )
 
 
 def stored_ids(stream: sync.Stream, since_ns: int) -> set[bytes]:

@@ -236,3 +236,22 @@ def test_ids_are_those_of_the_version_before_however_they_are_computed(
         one == append_lines(block, b"Nats-Expected-Stream: S\r\nNats-Msg-Id: %s\r\n" % msg_id)
         for one, msg_id in zip(blocks, expected, strict=True)
     )
+
+
+@pytest.mark.parametrize("msg_id", ["a\r\nNats-Rollup: all", "a\nb", "a\r", " a", "\ta"])
+def test_an_id_that_the_server_would_read_as_something_else_is_refused(msg_id: str) -> None:
+    """A second line is a header of its own; blanks at the start are skipped."""
+    schema = StructType([*SCHEMA.fields]).add("msg_id", "string")
+    batch = _batch(subject=["s", "s"], data=["1", "2"], msg_id=["fine", msg_id])
+
+    with pytest.raises(RowRefused, match=r"'msg_id' holds .*: an id is one line"):
+        _decode(schema, batch)
+
+
+def test_any_other_text_may_be_an_id() -> None:
+    ids = ["a b", "a ", "\u00e4:1", "\u2028", "x" * 300]
+    schema = StructType([*SCHEMA.fields]).add("msg_id", "string")
+
+    rows = _decode(schema, _batch(subject=["s"] * 5, data=["1"] * 5, msg_id=ids))
+
+    assert rows.msg_ids == ids

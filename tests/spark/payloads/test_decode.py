@@ -80,6 +80,27 @@ def test_what_was_encoded_is_decoded(spark: "SparkSession") -> None:
     assert (both.a.m, both.a.n.x) == ({"k": 1}, [1, None])
 
 
+def test_encoded_times_keep_their_microseconds_in_any_zone(spark: "SparkSession") -> None:
+    """Offsets of old times have seconds, which RFC 3339 has no place for."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        rows = spark.sql(
+            "SELECT struct(at, TIMESTAMP_NTZ '1600-01-01 00:00:00.000001' AS local) AS row FROM "
+            "VALUES (TIMESTAMP '1600-01-01T00:00:00.000001Z'), "
+            "(TIMESTAMP '1969-12-31T23:59:59.999999Z'), "
+            "(TIMESTAMP '2026-10-25T00:30:00.123456Z') AS t(at)"
+        )
+        fields = "at timestamp, local timestamp_ntz"
+        json = decode_json(encode_json("row"), fields, rescue=None).alias("json")
+        pack = decode_msgpack(encode_msgpack("row"), fields, rescue=None).alias("pack")
+        same = rows.select("row", json, pack).selectExpr("row = json", "row = pack").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+
+    assert [tuple(row) for row in same] == [(True, True)] * 3
+
+
 def test_avro_there_and_back(spark: "SparkSession") -> None:
     pytest.importorskip("fastavro")
     schema = (

@@ -1,7 +1,7 @@
 """Struct columns to payloads: the way back from ``decode``, for the column ``data`` of a sink."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,15 +12,24 @@ if TYPE_CHECKING:
     from jetspark.spark.payloads.avro import AvroSchema
 
 
+# Spark's own format has three digits, and cuts off the rest. In the zone of the session old times
+# would lose seconds, too: their offsets have some (Berlin before 1893: 00:53:28).
+_JSON_TIMES: Final = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
 def encode_json(row: "Column | str") -> "Column":
     """Return a binary column of JSON objects for a struct (or map, or array) column.
 
-    The JVM makes them; NULL fields are there as ``null``, binary ones as base64, a NULL row is an
-    empty payload.
+    The JVM makes them; NULL fields are there as ``null``, binary ones as base64, timestamps in UTC
+    with their microseconds, a NULL row is an empty payload.
     """
     from pyspark.sql import functions as f
 
-    text = f.to_json(_column(row), {"ignoreNullFields": "false"})
+    text = f.to_json(_column(row), {"ignoreNullFields": "false", **_JSON_TIMES})
     return text.cast("binary")
 
 

@@ -23,6 +23,7 @@ class ChaosProxy:
         self.latency = 0.0  # seconds that every chunk is held back
         self.write_size = 0  # bytes per write; 0 writes chunks as they come
         self.refusing = False  # new connections are reset at once
+        self._denial = b""  # what new connections are told after the server's INFO
         self.connections = 0
 
     @property
@@ -46,6 +47,13 @@ class ChaosProxy:
         """Swallow everything on the present connections, for ever, without closing them."""
         for pair in self._pairs:
             pair.swallowing = True
+
+    def deny(self, text: str) -> None:
+        """Tell every client ``-ERR`` and close, also those that come."""
+        self._denial = f"-ERR '{text}'\r\n".encode()
+        for pair in self._pairs:
+            pair.writers[0].write(self._denial)
+            pair.writers[0].close()
 
     def calm(self) -> None:
         """Behave for new connections."""
@@ -79,6 +87,12 @@ class ChaosProxy:
                 return
             upstream, back = await asyncio.open_connection(*self._target)
             pair.writers.append(back)
+            if self._denial:
+                writer.write(await upstream.readline() + self._denial)
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+                return
             pumps = [
                 asyncio.ensure_future(self._pump(pair, reader, back)),
                 asyncio.ensure_future(self._pump(pair, upstream, writer)),

@@ -29,10 +29,11 @@ class CallbackTasks:
         self._tasks[task] = callback
         task.add_done_callback(self._tasks.pop)
 
-    async def wait(self) -> None:
+    async def wait(self) -> bool:
         """Wait until all callbacks are done with what they have."""
         if self._tasks:
             await asyncio.wait(list(self._tasks))
+        return True
 
     async def finish(self, others: Iterable[asyncio.Future[None]], timeout: float) -> None:
         """Wait for the callbacks and ``others``, but not for the caller; cancel who is late."""

@@ -33,6 +33,7 @@ class ChunkCallback(Generic[M]):
         self._next_chunk = next_chunk
         self._callback = callback
         self._report = report
+        self._failure: Error | None = None
         self._task = asyncio.get_running_loop().create_task(
             self._run(callback), name="jetspark watch callback"
         )
@@ -45,6 +46,16 @@ class ChunkCallback(Generic[M]):
         if not is_calling(self._task, self._callback):
             await asyncio.wait([self._task])
 
+    async def wait_for(self, event: asyncio.Event) -> None:
+        """Wait for the event; raises what ended the source before it, if something did."""
+        waiting = asyncio.get_running_loop().create_task(event.wait())
+        try:
+            await asyncio.wait([waiting, self._task], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if self._failure is not None and not event.is_set():
+            raise self._failure.with_traceback(None)
+
     async def _run(self, callback: ItemCallback[M]) -> None:
         try:
             while chunk := await self._next_chunk(CHUNK_MAX):
@@ -55,10 +66,10 @@ class ChunkCallback(Generic[M]):
                     await call_back(callback, item, "watch", self._report)
                 # A callback that never awaits must not keep the loop from reading.
                 await asyncio.sleep(0)
-        except ConnectionClosed:
-            pass  # the closed callback tells
         except Error as error:
-            self._report(error)
+            self._failure = error
+            if not isinstance(error, ConnectionClosed):  # which the closed callback tells
+                self._report(error)
         finally:
             if isinstance(callback, ThreadCallback):
                 callback.close()

@@ -292,9 +292,10 @@ class Client:
         await self._core.drain(timeout=timeout)
 
     async def close(self) -> None:
-        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent.
+        """Write what is queued and close. Idempotent.
 
-        Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
+        Whatever waits, in this task or another, raises ConnectionClosed. Callbacks go on with the
+        messages they have, for 2 seconds at most; ``drain`` waits longer.
         """
         await self._core.close()
 

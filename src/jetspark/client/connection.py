@@ -345,7 +345,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._gone.done():
             self._gone.set_result(None)
         reason = self._error or exc
-        text = f": {reason}" if reason is not None else " by the server"
+        by_whom = "" if self._closing else " by the server"
+        text = f": {reason}" if reason is not None else by_whom
         closed = ConnectionClosed(f"the connection to {self._address.label} was closed{text}")
         closed.__cause__ = reason
         self._fail_waiters(reason if not self._ready and reason is not None else closed)

@@ -9,8 +9,8 @@ ConnectionClosed at once.
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
-from typing import Final, NoReturn, Self
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NoReturn, Self, TypeVar
 
 from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
 from jetspark.client.connection_status import ConnectionStatus
@@ -42,6 +42,8 @@ from jetspark.protocol.handshake import ServerInfo
 CALLBACKS_TIMEOUT: Final = 2.0
 NO_LIMIT: Final = 2**62  # for a server that announces a negative max_payload
 
+T = TypeVar("T")
+
 
 class ClientCore:
     """Link, subscriptions and requests of one client.
@@ -61,7 +63,9 @@ class ClientCore:
         self._nuid = Nuid()
         self._info = self._link.info
         self.max_payload = self._info.max_payload
-        self._closed: Exception | None = None
+        self._closed: ConnectionClosed | None = None
+        # Done when the client is closed, or lost its connection for good.
+        self._end: asyncio.Future[None] = self.loop.create_future()
         self._subjects: dict[str, bytes] = {}
         self._subscriptions: dict[int, SubscriptionCore] = {}
         self._sid = 0
@@ -162,7 +166,7 @@ class ClientCore:
         if type(payload) is not bytes:
             payload = to_bytes(payload)
         if self._closed is not None:
-            raise self._closed_error()
+            raise self.closed_error()
         size = len(headers) + len(payload)
         if size > self.max_payload:
             raise PayloadTooLarge(size, self.max_payload)
@@ -184,7 +188,7 @@ class ClientCore:
     def send_messages(self, frames: list[bytes]) -> None:
         """Queue finished frames of messages, all or none. On the loop's thread only."""
         if self._closed is not None:
-            raise self._closed_error()
+            raise self.closed_error()
         self.outgoing.send_many(frames)
         self._messages_out += len(frames)
 
@@ -251,7 +255,7 @@ class ClientCore:
         """Register a subscription and tell the server."""
         self._link.check_loop()
         if self._closed is not None:
-            raise self._closed_error()
+            raise self.closed_error()
         sid = self.next_sid()
         subscription = SubscriptionCore(
             self,
@@ -293,10 +297,14 @@ class ClientCore:
         seconds = self.seconds(timeout)
         self._link.check_loop()
         if self._closed is not None:
-            raise self._closed_error()
+            raise self.closed_error()
         try:
             async with asyncio.timeout(seconds):
                 await self._link.ping()
+        except ConnectionClosed:
+            if self._closed is None:
+                raise
+            raise self.closed_error() from None
         except TimeoutError:
             connection = self._link.connection
             missing = f"PONG from {connection.address.label}" if connection else "connection"
@@ -327,7 +335,7 @@ class ClientCore:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
         seconds = self.seconds(timeout)
         if self._closed is not None:
-            raise self._closed_error()
+            raise self.closed_error()
         if is_inside_callback():
             # A callback cannot wait for its own end: everything follows when it is done.
             self._draining = drain_behind(self, seconds)
@@ -343,9 +351,8 @@ class ClientCore:
         if self._closed is not None:
             return
         self._link.check_loop()
-        error = ConnectionClosed("the client was closed: call connect() again")
-        self._shut(error, None)
-        await self._link.close(error)
+        self._shut(ConnectionClosed("the client was closed: call connect() again"), None)
+        await self._link.close()
         await self.callbacks.finish(self._events.tasks, CALLBACKS_TIMEOUT)
 
     # What the link reports.
@@ -382,7 +389,12 @@ class ClientCore:
 
     def on_closed(self, error: Exception) -> None:
         """The connection is lost for good: everything pending fails now."""
-        self._shut(error, error)
+        if isinstance(error, ConnectionClosed):
+            self._shut(error, error)
+            return
+        closed = ConnectionClosed(f"the connection is lost for good: {error}")
+        closed.__cause__ = error
+        self._shut(closed, error)
 
     def on_server_error(self, text: str) -> None:
         """An ``-ERR`` after which the connection lives: fail what it is about, tell the user."""
@@ -413,8 +425,32 @@ class ClientCore:
     def send_frame(self, frame: bytes) -> None:
         """Queue a finished protocol frame."""
         if self._closed is not None:
-            raise self._closed_error()
+            raise self.closed_error()
         self.outgoing.send_control(frame)
+
+    def check_open(self) -> None:
+        """Raise ConnectionClosed when the client is closed."""
+        if self._closed is not None:
+            raise self.closed_error()
+
+    def closed_error(self) -> ConnectionClosed:
+        """Why nothing can come any more, for one caller: an exception is raised only once."""
+        error = ConnectionClosed(str(self._closed or "the client is being drained and closes"))
+        if self._closed is not None:
+            error.__cause__ = self._closed.__cause__
+        return error
+
+    async def or_closed(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """The result of ``waiting``; ConnectionClosed when the client closes first."""
+        task = self.loop.create_task(waiting)
+        either: list[asyncio.Future[Any]] = [task, self._end]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise self.closed_error()
+            return task.result()
+        finally:
+            task.cancel()
 
     def _lose_inbox(self, error: Exception) -> None:
         """No reply can come: say so now, and try again with the next request."""
@@ -427,19 +463,17 @@ class ClientCore:
         for sink in self._mux.take_all():
             sink.fail(error)
 
-    def _closed_error(self) -> Exception:
-        return ConnectionClosed(str(self._closed or "closed"))
-
-    def _shut(self, error: Exception, reason: Exception | None) -> None:
-        """Fail what is pending with ``error``; ``reason`` None means that we were asked to."""
+    def _shut(self, error: ConnectionClosed, reason: Exception | None) -> None:
+        """End everything that waits; ``reason`` None means that we were asked to."""
         if self._closed is not None:
             return
         self._closed = error
         self._deadlines.close()
         for sink in self._mux.take_all():
-            sink.fail(error)
+            sink.fail(self.closed_error())
         for subscription in list(self._subscriptions.values()):
-            subscription.end(reason)
+            subscription.end(self.closed_error())
+        self._end.set_result(None)
         self.down_listeners.clear()
         self.up_listeners.clear()
         self._events.closed(reason)

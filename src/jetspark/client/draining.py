@@ -2,8 +2,8 @@
 
 import asyncio
 import contextvars
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
 from jetspark.client.callback_tasks import CallbackTasks
 from jetspark.client.options import ClientOptions
@@ -24,6 +24,9 @@ class Drained(Protocol):
     def report(self, error: Exception) -> None:
         """Tell the error callback."""
 
+    async def or_closed(self, waiting: Coroutine[Any, Any, bool]) -> bool:
+        """The result of ``waiting``; ConnectionClosed when the client closes first."""
+
     async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything sent so far."""
 
@@ -41,7 +44,7 @@ async def drain_all(
     try:
         async with asyncio.timeout(seconds):
             await asyncio.gather(*(each.drain(timeout=seconds) for each in subscriptions))
-            await callbacks.wait()
+            await core.or_closed(callbacks.wait())
             await core.flush(timeout=seconds)
     except TimeoutError:
         left = [
@@ -58,7 +61,7 @@ async def drain_all(
 def _what(core: Drained, subscription: SubscriptionCore) -> str:
     """What the user calls a subscription."""
     if subscription.subject.startswith(f"{core.options.inbox_prefix}."):
-        return "a watch or consumer that nobody reads any more (stop it first)"
+        return "a watch or consumer that nobody reads any more (close it first)"
     return repr(subscription.subject)
 
 

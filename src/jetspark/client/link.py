@@ -73,7 +73,7 @@ class Link:
         )
         self._connection: Connection | None = None
         self._dialling: Connection | None = None
-        self._closed: Exception | None = None
+        self._closed: Exception | None = None  # why there will be no connection any more
         self._search: asyncio.Task[None] | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self._lame_duck = False
@@ -152,7 +152,7 @@ class Link:
         """Wait for a connection that is not ``old``."""
         while self._connection is None or self._connection is old:
             if self._closed is not None:
-                raise ConnectionClosed(str(self._closed))
+                raise ConnectionClosed(str(self._closed))  # the owner knows the whole story
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._waiters.add(waiter)
             try:
@@ -161,9 +161,9 @@ class Link:
                 self._waiters.discard(waiter)
         return self._connection
 
-    async def close(self, reason: Exception) -> None:
-        """Write what is queued and close; ``reason`` is what calls hear from now on."""
-        connection = self._end(reason)
+    async def close(self) -> None:
+        """Write what is queued and close."""
+        connection = self._end(ConnectionClosed("the client was closed"))
         if connection is not None:
             await connection.close()
 

@@ -10,9 +10,9 @@ function that blocks goes into a ThreadCallback.
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
 from jetspark.client.header_input import HeaderInput
@@ -20,12 +20,14 @@ from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import call_seconds
-from jetspark.errors import AlreadyEnded, Error, RequestTimeout, SlowConsumer
+from jetspark.errors import AlreadyClaimed, AlreadyEnded, Error, RequestTimeout, SlowConsumer
 
 PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
 # A plain callback gives the loop a turn after so many messages.
 CALLBACK_RUN: Final = 256
+# Seconds for the server to hear of the end of a drain whose own time is up.
+LAST_WORD: Final = 0.5
 
 Callback = Callable[[Message], Awaitable[None] | None]
 
@@ -47,6 +49,28 @@ class SubscriptionOwner(Protocol):
 
     async def settle(self, *, timeout: float) -> None:
         """Wait until nothing that was sent before is on its way to us any more."""
+
+    async def or_closed(self, waiting: Coroutine[Any, Any, bool]) -> bool:
+        """The result of ``waiting``; ConnectionClosed when the client closes first."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the client is being drained."""
+
+    def closed_error(self) -> Error:
+        """Why nothing can come any more."""
+
+
+class Taker(NamedTuple):
+    """Who takes messages over from a subscription in chunks: a drain waits for it as well.
+
+    ``wait_taken`` waits until they were handed out, and raises RequestTimeout after a deadline
+    (loop time; and the seconds that the drain was given). ``drained`` is called when the drain is
+    over, however it went, with the seconds that are left.
+    """
+
+    wait_taken: Callable[[float, float], Coroutine[Any, Any, bool]]
+    drained: Callable[[float], Awaitable[None]] | None = None
 
 
 class SubscriptionCore:
@@ -95,8 +119,8 @@ class SubscriptionCore:
         self.callback: Final = callback
         # What runs the callback; None for a subscription that is read.
         self.callback_task: asyncio.Task[None] | None = None
-        # What JetStream has to do once the subscription is drained and removed (ADR-15).
-        self.on_drained: Callable[[], Awaitable[None]] | None = None
+        # JetStream deletes consumers once the subscription is drained and removed (ADR-15).
+        self.taker: Taker | None = None
         if callback is not None:
             self.callback_task = asyncio.get_running_loop().create_task(
                 self._run(callback), name=f"jetspark callback {subject}"
@@ -158,16 +182,20 @@ class SubscriptionCore:
     async def drain(self, *, timeout: float | None = None) -> None:
         """As ``Subscription.drain``."""
         seconds = self.seconds(timeout)
-        deadline = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        taker, self.taker = self.taker, None
         try:
             if not self.is_closed:
                 self.is_draining = True
                 self._owner.send_unsubscribe(self._sid, 0)
                 await self._owner.settle(timeout=seconds)
                 self.end(None)
-            if not is_calling(self.callback_task, self.callback):
+            if self._is_busy and not is_calling(self.callback_task, self.callback):
                 async with asyncio.timeout_at(deadline):
-                    await self._wait_idle()
+                    await self._owner.or_closed(self._idle())
+            if taker is not None:
+                await self._owner.or_closed(taker.wait_taken(deadline, seconds))
         except RequestTimeout:
             raise
         except TimeoutError:
@@ -178,9 +206,8 @@ class SubscriptionCore:
         finally:
             # However it went: the server was told to stop, so nothing more will come.
             self.end(None)
-            on_drained, self.on_drained = self.on_drained, None
-            if on_drained is not None:
-                await on_drained()
+            if taker is not None and taker.drained is not None:
+                await taker.drained(max(deadline - loop.time(), LAST_WORD))
 
     def end(self, error: Exception | None) -> None:
         """No further message will come; readers get ``error`` once the pending ones are taken.
@@ -200,7 +227,7 @@ class SubscriptionCore:
         while not pending.messages:
             if self.is_closed:
                 if self._error is not None:
-                    raise self._error
+                    raise self._error.with_traceback(None)  # it may be raised several times
                 return False
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -212,14 +239,21 @@ class SubscriptionCore:
                     self._waiters.remove(waiter)
         return True
 
-    async def _wait_idle(self) -> None:
+    @property
+    def _is_busy(self) -> bool:
+        """Whether something that has arrived was not taken, or its callback is not done."""
         if self.callback_task is not None:
-            await asyncio.shield(self.callback_task)
-            return
-        if self.sink.messages:
+            return not self.callback_task.done()
+        return bool(self.sink.messages)
+
+    async def _idle(self) -> bool:
+        if self.callback_task is not None:
+            await asyncio.wait([self.callback_task])
+        elif self.sink.messages:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.drains.append(idle)
             await idle
+        return True
 
     def end_drains(self) -> None:
         """Everything was taken: drains that wait for it are done."""
@@ -228,10 +262,18 @@ class SubscriptionCore:
             if not idle.done():
                 idle.set_result(None)
 
+    def ended_error(self) -> Error:
+        """Why there is no next message: the client ends, or only the subscription."""
+        if self._owner.is_draining:
+            return self._owner.closed_error()
+        return AlreadyEnded(
+            f"the subscription to {self.subject!r} has ended: no message will come"
+        )
+
     def check_unclaimed(self) -> None:
         """Refuse a reader when a callback takes the messages."""
         if self.callback is not None:
-            raise ValueError(
+            raise AlreadyClaimed(
                 f"the callback of the subscription to {self.subject!r} takes its messages: "
                 "subscribe without one to read them"
             )
@@ -363,9 +405,7 @@ class Subscription:
                     f"no message on {core.subject!r} within {seconds} s"
                 ) from None
             if not more:
-                raise AlreadyEnded(
-                    f"the subscription to {core.subject!r} has ended: no message will come"
-                )
+                raise core.ended_error()
         message = sink.take()
         if core.drains and not sink.messages:
             core.end_drains()

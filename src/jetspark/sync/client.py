@@ -335,9 +335,10 @@ class Client:
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def close(self) -> None:
-        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent.
+        """Write what is queued and close. Idempotent.
 
-        Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
+        Whatever waits, in this task or another, raises ConnectionClosed. Callbacks go on with the
+        messages they have, for 2 seconds at most; ``drain`` waits longer.
         """
         self._portal.close(self._inner.close())
 

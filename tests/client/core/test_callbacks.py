@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from jetspark import Client, Message
-from jetspark.errors import RequestTimeout
+from jetspark.errors import AlreadyClaimed, RequestTimeout
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -191,9 +191,9 @@ async def test_a_callback_that_waits_for_something_cancelled_goes_on(
 async def test_a_subscription_with_a_callback_is_not_read(client: Connect, name: str) -> None:
     async with client() as nc:
         subscription = await nc.subscribe(name, callback=lambda _: None)
-        with pytest.raises(ValueError, match=r"the callback of the subscription .* takes its"):
+        with pytest.raises(AlreadyClaimed, match=r"the callback of the subscription .* takes its"):
             await subscription.next()
-        with pytest.raises(ValueError, match="subscribe without one"):
+        with pytest.raises(AlreadyClaimed, match="subscribe without one"):
             async for _ in subscription:
                 pass
 

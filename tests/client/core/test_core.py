@@ -47,7 +47,9 @@ async def test_large_messages_cross_chunks_whole(client: Connect, name: str) -> 
     assert received == payloads
 
 
-async def test_iteration_ends_when_the_client_is_closed(client: Connect, name: str) -> None:
+async def test_what_has_arrived_can_be_read_when_the_client_is_closed(
+    client: Connect, name: str
+) -> None:
     async with client() as nc:
         subscription = await nc.subscribe(name)
         for _ in range(3):
@@ -55,7 +57,10 @@ async def test_iteration_ends_when_the_client_is_closed(client: Connect, name: s
         await nc.flush()
         await nc.close()
 
-        assert len([message async for message in subscription]) == 3
+        for _ in range(3):
+            await anext(subscription)
+        with pytest.raises(ConnectionClosed, match="the client was closed"):
+            await anext(subscription)
 
 
 async def test_members_of_a_queue_group_share_the_messages(client: Connect, name: str) -> None:

@@ -193,9 +193,7 @@ class _Archive:
                     f"backup of stream {self._stream!r}: no chunk came within {seconds} s"
                 ) from None
             if not arrived:
-                raise BackupFailed(
-                    f"backup of stream {self._stream!r}: the subscription ended before the archive"
-                )
+                raise self._api.core.closed_error()  # drained
             before = self.size
             await self._files.do(self._write, [each.data for each in arrived])
             for message in arrived:

@@ -56,16 +56,28 @@ class CallbackRun:
         """As ``Consumption.drain``."""
         await self._source.stop()
         if not self.is_calling_here:
-            await self.finish(self._core.seconds(timeout))
+            seconds = self._core.seconds(timeout)
+            await self.finish(seconds, self._core.loop.time() + seconds)
 
-    async def finish(self, seconds: float | None) -> None:
+    async def finish(self, seconds: float, deadline: float) -> None:
         """Wait until the callback had everything, after the source was told to stop."""
-        _, waiting = await asyncio.wait([self.task], timeout=seconds)
-        if waiting:
+        left = max(deadline - self._core.loop.time(), 0.0)
+        if not await self._core.or_closed(self._done_within(left)):
             raise RequestTimeout(
                 f"drain of {self.label}: the callback was not done within {seconds} s; call "
                 "close() to give up what is left"
             )
+
+    async def wait(self) -> None:
+        """As ``Consumption.wait``."""
+        await asyncio.wait([self.task])
+        if self.task.cancelled():  # by the end of the client, which waits only so long
+            raise self._core.closed_error()
+        self.task.result()
+
+    async def _done_within(self, seconds: float) -> bool:
+        done, _ = await asyncio.wait([self.task], timeout=seconds)
+        return bool(done)
 
     async def _run(self, callback: MessageCallback) -> None:
         try:
@@ -126,7 +138,7 @@ class Consumption:
 
     async def wait(self) -> None:
         """Wait until it has ended; raises what ended it, if nobody stopped it."""
-        await asyncio.shield(self._run.task)
+        await self._run.wait()
 
     async def __aenter__(self) -> Self:
         return self

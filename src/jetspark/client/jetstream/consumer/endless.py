@@ -22,7 +22,7 @@ from jetspark.client.jetstream.consumer.pull import (
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
-from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore
+from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore, Taker
 from jetspark.errors import (
     AlreadyEnded,
     ConnectionClosed,
@@ -106,6 +106,17 @@ class EndlessPull:
         """Messages (and statuses) received and not yet taken."""
         return len(self._arrived) + self._subscription.pending_msgs
 
+    @property
+    def label(self) -> str:
+        """The consumer, in words."""
+        return self._target.label
+
+    def ended_error(self) -> Error:
+        """Why there is no next message: the client is drained, or it was stopped."""
+        if self._core.is_draining:
+            return self._core.closed_error()
+        return AlreadyEnded(f"the iteration over messages of {self.label} has ended")
+
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for messages and return up to ``count``; empty when it was stopped.
 
@@ -155,8 +166,8 @@ class EndlessPull:
         self._ask()
 
     def _ask(self) -> None:
-        if self._core.link.connection is None:
-            return  # _on_up asks
+        if self._core.link.connection is None or self._subscription.is_closed:
+            return  # _on_up asks; what is drained gets nothing more
         wanted = self._window.next_request()
         if wanted is None:
             return
@@ -261,7 +272,7 @@ class EndlessPull:
             except Error as error:
                 self._core.report(error)  # a server that is starting: it will be there
             self._must_check = False
-        await rest(self._stopped, self._pause)
+        await self._core.or_closed(rest(self._stopped, self._pause))
         self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
         self._must_rest = False
 
@@ -282,6 +293,13 @@ class ChunkSource(Protocol):
     async def stop(self) -> None:
         """Ask for nothing more; what has arrived can still be read."""
 
+    @property
+    def label(self) -> str:
+        """What is read, in words."""
+
+    def ended_error(self) -> Error:
+        """Why there is no next message."""
+
 
 class MessageIterator:
     """Messages of a consumer without end: ``async for``, and ``async with`` to stop in the end.
@@ -296,7 +314,7 @@ class MessageIterator:
         self.ended: Final = asyncio.Event()
         if isinstance(source, EndlessPull):
             # A client that is drained waits until everything that arrived was taken.
-            source.subscription.on_drained = self._wait_taken
+            source.subscription.taker = Taker(self._wait_taken)
 
     def __aiter__(self) -> Self:
         return self
@@ -323,11 +341,13 @@ class MessageIterator:
                 async with asyncio.timeout(timeout):
                     self._items.extend(await self._source.next_chunk(CHUNK_MAX))
             except TimeoutError:
-                raise RequestTimeout(f"no message within {timeout} s") from None
+                raise RequestTimeout(
+                    f"{self._source.label}: no message within {timeout} s"
+                ) from None
         try:
             return await anext(self)
         except StopAsyncIteration:
-            raise AlreadyEnded("the iteration over messages has ended") from None
+            raise self._source.ended_error() from None
 
     async def drain(self) -> None:
         """Ask for nothing more; the iteration ends when what has arrived was taken."""
@@ -347,10 +367,19 @@ class MessageIterator:
         if self._emptied is not None:
             self._emptied.set()
 
-    async def _wait_taken(self) -> None:
-        while self._items and not self.ended.is_set():
-            self._emptied = asyncio.Event()
-            await self._emptied.wait()
+    async def _wait_taken(self, deadline: float, seconds: float) -> bool:
+        """Wait until everything that was taken over from the subscription was handed out."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self._items and not self.ended.is_set():
+                    self._emptied = asyncio.Event()
+                    await self._emptied.wait()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"drain of {self._source.label}: {len(self._items)} messages were not taken "
+                f"within {seconds} s"
+            ) from None
+        return True
 
     async def __aenter__(self) -> Self:
         return self

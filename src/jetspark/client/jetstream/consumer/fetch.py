@@ -17,6 +17,26 @@ ANSWER_GRACE: Final = 1.0
 SHORTEST: Final = 0.001  # seconds; consumers refuse requests that last less
 
 
+class Fetches:
+    """The fetches of one consumer that wait."""
+
+    def __init__(self) -> None:
+        self._running: set[Fetch] = set()
+
+    def add(self, fetch: "Fetch") -> None:
+        """One begins."""
+        self._running.add(fetch)
+
+    def discard(self, fetch: "Fetch") -> None:
+        """It is over."""
+        self._running.discard(fetch)
+
+    def end(self, error: Error) -> None:
+        """Let them return with what they have, or raise ``error``."""
+        for fetch in list(self._running):
+            fetch.end(error)
+
+
 class Fetch:
     """Collects the answers to one pull request.
 
@@ -30,9 +50,15 @@ class Fetch:
         self._batch = batch
         self._inbox = api.new_inbox()
         self.messages: list[JetStreamMessage] = []
+        self._ended: Error | None = None
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
         )
+
+    def end(self, error: Error) -> None:
+        """Wait no longer: ``run`` returns with what has come, or raises ``error``."""
+        self._ended = error
+        self._subscription.end(None)
 
     async def run(
         self, subject: bytes, body: Callable[[int, float], bytes], lasts: float, alarm: float
@@ -68,6 +94,8 @@ class Fetch:
                             f"{self._label}: neither a message nor a heartbeat for {alarm:g} s"
                         ) from None
                     return
+                if not arrived and not self.messages:
+                    raise self._ended or core.closed_error()  # drained
                 if not arrived or self._take(arrived):
                     return
         finally:

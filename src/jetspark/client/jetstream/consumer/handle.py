@@ -29,7 +29,7 @@ from jetspark.client.jetstream.consumer.explain import (
     explain,
     explain_delivered,
 )
-from jetspark.client.jetstream.consumer.fetch import Fetch
+from jetspark.client.jetstream.consumer.fetch import Fetch, Fetches
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
@@ -56,7 +56,9 @@ THRESHOLD: Final = 0.5  # of the prefetch: below it more is asked for
 class Consumer:
     """A handle to one consumer. Made by ``Stream.consumer`` and ``Stream.create_consumer``."""
 
-    def __init__(self, api: ApiClient, info: WireConsumerInfo) -> None:
+    def __init__(
+        self, api: ApiClient, info: WireConsumerInfo, fetches: Fetches | None = None
+    ) -> None:
         self._api = api
         self._target = ConsumerTarget(api, info)
         self._link = AckLink(
@@ -66,6 +68,7 @@ class Consumer:
         )
         # Messages of a fetch that failed, was cancelled or had enough when they arrived.
         self._kept: list[JetStreamMessage] = []
+        self._fetches = fetches or Fetches()
         # By priority group: the id under which this client is pinned to it.
         self._pins: dict[str, str] = {}
 
@@ -112,6 +115,7 @@ class Consumer:
         seconds = self._api.seconds(timeout)
         check_pull(batch, max_bytes, seconds, heartbeat)
         self._check_pull()
+        self._api.core.check_open()
         if self._kept:
             given, self._kept = self._kept[:batch], self._kept[batch:]
             return given
@@ -128,6 +132,7 @@ class Consumer:
                 pin_id=self._pins.get(group.name, "") if group is not None else "",
             )
 
+        self._fetches.add(fetch)
         try:
             await fetch.run(
                 self._target.next_subject, body, seconds, alarm_seconds(None, heartbeat)
@@ -137,6 +142,8 @@ class Consumer:
             if group is not None and isinstance(error, PinIdMismatch):
                 self._pins.pop(group.name, None)
             raise
+        finally:
+            self._fetches.discard(fetch)
         if group is not None and fetch.messages:
             pin = find_value(fetch.messages[-1].header_block, PIN_ID)
             if pin is not None:

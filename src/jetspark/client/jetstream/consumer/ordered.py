@@ -25,6 +25,7 @@ from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.errors import (
+    AlreadyEnded,
     ApiError,
     ConnectionClosed,
     ConsumerGap,
@@ -90,6 +91,17 @@ class OrderedReader:
         """The consumer sequence that is due next."""
         return self._expected
 
+    @property
+    def label(self) -> str:
+        """What is read, in words."""
+        return f"ordered consumer of stream {self._stream!r}"
+
+    def ended_error(self) -> Error:
+        """Why there is no next message: the client is drained, or it was stopped."""
+        if self._api.core.is_draining:
+            return self._api.core.closed_error()
+        return AlreadyEnded(f"the {self.label} was closed")
+
     async def start(self, *, timeout: float | None = None) -> ConsumerInfo:
         """Make the consumer; raises what the server says against it.
 
@@ -121,7 +133,9 @@ class OrderedReader:
                     continue
             if self._stopped.is_set():
                 raise ConnectionClosed("the ordered consumer was stopped")
-            await rest(self._stopped, max(self._pause, RETRY_PAUSE_FIRST))
+            await self._api.core.or_closed(
+                rest(self._stopped, max(self._pause, RETRY_PAUSE_FIRST))
+            )
             patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
 
     async def _begins_behind_the_end(self) -> bool:
@@ -178,7 +192,7 @@ class OrderedReader:
                 self._api.core,
                 subscription,
                 self._link,
-                label=f"ordered consumer of stream {self._stream!r}",
+                label=self.label,
                 alarm=self._alarm,
                 check_gaps=True,
                 next_seq=1,
@@ -290,7 +304,7 @@ class OrderedReader:
             # a mistake that no restart will heal.
             reason.add_note(f"the ordered consumer of stream {self._stream!r} starts anew")
             self._api.core.report(reason)
-        await rest(self._stopped, self._pause)
+        await self._api.core.or_closed(rest(self._stopped, self._pause))
         self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
 
     async def _drop(self) -> None:

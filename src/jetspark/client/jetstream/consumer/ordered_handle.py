@@ -64,6 +64,7 @@ class OrderedConsumer:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
         if batch < 1:
             raise ValueError(f"batch={batch}: expected at least 1 message")
+        self._api.core.check_open()
         self._ahead = min(max(batch, 2 * self._ahead), PREFETCH)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._api.seconds(timeout)), self._fetching:
@@ -78,6 +79,8 @@ class OrderedConsumer:
         reader.widen(self._ahead)
         while len(self._kept) < batch:
             chunk = await reader.next_chunk(min(batch - len(self._kept), CHUNK_MAX))
+            if not chunk and not self._kept:
+                raise reader.ended_error()
             if not chunk:
                 return
             self._kept.extend(chunk)
@@ -116,8 +119,7 @@ class OrderedConsumer:
     ) -> Consumption:
         """Call ``callback`` with one message after the other, from a task, until it is stopped."""
         reader = self._new_reader(prefetch, heartbeat, alarm)
-        label = f"ordered consumer of stream {self._stream!r}"
-        return Consumption(CallbackRun(self._api.core, reader, callback, label))
+        return Consumption(CallbackRun(self._api.core, reader, callback, reader.label))
 
     async def close(self) -> None:
         """End what ``fetch`` and ``next`` use; its consumer is deleted."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.ack_subject import delivery_numbers
@@ -11,7 +11,13 @@ from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.monitor import StatusMonitor
 from jetspark.client.message import Message
 from jetspark.client.subscription import SubscriptionCore
-from jetspark.errors import ConsumerGap, Error, HeartbeatMissed, NotJetStreamMessage
+from jetspark.errors import (
+    AlreadyEnded,
+    ConsumerGap,
+    Error,
+    HeartbeatMissed,
+    NotJetStreamMessage,
+)
 
 E = TypeVar("E", bound=Error)
 
@@ -40,7 +46,7 @@ class PushSource:
         self._loop = core.loop
         self._subscription = subscription
         self._link = link
-        self._label = label
+        self.label: Final = label
         self._alarm = alarm
         self._check_gaps = check_gaps
         self._on_gap = on_gap or core.report
@@ -61,6 +67,12 @@ class PushSource:
     def buffered(self) -> int:
         """Messages (and statuses) received and not yet taken."""
         return len(self._rest) + self._subscription.pending_msgs
+
+    def ended_error(self) -> Error:
+        """Why there is no next message: the client is drained, or it was stopped."""
+        if self._core.is_draining:
+            return self._core.closed_error()
+        return AlreadyEnded(f"the subscription to {self.label} has ended: no message will come")
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for messages and return up to ``count``; empty at the end.
@@ -133,7 +145,7 @@ class PushSource:
             raise self._explained(effect.error)
 
     def _explained(self, error: E) -> E:
-        error.add_note(f"on {self._label}")
+        error.add_note(f"on {self.label}")
         return error
 
     def _watch(self) -> None:
@@ -149,7 +161,7 @@ class PushSource:
         if self._monitor.is_overdue(self._subscription.delivered, self._now()):
             self._on_alarm(
                 HeartbeatMissed(
-                    f"{self._label}: neither a message nor a heartbeat for {self._alarm:g} s"
+                    f"{self.label}: neither a message nor a heartbeat for {self._alarm:g} s"
                 )
             )
         self._watch()

@@ -132,6 +132,7 @@ class Follow:
         while True:
             if self._waiting is None:
                 self._waiting = loop.create_task(self._reader.next_chunk(count))
+                self._waiting.add_done_callback(_look_at_result)
             try:
                 # Not cancelled by the time limit: it may be about to make the consumer anew.
                 async with asyncio.timeout(QUIET_SECONDS):
@@ -275,6 +276,12 @@ class Follow:
         except MessageNotFound:
             return False
         return True
+
+
+def _look_at_result(task: asyncio.Task[list[JetStreamMessage]]) -> None:
+    """Whoever gave up waiting does not ask what came of it."""
+    if not task.cancelled():
+        task.exception()
 
 
 class BucketFollow:

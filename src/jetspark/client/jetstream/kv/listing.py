@@ -7,7 +7,7 @@ from typing import Final
 from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
-from jetspark.errors import RequestTimeout
+from jetspark.errors import ConnectionClosed, RequestTimeout
 
 PAGE_SIZE: Final = 1024
 
@@ -35,7 +35,9 @@ async def initial_pages(
             if page:
                 yield page
             elif not source.initial_done:
-                return
+                raise ConnectionClosed(
+                    f"bucket {backend.bucket!r}: the client was drained before all entries came"
+                )
     finally:
         await source.stop()
 

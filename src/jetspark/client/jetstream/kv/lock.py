@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 from jetspark.client.jetstream.kv.backend import Backend
 from jetspark.client.jetstream.kv.watch import Watches
 from jetspark.errors import (
+    ConnectionClosed,
     Error,
     KeyExists,
     KeyNotFound,
@@ -192,8 +193,8 @@ class Lock:
                     ttl=self._ttl,
                     timeout=self._valid_until - asked,
                 )
-            except WrongLastSequence:
-                break
+            except (WrongLastSequence, ConnectionClosed):
+                break  # somebody else's, or nobody is left to renew it
             except Exception:  # noqa: BLE001 - whatever a backend raises: the time decides
                 pause = self._lease / RETRIES
             else:
@@ -233,9 +234,8 @@ class Lock:
                     found = [entry async for entry in watcher.initial()]
                     if not found or not found[-1].is_put:
                         return
-                    async for entry in watcher:
-                        if not entry.is_put:
-                            return
+                    while (await watcher.next(timeout=self._ttl)).is_put:
+                        pass
 
     def __repr__(self) -> str:
         return f"Lock({self._key!r}, {'held' if self.is_held else 'not held'})"

@@ -13,9 +13,17 @@ from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.pager import Pager
 from jetspark.client.thread_callback import Report
-from jetspark.errors import AlreadyClaimed, AlreadyEnded, CodecFailed, RequestTimeout
+from jetspark.errors import (
+    AlreadyClaimed,
+    AlreadyEnded,
+    CodecFailed,
+    ConnectionClosed,
+    Error,
+    RequestTimeout,
+)
 
 CHUNK_MAX: Final = 256
+_CUT_OFF: Final = "the watch ended before its initial data was here"
 
 EntryCallback = ItemCallback[Entry]
 
@@ -55,6 +63,10 @@ class WatchFeed(Generic[S, E]):
         """Refuse a reader when a callback takes the items."""
         if self._callback is not None:
             raise AlreadyClaimed("the callback of this watch takes its entries: watch without one")
+
+    def ended_error(self, text: str) -> Error:
+        """Why there is no next item: it was closed, or the client was drained."""
+        return AlreadyEnded(text) if self._stopped else ConnectionClosed(f"{text}: client drained")
 
     def call(self, callback: ItemCallback[E], report: Report) -> None:
         """Hand everything to a callback from now on."""
@@ -96,7 +108,9 @@ class WatchFeed(Generic[S, E]):
     async def initial(self) -> AsyncGenerator[list[E], None]:
         """Items up to the end of the initial data, one by one: who breaks off loses none."""
         self.check_unclaimed()
-        while self.initial_left and (self.items or await self.fill(CHUNK_MAX)):
+        while self.initial_left:
+            if not self.items and not await self.fill(CHUNK_MAX):
+                raise self.ended_error(_CUT_OFF)
             item = self.take()
             if item is None:
                 return
@@ -113,10 +127,12 @@ class WatchFeed(Generic[S, E]):
         try:
             async with asyncio.timeout(seconds):
                 if self._callback is not None:
-                    await self._initial_over.wait()
+                    await self._callback.wait_for(self._initial_over)
+                    if not self._initial_over.is_set():
+                        raise self.ended_error(_CUT_OFF)
                 while not self._ended_initial:
                     if self._stopped or not await self._receive(CHUNK_MAX):
-                        raise AlreadyEnded("the watch ended before its initial data was here")
+                        raise self.ended_error(_CUT_OFF)
         except TimeoutError:
             raise RequestTimeout(
                 f"the initial data of the watch was not complete within {seconds} s"
@@ -241,7 +257,7 @@ class Watches:
                 f"watch of bucket {self.bucket!r}: no entry within {seconds} s"
             ) from None
         if item is None:
-            raise AlreadyEnded(f"the watch of bucket {self.bucket!r} has ended")
+            raise feed.ended_error(f"the watch of bucket {self.bucket!r} has ended")
         return item
 
     async def entries(self, filters: Sequence[str]) -> WatchFeed[Stored, Entry]:

@@ -13,7 +13,7 @@ from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
 from jetspark.client.pager import Pager
 from jetspark.client.thread_callback import Report
 from jetspark.client.timeouts import call_seconds
-from jetspark.errors import AlreadyEnded, ProtocolViolation, RequestTimeout
+from jetspark.errors import ConnectionClosed, ProtocolViolation, RequestTimeout
 
 ObjectCallback = ItemCallback[ObjectInfo]
 
@@ -52,7 +52,7 @@ class ObjectWatcher:
                 f"watch of store {self._bucket!r}: no change within {seconds} s"
             ) from None
         if info is None:
-            raise AlreadyEnded(f"the watch of store {self._bucket!r} has ended")
+            raise self._feed.ended_error(f"the watch of store {self._bucket!r} has ended")
         return info
 
     def initial(self) -> Pager[ObjectInfo]:
@@ -140,7 +140,7 @@ async def info_pages(
                     f"more objects are due and none came within {timeout} s"
                 ) from None
             if not stored and not follow.initial_done:
-                return
+                raise ConnectionClosed("the client was drained before all objects came")
             found = [info for info in readable(stored, report) if not info.deleted]
             if found:
                 yield found

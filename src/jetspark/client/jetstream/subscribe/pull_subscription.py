@@ -6,6 +6,7 @@ from typing import Self
 
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.endless import MessageIterator
+from jetspark.client.jetstream.consumer.fetch import Fetches
 from jetspark.client.jetstream.consumer.handle import (
     EXPIRES,
     HEARTBEAT,
@@ -16,6 +17,7 @@ from jetspark.client.jetstream.consumer.handle import (
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.consumer import ConsumerInfo
+from jetspark.client.subscription import LAST_WORD
 from jetspark.errors import AlreadyEnded, Error, RequestTimeout
 
 
@@ -28,7 +30,8 @@ class PullSubscription:
     def __init__(self, api: ApiClient, attached: Attached) -> None:
         self._api = api
         self._attached = attached
-        self._consumer = Consumer(api, attached.info)
+        self._fetches = Fetches()
+        self._consumer = Consumer(api, attached.info, self._fetches)
         self._iterators: list[MessageIterator] = []
         self._closed = False
 
@@ -108,6 +111,7 @@ class PullSubscription:
         if self._closed or self._api.core.is_closed:
             return
         self._closed = True
+        self._fetches.end(self._ended_error())
         for messages in self._iterators:
             await messages.close()
         await delete_created(self._api, self._attached, timeout=timeout)
@@ -122,25 +126,32 @@ class PullSubscription:
             return
         self._closed = True
         seconds = self._api.seconds(timeout)
+        deadline = self._api.core.loop.time() + seconds
+        self._fetches.end(self._ended_error())
         try:
             async with asyncio.timeout(seconds):
                 for messages in self._iterators:
                     await messages.drain()
                 for messages in self._iterators:
-                    await messages.ended.wait()
+                    await self._api.core.or_closed(messages.ended.wait())
         except TimeoutError:
             raise RequestTimeout(
                 f"drain: messages() still has messages that nobody took within {seconds} s"
             ) from None
         finally:
+            left = max(deadline - self._api.core.loop.time(), LAST_WORD)
             try:
-                await delete_created(self._api, self._attached, timeout=timeout)
+                await delete_created(self._api, self._attached, timeout=left)
             except Error as error:
                 self._api.core.report(error)
 
     def _check_open(self) -> None:
+        self._api.core.check_open()
         if self._closed:
-            raise AlreadyEnded("the subscription was ended by unsubscribe() or drain()")
+            raise self._ended_error()
+
+    def _ended_error(self) -> AlreadyEnded:
+        return AlreadyEnded(f"{self!r} was ended by unsubscribe() or drain()")
 
     async def __aenter__(self) -> Self:
         return self

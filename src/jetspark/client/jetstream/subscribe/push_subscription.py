@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from jetspark.api.enums import AckPolicy
 from jetspark.client.jetstream.api import ApiClient
@@ -16,9 +16,8 @@ from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerInfo
-from jetspark.errors import AlreadyEnded, Error, RequestTimeout
-
-_NO_MORE: Final = "the subscription has ended: no message will come"
+from jetspark.client.subscription import Taker
+from jetspark.errors import Error, RequestTimeout
 
 
 class PushSubscription:
@@ -55,12 +54,11 @@ class PushSubscription:
         self._callback_run: CallbackRun | None = None
         self._ended = False
         self._emptied: asyncio.Event | None = None
-        self._drain_seconds: float | None = None
         self._draining: asyncio.Task[None] | None = None
         if callback is not None:
             label = f"subscription to {config.filter_subject or attached.info.stream_name!r}"
             self._callback_run = CallbackRun(api.core, self._source, callback, label)
-        self._subscription.on_drained = self._drained
+        self._subscription.taker = Taker(self._wait_taken, self._drained)
 
     @property
     def stream(self) -> str:
@@ -125,10 +123,12 @@ class PushSubscription:
                 async with asyncio.timeout(seconds):
                     self._items.extend(await self._source.next_chunk(CHUNK_MAX))
             except TimeoutError:
-                raise RequestTimeout(f"no message within {seconds} s") from None
+                raise RequestTimeout(
+                    f"{self._source.label}: no message within {seconds} s"
+                ) from None
             if not self._items:
                 self._note_taken()
-                raise AlreadyEnded(_NO_MORE)
+                raise self._source.ended_error()
         message = self._items.popleft()
         self._note_taken()
         return message
@@ -141,7 +141,7 @@ class PushSubscription:
         if self._ended or self._api.core.is_closed:
             return
         self._ended = True
-        self._subscription.on_drained = None
+        self._subscription.taker = None
         if self._callback_run is not None:
             await self._callback_run.stop()
         await self._source.stop()
@@ -157,7 +157,7 @@ class PushSubscription:
         if self._ended or self._api.core.is_closed:
             return
         self._ended = True
-        self._drain_seconds = seconds = self._api.seconds(timeout)
+        seconds = self._api.seconds(timeout)
         if self._callback_run is not None and self._callback_run.is_calling_here:
             self._draining = self._api.core.loop.create_task(self._drain_behind(seconds))
             return
@@ -186,35 +186,34 @@ class PushSubscription:
         if self._emptied is not None and not self.pending_msgs:
             self._emptied.set()
 
-    async def _wait_taken(self, seconds: float | None) -> None:
+    async def _wait_taken(self, deadline: float, seconds: float) -> bool:
         """Wait for the reader: what it took over from the subscription may still be here."""
+        self._ended = True
+        self._source.close()
+        if self._callback_run is not None:
+            await self._callback_run.finish(seconds, deadline)
+            return True
         if not self.pending_msgs:
-            return
+            return True
         self._emptied = asyncio.Event()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(deadline):
                 await self._emptied.wait()
         except TimeoutError:
             raise RequestTimeout(
-                f"drain: {self.pending_msgs} messages were not taken within {seconds} s; read "
-                "them, or call unsubscribe() to give them up"
+                f"drain of {self._source.label}: {self.pending_msgs} messages were not taken "
+                f"within {seconds} s; read them, or call unsubscribe() to give them up"
             ) from None
+        return True
 
-    async def _drained(self) -> None:
+    async def _drained(self, seconds: float) -> None:
         """The subscription is drained and removed: ADR-15 deletes the consumer only now."""
         self._ended = True
         self._source.close()
         try:
-            if self._callback_run is not None:
-                # Without a time of its own when the client is drained, which has one for all.
-                await self._callback_run.finish(self._drain_seconds)
-            else:
-                await self._wait_taken(self._drain_seconds)
-        finally:
-            try:
-                await delete_created(self._api, self._attached)
-            except Error as error:
-                self._api.core.report(error)
+            await delete_created(self._api, self._attached, timeout=seconds)
+        except Error as error:
+            self._api.core.report(error)
 
     async def _next_chunk(self, count: int) -> list[JetStreamMessage]:
         """What is there after waiting for one; the blocking twin iterates with it."""

@@ -136,10 +136,15 @@ async def delete_created(
         return
     info = attached.info
     verb = f"{info.stream_name}.{info.name}"
+    deadline = api.core.loop.time() + api.seconds(timeout)
+
+    def left() -> float:
+        return max(deadline - api.core.loop.time(), 0.0)
+
     if info.config.deliver_group:
         # The member that made it goes, the others must not lose it.
-        await api.core.flush(timeout=timeout)
-        now = await consumer_info(api, info.stream_name, info.name, timeout=timeout)
+        await api.core.flush(timeout=left())
+        now = await consumer_info(api, info.stream_name, info.name, timeout=left())
         if now.push_bound:
             return
-    await api.call(f"CONSUMER.DELETE.{verb}", None, CONSUMER_DELETE, timeout=timeout)
+    await api.call(f"CONSUMER.DELETE.{verb}", None, CONSUMER_DELETE, timeout=left())

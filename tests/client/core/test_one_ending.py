@@ -1,0 +1,234 @@
+"""One ending: what waits when its client ends raises ConnectionClosed, with the cause."""
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.servers import ServerProcess
+from tests.support.waiting import PATIENCE_S
+from tests.support.waiting_calls import (
+    CALLS,
+    Call,
+    Scene,
+    Waiting,
+    bucket,
+    consumer,
+    scene,
+    stream,
+)
+
+from jetspark.errors import (
+    AlreadyEnded,
+    AuthorizationFailed,
+    ConnectFailed,
+    ConnectionClosed,
+    RequestTimeout,
+)
+
+DRAIN_S = 0.2  # drains of a server that does not answer are given so long
+
+
+@pytest.fixture(params=CALLS)
+def call(request: pytest.FixtureRequest) -> Call:
+    return CALLS[request.param]
+
+
+@contextlib.contextmanager
+def nothing_unhandled() -> Iterator[None]:
+    """Fail when a task ended with an error that nobody looked at."""
+    unhandled: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
+    yield
+    gc.collect()
+    assert not unhandled
+
+
+async def begin(waiting: Waiting) -> asyncio.Task[object]:
+    """Start it, and let it get to where it waits; it need not have got there."""
+    task = asyncio.get_running_loop().create_task(waiting)
+    await asyncio.wait([task], timeout=0.05)
+    assert not task.done(), task
+    return task
+
+
+async def outcome(task: asyncio.Task[object]) -> object:
+    """What became of it: its result, or the error."""
+    done, _ = await asyncio.wait([task], timeout=PATIENCE_S / 3)
+    assert done, "it waits for ever"
+    return task.exception() or task.result()
+
+
+async def begun(call: Call, s: Scene) -> asyncio.Task[object]:
+    return await begin(await call.setup(s))
+
+
+async def test_closing_a_client_ends_what_waits(
+    server: ServerProcess, call: Call, name: str, tmp_path: Path
+) -> None:
+    async with scene(server.url, name, tmp_path) as s:
+        with nothing_unhandled():
+            task = await begun(call, s)
+            await s.client.close()
+            ended = await outcome(task)
+            if call.returns:
+                assert ended is True
+                return
+            assert type(ended) is ConnectionClosed
+            assert ended.__cause__ is None
+            assert "the client was closed" in str(ended)
+
+
+async def test_a_connection_lost_for_good_ends_what_waits(
+    server: ServerProcess, call: Call, name: str, tmp_path: Path
+) -> None:
+    async with scene(server.url, name, tmp_path) as s:
+        with nothing_unhandled():
+            task = await begun(call, s)
+            s.proxy.refusing = True
+            s.proxy.cut()
+            ended = await outcome(task)
+            if call.returns:
+                assert ended is True
+                return
+            assert isinstance(ended, ConnectionClosed)
+            if not s.client.is_closed:
+                return  # a flush ends with its connection, whatever comes after
+            assert isinstance(ended.__cause__, ConnectFailed | ConnectionClosed | OSError)
+
+
+async def test_credentials_that_are_refused_end_what_waits(
+    server: ServerProcess, call: Call, name: str, tmp_path: Path
+) -> None:
+    async with scene(server.url, name, tmp_path) as s:
+        with nothing_unhandled():
+            task = await begun(call, s)
+            s.proxy.deny("Authorization Violation")
+            ended = await outcome(task)
+            if call.returns:
+                assert ended is True
+                return
+            assert type(ended) is ConnectionClosed
+            assert isinstance(ended.__cause__, AuthorizationFailed)
+
+
+async def test_draining_a_client_ends_what_waits(
+    server: ServerProcess, call: Call, name: str, tmp_path: Path
+) -> None:
+    async with scene(server.url, name, tmp_path) as s:
+        with nothing_unhandled():
+            task = await begun(call, s)
+            with contextlib.suppress(RequestTimeout):
+                await s.client.drain(timeout=DRAIN_S)
+            ended = await outcome(task)
+            if call.returns:
+                assert ended is True
+            elif call.iterates:
+                assert ended in {"ended", None}
+            else:
+                assert type(ended) is ConnectionClosed
+
+
+async def test_calls_on_a_closed_client_raise_at_once(
+    server: ServerProcess, call: Call, name: str, tmp_path: Path
+) -> None:
+    async with scene(server.url, name, tmp_path) as s:
+        with nothing_unhandled():
+            waiting = await call.setup(s)
+            await s.client.close()
+            ended = await outcome(asyncio.get_running_loop().create_task(waiting))
+            if call.returns:
+                assert ended is True
+            else:
+                assert type(ended) is ConnectionClosed or (call.closes and ended is None)
+
+
+# What ends a handle, by another task, and not the client.
+
+
+async def unsubscribed(s: Scene) -> tuple[Waiting, Waiting]:
+    subscription = await s.client.subscribe(s.name)
+    return subscription.next(), subscription.unsubscribe()
+
+
+async def drained(s: Scene) -> tuple[Waiting, Waiting]:
+    subscription = await s.client.subscribe(s.name)
+    return subscription.next(), subscription.drain()
+
+
+async def push_unsubscribed(s: Scene) -> tuple[Waiting, Waiting]:
+    await stream(s)
+    subscription = await s.js.subscribe(f"{s.name}.>")
+    return subscription.next(), subscription.unsubscribe()
+
+
+async def pull_unsubscribed(s: Scene) -> tuple[Waiting, Waiting]:
+    await stream(s)
+    subscription = await s.js.pull_subscribe(f"{s.name}.>")
+    return subscription.fetch(5), subscription.unsubscribe()
+
+
+async def pull_drained(s: Scene) -> tuple[Waiting, Waiting]:
+    await stream(s)
+    subscription = await s.js.pull_subscribe(f"{s.name}.>")
+    return subscription.next(), subscription.drain()
+
+
+async def messages_closed(s: Scene) -> tuple[Waiting, Waiting]:
+    messages = (await consumer(s)).messages()
+    return messages.next(), messages.close()
+
+
+async def ordered_closed(s: Scene) -> tuple[Waiting, Waiting]:
+    made = (await stream(s)).ordered_consumer()
+    return made.next(), made.close()
+
+
+async def watch_closed(s: Scene) -> tuple[Waiting, Waiting]:
+    watcher = await (await bucket(s)).watch()
+    return watcher.next(), watcher.close()
+
+
+async def bucket_closed(s: Scene) -> tuple[Waiting, Waiting]:
+    made = await bucket(s)
+    watcher = await made.watch()
+    return watcher.next(), made.close()
+
+
+async def lock_of_a_closed_bucket(s: Scene) -> tuple[Waiting, Waiting]:
+    made = await bucket(s)
+    await made.create("k", b"somebody else")
+    return made.lock("k", ttl=60).acquire(), made.close()
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        unsubscribed,
+        drained,
+        push_unsubscribed,
+        pull_unsubscribed,
+        pull_drained,
+        messages_closed,
+        ordered_closed,
+        watch_closed,
+        bucket_closed,
+        lock_of_a_closed_bucket,
+    ],
+)
+async def test_what_waits_for_a_handle_that_is_ended_hears_that_it_has_ended(
+    server: ServerProcess,
+    pair: Callable[[Scene], Awaitable[tuple[Waiting, Waiting]]],
+    name: str,
+    tmp_path: Path,
+) -> None:
+    async with scene(server.url, name, tmp_path) as s:
+        with nothing_unhandled():
+            waiting, ending = await pair(s)
+            task = await begin(waiting)
+            await ending
+            assert type(await outcome(task)) is AlreadyEnded

@@ -315,7 +315,7 @@ class ClientCore:
         seconds = self.seconds(timeout)
         self._link.check_loop()
         if self._closed is not None:
-            raise self._closed_error()
+            raise self.closed_error()
         try:
             async with asyncio.timeout(seconds):
                 await self._link.force_reconnect()

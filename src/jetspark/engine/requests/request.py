@@ -82,7 +82,7 @@ class Request:
             raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
 
     def decoded_in_turns(self, engine: Engine, model: type[_Model]) -> _Model:
-        """The body, read strictly; a long one in turns, when those before it are done (Postponed)."""
+        """The body, read strictly; a long one in turns, after those before it (Postponed)."""
         try:
             if len(self.body) <= AT_ONCE_MAX:
                 return decode(self.body, model)

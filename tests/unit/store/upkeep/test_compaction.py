@@ -477,9 +477,7 @@ def test_a_full_disk_has_no_more_work_when_nothing_can_be_given_back(bench: "Ben
 
 
 @pytest.mark.parametrize("step", range(1, 12))
-def test_what_meets_a_full_disk_leaves_nothing_of_its_own_there(
-    small: "Bench", step: int
-) -> None:
+def test_what_meets_a_full_disk_leaves_nothing_of_its_own_there(small: "Bench", step: int) -> None:
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])
     while not isinstance(small.log.upkeep.task, Compactor):

@@ -43,6 +43,9 @@ class Lifetimes:
         self.schedules: list[tuple[int, int, bool]] = []
         # Those whose time came before they were durable: they can be read, and fire, then.
         self.early: list[tuple[int, int, bool]] = []
+        # Messages whose TTL was over before they were durable: whether a marker is due is read
+        # from them, so they end then.
+        self.early_ends: list[tuple[int, int]] = []
         # How far the wall clock is ahead of engine time.
         self.wall_lead = 0
         # Messages that max_age does not touch.
@@ -67,6 +70,7 @@ class Lifetimes:
         self.heap = []
         self.schedules = []
         self.early = []
+        self.early_ends = []
         self.immortal = set()
         self.scan_next = 1
         self.scan_last = self.log.index.last_seq
@@ -77,9 +81,13 @@ class Lifetimes:
 
     def next_message(self, now: i64) -> i64:
         """Take the next message whose TTL is over; 0 when there is none."""
-        if not self.heap or self.heap[0][0] > now:
-            return 0
-        return heappop(self.heap)[1]
+        while self.heap and self.heap[0][0] <= now:
+            due = heappop(self.heap)
+            seq: i64 = due[1]
+            if seq <= self.log.index.last_seq:
+                return seq
+            self.early_ends.append(due)
+        return 0
 
     def plan(self, seq: int, headers: PublishHeaders, stored_ns: i64, now: i64) -> None:
         """A message that was stored is a schedule: work out when it fires first."""
@@ -118,8 +126,15 @@ class Lifetimes:
         return 0
 
     def take_early(self) -> None:
-        """Let schedules fire that were due before they were durable, and are durable now."""
+        """Let what was due before it was durable, and is durable now, fire or end."""
         last = int(self.log.index.last_seq)
+        ends = self.early_ends
+        self.early_ends = []
+        for end in ends:
+            if end[1] <= last:
+                heappush(self.heap, end)
+            else:
+                self.early_ends.append(end)
         waiting = self.early
         self.early = []
         for due in waiting:
@@ -157,12 +172,12 @@ class Lifetimes:
         deadline = self.oldest_due(rules)
         if self.immortal and deadline > 0:
             deadline = self.mortal_due(rules)
+        if self.early or self.early_ends:
+            self.take_early()
         if self.heap:
             own: i64 = self.heap[0][0]
             if deadline == 0 or own < deadline:
                 deadline = own
-        if self.early:
-            self.take_early()
         if self.schedules:
             fires: i64 = self.schedules[0][0]
             if deadline == 0 or fires < deadline:

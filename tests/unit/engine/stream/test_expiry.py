@@ -183,6 +183,38 @@ def test_the_last_message_of_a_subject_leaves_a_marker(bench: Bench, by: str) ->
     assert there(stream) == []
 
 
+@pytest.mark.parametrize("newer", [False, True], ids=["last", "not the last"])
+def test_a_message_whose_ttl_is_over_before_it_is_durable_leaves_its_marker(
+    bench: Bench, newer: bool
+) -> None:
+    """A disk that needs longer for a write than a message lives takes nothing from a watcher."""
+    stream = made(
+        bench, allow_msg_ttl=True, allow_direct=True, allow_rollup_hdrs=True,
+        subject_delete_marker_ttl=SECOND,
+    )  # fmt: skip
+    publish(bench, stream, b"s.1", ttl="1s")
+    if newer:
+        publish(bench, stream, b"s.1")
+    bench.submit()
+    bench.now += 5 * SECOND
+    bench.engine.expire(bench.now, bench.outbox)
+    bench.submit()
+    assert there(stream) == []
+    bench.land()
+    assert there(stream) == ([1, 2] if newer else [1])
+
+    bench.engine.expire(bench.now, bench.outbox)
+    bench.submit()
+    bench.land()
+    answers(bench)
+
+    assert there(stream) == [2]
+    if not newer:
+        assert b"Nats-Marker-Reason: MaxAge" in headers_of(bench, stream, 2)
+        wait(bench, 2)
+        assert there(stream) == []
+
+
 def test_a_message_lives_at_least_as_long_as_its_marker(bench: Bench) -> None:
     stream = made(
         bench, allow_msg_ttl=True, allow_direct=True, subject_delete_marker_ttl=30 * SECOND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -52,10 +53,15 @@ class RawClient:
         self.ended = False
 
     @classmethod
-    async def connect(cls, server: ReplicaServer) -> Self:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", server.port, limit=4 * 1024 * 1024
-        )
+    async def connect(cls, server: ReplicaServer, room: int = 4 * 1024 * 1024) -> Self:
+        """``room``: about so much is taken of what it does not read, here and by the system."""
+        end = socket.socket()
+        if room < 4 * 1024 * 1024:
+            # Systems take up to tens of MB for a connection unless they are told otherwise.
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        end.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(end, ("127.0.0.1", server.port))
+        reader, writer = await asyncio.open_connection(sock=end, limit=room)
         writer.write(CONNECT)
         return cls(reader, writer)
 
@@ -169,7 +175,7 @@ async def test_a_client_that_does_not_read_its_answers_waits_and_is_not_cut_off(
         js = other.jetstream()
         await js.create_stream(StreamConfig(name="B", subjects=("b",)))
         await js.publish("b", b"x" * 90_000)
-        lazy = await RawClient.connect(replica)
+        lazy = await RawClient.connect(replica, room=64 * 1024)
         lazy.send(
             b"SUB _INBOX.a.* 1\r\n"
             + b"".join(

@@ -262,6 +262,11 @@ def walks(deadline: float, seed: int) -> str:
     return f"{runs} times {WALKS} walks of each kind and {100 * WALKS} publishes, all alike"
 
 
+def extreme_values(_deadline: float, _seed: int) -> str:
+    """Every extreme value in every field of every request, once, beside nats-server."""
+    return run_tests("tests/interop/api/test_limits_of_values.py", JETSPARK_WHOLE_TABLE="1")
+
+
 def through_replica(_deadline: float, _seed: int) -> str:
     """The client's whole suite through read replicas, once: it takes what it takes."""
     return run_tests("tests/client", "-n2", "--dist", "loadgroup", JETSPARK_THROUGH_REPLICA="1")
@@ -382,6 +387,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     rights,
     chaos,
     walks,
+    extreme_values,
     through_replica,
     spark_kills,
     spark_replays,

@@ -2,8 +2,8 @@
 
 Whatever a model of ``jetspark.api`` has as a field is tried here without being listed, so a field
 that is added later is tried as well. Values of a wrong kind, odd texts and numbers that nobody
-takes have turns from field to field; with JETSPARK_WHOLE_TABLE=1 in the environment every field
-has all of them.
+takes have turns from field to field, and so have odd bodies from request to request; with
+JETSPARK_WHOLE_TABLE=1 in the environment (``make torture``) every one has all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import inspect
 
@@ -20,6 +20,8 @@ from jetspark.api import consumer as consumers
 from jetspark.api import message as messages
 from jetspark.api import stream as streams
 from jetspark.api.base import ApiStruct
+
+_Value = TypeVar("_Value")
 
 LARGE: Final = (
     "9223372036854775807",
@@ -86,6 +88,24 @@ WORDS: Final = (
     BROKEN_UTF8,
     b"null",
 )
+# Bodies that are no request of any kind.
+ODD_BODIES: Final[tuple[tuple[str, bytes], ...]] = (
+    ("deep array", DEEP.encode()),
+    ("deep object", DEEP_OBJECT.encode()),
+    ("unclosed", b'{"a":' * 100_000),
+    ("broken UTF-8", b'{"' + BROKEN_UTF8 + b'":"' + BROKEN_UTF8 + b'"}'),
+    ("broken UTF-8 alone", BROKEN_UTF8),
+    ("a number", b"9" * 5000),
+    ("null", b"null"),
+    ("a long text", b'{"x":' + LONG_TEXT.encode() + b"}"),
+    ("a long key", b"{" + LONG_TEXT.encode() + b":1}"),
+    ("many keys", b"{" + b",".join(b'"k%d":0' % n for n in range(20_000)) + b"}"),
+    ("many of one key", b"{" + b",".join([b'"seq":0'] * 20_000) + b"}"),
+    ("zero bytes", b"\0" * 100),
+    ("a second value", b"{}{}"),
+    ("a byte order mark", b"\xef\xbb\xbf{}"),
+    ("UTF-16", "{}".encode("utf-16")),
+)
 PUBLISH_HEADERS: Final = (
     b"Nats-Msg-Id",
     b"Nats-Expected-Stream",
@@ -139,7 +159,12 @@ def fields(model: type) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def some(choices: tuple[str, ...], turn: int, count: int) -> tuple[str, ...]:
+def few(model: type, every: int) -> list[tuple[str, str]]:
+    """Some fields and values of a model of which another request has all."""
+    return [*fields(model)][:: 1 if WHOLE else every]
+
+
+def some(choices: tuple[_Value, ...], turn: int, count: int) -> tuple[_Value, ...]:
     """A few of the values, others for the next field; all of them if that is wanted."""
     if WHOLE:
         return choices
@@ -154,11 +179,11 @@ def values(held: inspect.Type, turn: int) -> Iterator[str]:
             yield from values(one, turn)
     elif isinstance(held, inspect.IntType):
         yield from LARGE
-        yield from some(INTEGERS, turn, 4)
+        yield from some(INTEGERS, turn, 2)
     elif isinstance(held, inspect.CustomType):
-        yield from TIMES
+        yield from some(TIMES, turn, 4)
     elif isinstance(held, inspect.StrType | inspect.EnumType):
-        yield from (f'"{text}"' for text in some(TEXTS, turn, 4))
+        yield from (f'"{text}"' for text in some(TEXTS, turn, 2))
         yield "null"
     elif isinstance(held, inspect.VarTupleType):
         yield "null"
@@ -216,14 +241,14 @@ def requests(stream: str, consumer: str) -> Iterator[Case]:
         (b"STREAM.SNAPSHOT." + s, streams.SnapshotRequest, {}),
         (b"STREAM.PURGE." + s, streams.PurgeRequest, {"filter": "nothing"}),
     ]
-    for verb, model, settled in table:
+    for turn, (verb, model, settled) in enumerate(table):
         verb_name = verb.decode()
         for name, value in fields(model):
             yield Case(f"{verb_name} {settled or ''} {name}={short(value)}", api + verb,
                        body_of(settled, name, value))  # fmt: skip
-        for what, body in odd_bodies():
+        for what, body in some(ODD_BODIES, turn, 5):
             yield Case(f"{verb_name} {what}", api + verb, body)
-        for word in WORDS:
+        for word in some(WORDS, turn, 6):
             line = b"NATS/1.0\r\nNats-Required-Api-Level: " + word + b"\r\n\r\n"
             yield Case(f"{verb_name} level {word[:24]!r}", api + verb, b"", line)
 
@@ -233,32 +258,14 @@ def own_requests(stream: str, consumer: str) -> Iterator[Case]:
     subject = f"$JS.API.CONSUMER.EXPLAIN.{stream}.{consumer}".encode()
     for name, value in fields(consumers.ExplainRequest):
         yield Case(f"EXPLAIN {name}={short(value)}", subject, body_of({}, name, value))
-    for what, body in odd_bodies():
+    for what, body in ODD_BODIES:
         yield Case(f"EXPLAIN {what}", subject, body)
-
-
-def odd_bodies() -> Iterator[tuple[str, bytes]]:
-    """Bodies that are no request of any kind."""
-    yield "deep array", DEEP.encode()
-    yield "deep object", DEEP_OBJECT.encode()
-    yield "unclosed", b'{"a":' * 100_000
-    yield "broken UTF-8", b'{"' + BROKEN_UTF8 + b'":"' + BROKEN_UTF8 + b'"}'
-    yield "broken UTF-8 alone", BROKEN_UTF8
-    yield "a number", b"9" * 5000
-    yield "null", b"null"
-    yield "a long text", b'{"x":' + LONG_TEXT.encode() + b"}"
-    yield "a long key", b"{" + LONG_TEXT.encode() + b":1}"
-    yield "many keys", b"{" + b",".join(b'"k%d":0' % n for n in range(20_000)) + b"}"
-    yield "many of one key", b"{" + b",".join([b'"seq":0'] * 20_000) + b"}"
-    yield "zero bytes", b"\0" * 100
-    yield "a second value", b"{}{}"
-    yield "a byte order mark", b"\xef\xbb\xbf{}"
-    yield "UTF-16", "{}".encode("utf-16")
 
 
 def changed_streams(prefix: str) -> Iterator[Case]:
     """STREAM.UPDATE, a stream of its own for each value."""
-    for n, (name, value) in enumerate(fields(streams.StreamCreateRequest)):
+    # Read as in STREAM.CREATE; what an update makes of it is another matter.
+    for n, (name, value) in enumerate(few(streams.StreamCreateRequest, 3)):
         stream = f"{prefix}{n}"
         settled = {"name": stream, "subjects": [f"{prefix}.{n}"], "storage": "memory"}
         yield Case(
@@ -282,7 +289,7 @@ def changed_streams(prefix: str) -> Iterator[Case]:
 def restores(prefix: str) -> Iterator[Case]:
     """STREAM.RESTORE; the caller ends what has begun."""
     # A configuration is read as in STREAM.CREATE, so a few of its values will do.
-    chosen = [*fields(streams.StreamConfig)][:: 1 if WHOLE else 4]
+    chosen = few(streams.StreamConfig, 4)
     n = 0
     for name, value in chosen:
         n += 1
@@ -303,7 +310,7 @@ def restores(prefix: str) -> Iterator[Case]:
             b"$JS.API.STREAM.RESTORE." + stream.encode(),
             b'{"config":' + config + b',"state":' + body_of({}, name, value) + b"}",
         )
-    for what, body in odd_bodies():
+    for what, body in ODD_BODIES:
         yield Case(f"STREAM.RESTORE {what}", b"$JS.API.STREAM.RESTORE.none", body)
 
 
@@ -329,7 +336,8 @@ def new_streams(prefix: str) -> Iterator[Case]:
 def durables(stream: str) -> Iterator[Case]:
     """CONSUMER.DURABLE.CREATE and the envelope of both ways to make a consumer."""
     api, s = b"$JS.API.CONSUMER.", stream.encode()
-    for n, (name, value) in enumerate(fields(consumers.ConsumerConfig)):
+    # Read as in CONSUMER.CREATE.
+    for n, (name, value) in enumerate(few(consumers.ConsumerConfig, 3)):
         consumer = f"d{n}"
         config = {"ack_policy": "explicit", "durable_name": consumer, "mem_storage": True}
         yield Case(
@@ -349,7 +357,7 @@ def durables(stream: str) -> Iterator[Case]:
                 f"CONSUMER.CREATE envelope {name}={short(value)}",
                 api + b"CREATE." + s + b".e", body_of(settled, name, value),
             )  # fmt: skip
-    for what, body in odd_bodies():
+    for what, body in ODD_BODIES:
         yield Case(f"CONSUMER.DURABLE.CREATE {what}", api + b"DURABLE.CREATE." + s + b".e", body)
         yield Case(f"CONSUMER.CREATE {what}", api + b"CREATE." + s + b".e", body)
 
@@ -362,7 +370,7 @@ def new_consumers(stream: str) -> Iterator[Case]:
     ]
     n = 0
     for shape in shapes:
-        for name, value in fields(consumers.ConsumerConfig):
+        for name, value in few(consumers.ConsumerConfig, 1 if shape is shapes[0] else 3):
             n += 1
             consumer = f"c{n}"
             config = dict(shape)

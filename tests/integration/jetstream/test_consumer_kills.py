@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.campaigns.consumer_kills import ConsumerKills
 
-KILLS = 8
+KILLS = 5
 
 
 @pytest.mark.timeout(600)

@@ -19,10 +19,10 @@ from tests.support.served import Served
 async def test_acknowledged_messages_survive_sigkill(tmp_path: Path) -> None:
     """An acknowledgement means on disk; SIGKILL at any time is safe."""
     campaign = Kills(tmp_path / "store", seed=1)
-    for _ in range(4):
+    for _ in range(3):
         await campaign.live()
 
-    assert len(campaign.acked) >= 4
+    assert len(campaign.acked) >= 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

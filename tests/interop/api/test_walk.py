@@ -20,7 +20,7 @@ from tests.support.raw_requests import RawClient
 from tests.support.served import Served
 
 # JETSPARK_WALKS makes it longer (tools/torture.py).
-WALKS = int(os.environ.get("JETSPARK_WALKS", "10"))
+WALKS = int(os.environ.get("JETSPARK_WALKS", "5"))
 STEPS = 100
 
 Pair = tuple[RawClient, RawClient]

@@ -22,7 +22,7 @@ from tests.support.consumer_wire import Message, Wire
 from tests.support.served import Served
 
 # JETSPARK_WALKS makes it longer (tools/torture.py).
-WALKS = int(os.environ.get("JETSPARK_WALKS", "10"))
+WALKS = int(os.environ.get("JETSPARK_WALKS", "5"))
 STEPS = 40
 # How long a server may take until everything that goes out has gone out.
 SETTLED_S = 2.0

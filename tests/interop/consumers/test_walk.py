@@ -24,7 +24,7 @@ from tests.support.consumer_wire import Message, Wire
 from tests.support.served import Served
 
 # JETSPARK_WALKS makes it longer (tools/torture.py).
-WALKS = int(os.environ.get("JETSPARK_WALKS", "10"))
+WALKS = int(os.environ.get("JETSPARK_WALKS", "5"))
 STEPS = 100
 # How long nats-server may take to count what it acknowledged.
 SETTLED_S = 2.0

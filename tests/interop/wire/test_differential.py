@@ -32,7 +32,7 @@ from tests.support.wire import (
 from tests.support.wire_grammar import TAPE_MAX, TAPE_MIN, is_settled, script_of
 
 CAMPAIGN: Final = os.environ.get("JETSPARK_WIRE_SCRIPTS")
-GENERATED: Final = int(CAMPAIGN or 800)
+GENERATED: Final = int(CAMPAIGN or 300)
 SCRIPTS: Final = [
     *scripts.core_scripts(),
     *scripts_delivery.delivery_scripts(),

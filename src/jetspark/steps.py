@@ -6,6 +6,7 @@ what is large is an operation of the engine, which does some steps of it in each
 """
 
 from collections.abc import Generator
+from traceback import clear_frames
 from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -66,6 +67,8 @@ class Steps(Generic[_T]):
             self._result.append(end.value)
             return True
         except Exception as problem:  # noqa: BLE001 - who asks for the result gets it
+            # What it had made so far is megabytes, which a traceback would keep.
+            clear_frames(problem.__traceback__)
             self._problem = problem
             return True
         return False
@@ -79,7 +82,12 @@ class Steps(Generic[_T]):
         return bool(self._result)
 
     def result(self) -> _T:
-        """What it returned, or raised."""
-        if self._problem is not None:
-            raise self._problem
-        return self._result[0]
+        """What it returned; or what it raised, which is raised once."""
+        problem, self._problem = self._problem, None
+        if problem is None:
+            return self._result[0]
+        try:
+            raise problem
+        finally:
+            # The traceback knows this frame: with either of them in it, both would stay.
+            del problem

@@ -9,3 +9,9 @@ class Refusal(Exception):
     def __init__(self, err_code: int, **fields: object) -> None:
         super().__init__(err_code)
         self.body = error_body(err_code, **fields)
+        self._err_code = err_code
+        self._fields = fields
+
+    def again(self) -> "Refusal":
+        """The same, that has not been raised before: it knows nobody by a traceback."""
+        return Refusal(self._err_code, **self._fields)

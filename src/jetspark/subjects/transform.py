@@ -170,6 +170,15 @@ class SubjectTransform:
         return b"%d" % self._random_below(abs(int(count)))
 
 
+def check_transform(source: bytes, destination: bytes) -> None:
+    """Raise ``TransformError`` for a pair that cannot be used where messages are stored."""
+    SubjectTransform(source, destination, _lowest)
+
+
+def _lowest(_below: int) -> int:
+    return 0
+
+
 def fnv1a_32(data: bytes) -> int:
     """Return the 32-bit FNV-1a hash, which partitions are made of."""
     value: i64 = 0x811C9DC5
@@ -228,7 +237,7 @@ def _parse_destination(source: bytes, destination: bytes) -> list[_Part]:
     if not destination:
         raise TransformError("bad transform destination: it is empty", _INVALID_TRANSFORM)
     wildcards = [index for index, token in enumerate(source.split(b".")) if token == b"*"]
-    parts: list[_Part] = []
+    shapes: list[tuple[int, list[str]]] = []
     tokens = destination.split(b".")
     for index, token in enumerate(tokens):
         if not token or (index > 0 and tokens[index - 1] == b">"):
@@ -242,19 +251,26 @@ def _parse_destination(source: bytes, destination: bytes) -> list[_Part]:
                 f"{_where(destination, index)}: expected a placeholder such as $1 instead of '*'",
                 _INVALID_SUBJECT,
             )
-        parts.append(_parse_token(_where(destination, index), _text(token), wildcards, source))
+        shapes.append(_parse_token(_where(destination, index), _text(token)))
+    # Before the arguments of functions are looked at, as in nats-server.
     if (tokens[-1] == b">") != (source == b">" or source.endswith(b".>")):
         raise TransformError(
             f"bad transform destination {_shown(destination)}: source {_shown(source)} and "
             "destination must both end in '>', or neither",
             _INVALID_SUBJECT,
         )
+    parts: list[_Part] = []
+    for index, token in enumerate(tokens):
+        kind, arguments = shapes[index]
+        where = _where(destination, index)
+        parts.append(_part_of(where, _text(token), kind, arguments, wildcards, source))
     return parts
 
 
-def _parse_token(where: str, token: str, wildcards: list[int], source: bytes) -> _Part:
+def _parse_token(where: str, token: str) -> tuple[int, list[str]]:
+    """Return what a token is, and the arguments if it is a function."""
     if token == _FULL_WILDCARD:
-        return _Part(_REST, b"", [], 0)
+        return _REST, []
     kind = _LITERAL
     arguments: list[str] = []
     if len(token) > 1 and token[0] == "$" and _INTEGER.fullmatch(token[1:]):
@@ -269,6 +285,14 @@ def _parse_token(where: str, token: str, wildcards: list[int], source: bytes) ->
         kind, arguments = _KINDS[found[1].lower()], _COMMA.split(found[2])
     elif _BLANKS.search(token):
         raise TransformError(f"{where}: expected a token without blanks", _INVALID_TRANSFORM)
+    return kind, arguments
+
+
+def _part_of(
+    where: str, token: str, kind: int, arguments: list[str], wildcards: list[int], source: bytes
+) -> _Part:
+    if kind == _REST:
+        return _Part(_REST, b"", [], 0)
     if kind == _LITERAL:
         return _Part(_LITERAL, token.encode("utf-8", "surrogateescape"), [], 0)
     part, picked = _parse_arguments(where, token, kind, arguments)

@@ -21,6 +21,8 @@ def _purged(*bodies: bytes) -> list[Step]:
 REMOVE: Final = [
     *api("STREAM.CREATE.P", b'{"name":"P","subjects":["p.*"],"allow_direct":true}'),
     *api("STREAM.MSG.DELETE.P", b'{"seq":1}'),
+    *api("STREAM.PURGE.P", b'{"seq":1}', b'{"seq":1,"filter":"p.0"}'),
+    *api("STREAM.INFO.P"),
     *api("STREAM.PURGE.P"),
     *_STATE,
     *_FILL,

@@ -24,7 +24,7 @@ from jetspark.api.base import encode
 from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import StreamConfig, StreamCreateRequest
 from jetspark.api.strict import decode
-from jetspark.engine.operations import Postponed
+from jetspark.engine.operations import Postponed, Turnstile
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import Request
@@ -94,6 +94,10 @@ def test_more_than_1024_subjects_are_too_many(ours: RawClient, theirs: RawClient
 
 class Turns:
     """Takes all turns of a long request at once."""
+
+    @property
+    def long_requests(self) -> Turnstile:
+        return Turnstile(lambda _operation: None)  # nobody else is there
 
     def in_steps(self, _name: str, step: Callable[[], bool], _finish: object) -> None:
         while not step():

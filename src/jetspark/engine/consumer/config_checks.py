@@ -74,7 +74,8 @@ def check_config(
         if config.durable_name:
             raise Refusal(ErrCode.CONSUMER_DIRECT_NEEDS_EPHEMERAL)
     if filters.problem is not None:
-        raise filters.problem
+        # The filters, which may be megabytes, and a traceback must not keep each other.
+        raise filters.problem.again()
     _check_start(config)
     _check_sampling(config.sample_freq)
     if config.flow_control and config.idle_heartbeat == 0:

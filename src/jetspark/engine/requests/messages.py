@@ -81,6 +81,10 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
+    if wanted.seq == 1:
+        # Nothing lies below it, and a stream that never had a message stays as it is.
+        request.hold(stream, STREAM_PURGE.ok(PurgeResponse(success=True)), STREAM_PURGE)
+        return None
     pattern = wanted.filter.encode()
     request.need_order(engine, stream, [pattern])
     last = request.last_seq(stream)

@@ -82,7 +82,10 @@ class Request:
             raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
 
     def decoded_in_turns(self, engine: Engine, model: type[_Model]) -> _Model:
-        """The body, read strictly; a long one in turns, after those before it (Postponed)."""
+        """The body, read strictly; a long one in turns, after those that came before it.
+
+        Raises Postponed until it is read.
+        """
         try:
             if len(self.body) <= AT_ONCE_MAX:
                 return decode(self.body, model)
@@ -148,13 +151,16 @@ class Request:
 
     def end(self, engine: Engine) -> None:
         """The request is answered: others may have what it claimed and did not get."""
+        steps = self.prepared.steps
+        # A result that is an error knows by its traceback who asked for it: no cycle may stay.
+        self.prepared.steps = {}
         if self.prepared.is_long:
             self.prepared.is_long = False
             engine.operations.long_requests.leave()
         if not self.prepared.claims:
             return
         self.prepared.claims = False
-        held = self.prepared.steps.pop(_CLAIM, None)
+        held = steps.get(_CLAIM)
         if held is None:
             engine.abandon(None)
         elif not held.succeeded():

@@ -16,7 +16,7 @@ from jetspark.steps import Pace
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
-from jetspark.subjects.transform import SubjectTransform, TransformError
+from jetspark.subjects.transform import TransformError, check_transform
 
 Find = Callable[[str], StreamConfig | None]
 
@@ -135,7 +135,7 @@ def _check_transforms(
             raise Refusal(bad_source, err=f"invalid subject {src.decode()}")
         if dest:
             try:
-                SubjectTransform(src, dest)
+                check_transform(src, dest)
             except TransformError as error:
                 raise Refusal(bad_destination, err=error.wire_text) from None
     all_of_them = PatternSet()

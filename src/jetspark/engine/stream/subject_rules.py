@@ -13,7 +13,7 @@ from jetspark.steps import Pace
 from jetspark.subjects.match import is_subset, overlaps
 from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_valid_subject
-from jetspark.subjects.transform import SubjectTransform, TransformError
+from jetspark.subjects.transform import TransformError, check_transform
 
 PATTERN_MAX: Final = 16 * 1024
 """No message has a longer subject, and each token of a pattern takes its place in memory."""
@@ -94,7 +94,7 @@ def republished(config: StreamConfig, *, pedantic: bool) -> Generator[None, None
             )
         if transform.dest:
             try:
-                SubjectTransform(transform.src.encode(), transform.dest.encode())
+                check_transform(transform.src.encode(), transform.dest.encode())
             except TransformError as error:
                 raise Refusal(ErrCode.STREAM_TRANSFORM_INVALID, err=error.wire_text) from None
     again = config.republish
@@ -120,7 +120,7 @@ def republished(config: StreamConfig, *, pedantic: bool) -> Generator[None, None
             yield
     try:
         if again.dest:  # none publishes nothing again
-            SubjectTransform(again.src.encode(), again.dest.encode())
+            check_transform(again.src.encode(), again.dest.encode())
     except TransformError:
         raise invalid(
             f"stream configuration for republish with transform from '{again.src}' to "

@@ -8,7 +8,7 @@ from jetspark.server.config.blocks import Field, Setting, read_whole_block
 from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.values import entries, string
 from jetspark.subjects.tokens import is_valid_subject
-from jetspark.subjects.transform import SubjectTransform, TransformError
+from jetspark.subjects.transform import TransformError, check_transform
 from jetspark.units import parse_int64
 
 WEIGHT_MAX: Final = 100
@@ -60,7 +60,7 @@ def _mapping(setting: Setting, source: str) -> SubjectMapping:
         if subjects.count(subject) > 1:
             raise setting.refused(f'duplicate entry for "{subject}"')
         try:
-            SubjectTransform(source.encode(), subject.encode(), lambda _below: 0)
+            check_transform(source.encode(), subject.encode())
         except TransformError as error:
             raise setting.refused(f'cannot map to "{subject}": {error}') from None
     total = sum(destination.weight for destination in destinations)

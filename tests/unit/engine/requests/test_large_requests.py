@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -359,3 +361,39 @@ def test_an_update_that_fails_unexpectedly_lets_others_have_streams(
     create(bench, "C", subjects("c"))
     create(bench, "D", ["d"])
     assert answers(bench) == {"C": 0, "D": 0}
+
+
+LONG_AND_WRONG: dict[str, tuple[str, dict[str, Any], int]] = {
+    "overlapping": ("CONSUMER.CREATE.S.C", {"filter_subjects": [*subjects("s"), "s.>"]}, 10138),
+    "of the wrong type": ("CONSUMER.CREATE.S.C", {"filter_subjects": [*subjects("s"), 1]}, 10025),
+    "unknown": ("CONSUMER.CREATE.S.C", {"filter_subjects": subjects("s"), "x": 1}, 10025),
+    "invalid": ("STREAM.CREATE.A", {"subjects": [*subjects("a"), "a..b"]}, 10052),
+    "taken": ("STREAM.CREATE.A", {"subjects": [*subjects("a"), "s.x"]}, 10065),
+}
+
+
+@pytest.mark.parametrize("kind", LONG_AND_WRONG)
+def test_nothing_is_left_of_a_long_request_that_was_refused(bench: Bench, kind: str) -> None:
+    """What it had become is megabytes, and the garbage collector comes rarely."""
+    bench.create()
+    verb, config, code = LONG_AND_WRONG[kind]
+    name = verb.split(".")[2]
+    body = {"name": name, **config} if name == "A" else {"stream_name": name, "config": config}
+
+    def refuse() -> None:
+        send(bench, verb, "r", **body)
+        assert answers(bench) == {"r": code}
+
+    refuse()
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(4):
+            refuse()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert after - before < 200_000

@@ -35,6 +35,12 @@ class CallbackTasks:
             await asyncio.wait(list(self._tasks))
         return True
 
+    def cancel(self) -> None:
+        """Wait for none of them any more, the caller excepted."""
+        for task, callback in self._tasks.items():
+            if not is_calling(task, callback):
+                task.cancel()
+
     async def finish(self, others: Iterable[asyncio.Future[None]], timeout: float) -> None:
         """Wait for the callbacks and ``others``, but not for the caller; cancel who is late."""
         here = asyncio.current_task()

@@ -343,6 +343,9 @@ class ClientCore:
         self.is_draining = True
         try:
             await drain_all(self, list(self._subscriptions.values()), self.callbacks, seconds)
+        except RequestTimeout:
+            self.callbacks.cancel()  # they had their time
+            raise
         finally:
             await self.close()
 
@@ -419,6 +422,10 @@ class ClientCore:
     def report(self, error: Exception) -> None:
         """Tell the error callback, or the log when there is none."""
         self._events.error(error)
+
+    def note_deleted(self, what: str) -> None:
+        """Log that the library deleted something that had a name; the first time only."""
+        self._events.deleted(what)
 
     # Private parts.
 

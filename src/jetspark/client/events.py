@@ -28,6 +28,7 @@ class Events:
         self._tasks: set[asyncio.Future[None]] = set()
         # What was told last; None when nothing ever went wrong.
         self.last_error: Exception | None = None
+        self._deletion_told = False
 
     @property
     def tasks(self) -> list[asyncio.Future[None]]:
@@ -59,6 +60,16 @@ class Events:
         """The client is closed for good; None when it was asked to."""
         self.last_error = reason or self.last_error
         self._call("closed", self._options.closed_callback, reason)
+
+    def deleted(self, what: str) -> None:
+        """The end of a subscription deleted what the library had made: said once per client."""
+        if not self._deletion_told:
+            self._deletion_told = True
+            logger.warning(
+                "%s was deleted: the end of a subscription deletes the consumer it made (ADR-15); "
+                "keep=True keeps it (said once per client)",
+                what,
+            )
 
     def lame_duck(self, info: ServerInfo) -> None:
         """The server is about to shut down and will close its connections one by one."""

@@ -22,6 +22,7 @@ from jetspark.errors import (
     ConnectFailed,
     ConnectionClosed,
     Error,
+    InvalidState,
     NotSupported,
 )
 from jetspark.protocol.encoder import encode_connect
@@ -106,7 +107,7 @@ class Link:
     def check_loop(self) -> None:
         """Refuse to be used on another event loop: nothing would ever wake who waits there."""
         if asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError(
+            raise InvalidState(
                 "this client belongs to another event loop: use it on the loop that connected it "
                 "(publish alone may be called from other threads), or use jetspark.sync"
             )

@@ -5,6 +5,7 @@ from typing import Protocol
 import msgspec
 
 from jetspark.client.header_input import HeaderInput
+from jetspark.errors import InvalidState
 from jetspark.headers.block import decode_headers
 from jetspark.headers.headers import Headers
 from jetspark.headers.status import parse_status
@@ -47,13 +48,15 @@ class Message(msgspec.Struct, eq=False, gc=False):
         return len(self.header_block) + len(self.data)
 
     def respond(self, data: bytes = b"", *, headers: HeaderInput = None) -> None:
-        """Publish ``data`` to the reply subject; ValueError when the message has none."""
+        """Publish ``data`` to the reply subject; InvalidState when the message has none."""
         if not self.reply:
-            raise ValueError(
+            raise InvalidState(
                 f"message on {self.subject!r} has no reply subject: it was not sent as a request"
             )
         if self._publisher is None:
-            raise ValueError("this message did not come from a connection: nothing can answer it")
+            raise InvalidState(
+                "this message did not come from a connection: nobody can be answered"
+            )
         self._publisher.publish(self.reply, data, headers=headers)
 
     def __repr__(self) -> str:

@@ -186,11 +186,7 @@ class SubscriptionCore:
         deadline = loop.time() + seconds
         taker, self.taker = self.taker, None
         try:
-            if not self.is_closed:
-                self.is_draining = True
-                self._owner.send_unsubscribe(self._sid, 0)
-                await self._owner.settle(timeout=seconds)
-                self.end(None)
+            await self.stop(seconds)
             if self._is_busy and not is_calling(self.callback_task, self.callback):
                 async with asyncio.timeout_at(deadline):
                     await self._owner.or_closed(self._idle())
@@ -208,6 +204,14 @@ class SubscriptionCore:
             self.end(None)
             if taker is not None and taker.drained is not None:
                 await taker.drained(max(deadline - loop.time(), LAST_WORD))
+
+    async def stop(self, seconds: float) -> None:
+        """Tell the server to stop, and take what is still on its way."""
+        if not self.is_closed:
+            self.is_draining = True
+            self._owner.send_unsubscribe(self._sid, 0)
+            await self._owner.settle(timeout=seconds)
+            self.end(None)
 
     def end(self, error: Exception | None) -> None:
         """No further message will come; readers get ``error`` once the pending ones are taken.

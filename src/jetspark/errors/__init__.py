@@ -21,7 +21,8 @@
     │   ├── ApiLevelRequired
     │   ├── MessageTooLarge
     │   ├── StreamSealed
-    │   ├── StoreFailed                 .is_full
+    │   ├── StoreFailed                 the disk
+    │   ├── StreamFull                  a limit, with discard: new
     │   ├── InsufficientResources
     │   ├── TooManyRequests
     │   ├── TemporarilyUnavailable
@@ -32,8 +33,9 @@
     │       ├── BatchTooLarge
     │       ├── BatchDuplicate
     │       └── TooManyBatches
-    ├── AlreadyClaimed
-    ├── AlreadyEnded
+    ├── InvalidState                    not now
+    │   ├── AlreadyClaimed
+    │   └── AlreadyEnded
     ├── ConnectionClosed
     ├── ConnectFailed
     │   ├── AuthorizationFailed
@@ -64,6 +66,7 @@
     ├── KeyExists
     ├── CodecFailed                     also a ValueError
     ├── ObjectNotFound                  also a LookupError
+    ├── ObjectExists
     ├── BackupFailed
     ├── DigestMismatch
     │   └── ObjectIncomplete
@@ -100,6 +103,7 @@ from jetspark.errors.api import (
     NotFound,
     StoreFailed,
     StreamExists,
+    StreamFull,
     StreamNotFound,
     StreamSealed,
     SubjectsOverlap,
@@ -131,11 +135,13 @@ from jetspark.errors.client import (
     ConsumerGap,
     DigestMismatch,
     HeartbeatMissed,
+    InvalidState,
     KeyExists,
     KeyNotFound,
     NoResponders,
     NotJetStreamMessage,
     NotSupported,
+    ObjectExists,
     ObjectIncomplete,
     ObjectNotFound,
     PayloadTooLarge,
@@ -197,6 +203,7 @@ __all__ = [
     "ExpectationFailed",
     "HeartbeatMissed",
     "InsufficientResources",
+    "InvalidState",
     "JetStreamNotEnabled",
     "KeyExists",
     "KeyNotFound",
@@ -207,6 +214,7 @@ __all__ = [
     "NotFound",
     "NotJetStreamMessage",
     "NotSupported",
+    "ObjectExists",
     "ObjectIncomplete",
     "ObjectNotFound",
     "PayloadTooLarge",
@@ -227,6 +235,7 @@ __all__ = [
     "StoreLocked",
     "StoreReadOnly",
     "StreamExists",
+    "StreamFull",
     "StreamNotFound",
     "StreamSealed",
     "SubjectsOverlap",

@@ -23,6 +23,7 @@ __all__ = [
     "NotFound",
     "StoreFailed",
     "StreamExists",
+    "StreamFull",
     "StreamNotFound",
     "StreamSealed",
     "SubjectsOverlap",
@@ -111,12 +112,20 @@ class StreamSealed(ApiError, err_codes=(10109,)):
 
 
 class StoreFailed(ApiError, err_codes=(10077,)):
-    """The stream could not store the message; ``is_full`` tells a limit from a fault."""
+    """The stream could not store the message: something is wrong with the server's disk."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether a limit of a stream with ``discard: new`` was reached."""
-        return self.description.startswith("maximum ")
+    @classmethod
+    def of_description(cls, description: str) -> type[ApiError]:
+        """A limit that was reached has the same code, and its own text."""
+        return StreamFull if description.startswith("maximum ") else cls
+
+
+class StreamFull(ApiError):
+    """A limit of a stream with ``discard: new`` was reached: messages, bytes, or per subject.
+
+    Remove messages, raise ``max_msgs``, ``max_bytes`` or ``max_msgs_per_subject``, or let the
+    stream discard old ones.
+    """
 
 
 class InsufficientResources(ApiError, err_codes=(10002, 10023, 10028, 10047)):

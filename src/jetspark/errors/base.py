@@ -26,8 +26,9 @@ class ApiError(Error):
     """The server refused a request.
 
     ``code`` is like an HTTP status, ``err_code`` says exactly what happened
-    (``errors.codes.ErrCode`` lists the known ones), ``description`` is the server's text. Codes
-    that nobody would handle differently have no class of their own.
+    (``errors.codes.ErrCode`` lists the known ones), ``description`` is the server's text,
+    ``about`` the stream or consumer that was asked for, ``detail`` what the client found out
+    besides. Codes that nobody would handle differently have no class of their own.
     """
 
     err_codes: ClassVar[tuple[int, ...]] = ()
@@ -37,6 +38,8 @@ class ApiError(Error):
         self.code: Final = code
         self.err_code: Final = err_code
         self.description: Final = description
+        self.about = ""
+        self.detail = ""
 
     def __init_subclass__(cls, *, err_codes: tuple[int, ...] = (), **kwargs: object) -> None:
         """Register the class for ``err_codes``; no code belongs to two classes."""
@@ -46,8 +49,15 @@ class ApiError(Error):
             other = _REGISTRY.setdefault(err_code, cls)
             assert other is cls, f"{err_code} belongs to {other.__name__} and {cls.__name__}"
 
+    @classmethod
+    def of_description(cls, description: str) -> type[ApiError]:  # noqa: ARG003 - most have one
+        """The class for a code that stands for several matters, which its text tells apart."""
+        return cls
+
     def __str__(self) -> str:
-        return f"{self.description} (code {self.code}, err_code {self.err_code})"
+        about = f"{self.about}: " if self.about else ""
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{about}{self.description}{detail} (code {self.code}, err_code {self.err_code})"
 
 
 _REGISTRY: Final[dict[int, type[ApiError]]] = {}
@@ -55,4 +65,5 @@ _REGISTRY: Final[dict[int, type[ApiError]]] = {}
 
 def api_error(code: int, err_code: int, description: str) -> ApiError:
     """Make the exception for a server's error body: the class of its code, or `ApiError`."""
-    return _REGISTRY.get(err_code, ApiError)(code, err_code, description)
+    kind = _REGISTRY.get(err_code, ApiError)
+    return kind.of_description(description)(code, err_code, description)

@@ -24,11 +24,13 @@ __all__ = [
     "ConsumerGap",
     "DigestMismatch",
     "HeartbeatMissed",
+    "InvalidState",
     "KeyExists",
     "KeyNotFound",
     "NoResponders",
     "NotJetStreamMessage",
     "NotSupported",
+    "ObjectExists",
     "ObjectIncomplete",
     "ObjectNotFound",
     "PayloadTooLarge",
@@ -51,12 +53,16 @@ class ConnectionClosed(Error):
     transient = True
 
 
-class AlreadyClaimed(Error):
+class InvalidState(Error):
+    """It cannot do that now: it was not started or committed yet, is not held, or is in use."""
+
+
+class AlreadyClaimed(InvalidState):
     """A callback takes what would be read: give no callback, or do not read."""
 
 
-class AlreadyEnded(Error):
-    """A subscription, watch or iteration that was ended before: nothing more will come of it."""
+class AlreadyEnded(InvalidState):
+    """It was ended before: a subscription, watch, iteration, reader, batch or transaction."""
 
 
 class ConnectFailed(Error):
@@ -232,14 +238,16 @@ class BucketNotFound(Error, LookupError):
 
 
 class BucketExists(Error):
-    """A bucket of that name exists with another configuration."""
+    """A bucket of that name exists with another configuration; ``detail`` says what differs."""
 
-    def __init__(self, bucket: str) -> None:
-        super().__init__(bucket)
+    def __init__(self, bucket: str, detail: str = "") -> None:
+        super().__init__(bucket, detail)
         self.bucket: Final = bucket
+        self.detail: Final = detail
 
     def __str__(self) -> str:
-        return f"bucket {self.bucket!r} exists with another configuration"
+        detail = f": {self.detail}" if self.detail else ""
+        return f"bucket {self.bucket!r} exists with another configuration{detail}"
 
 
 class KeyNotFound(Error, LookupError):
@@ -284,6 +292,18 @@ class ObjectNotFound(Error, LookupError):
 
     def __str__(self) -> str:
         return f"object {self.name!r} not found in bucket {self.bucket!r}"
+
+
+class ObjectExists(Error):
+    """There is an object of that name: delete it first."""
+
+    def __init__(self, bucket: str, name: str) -> None:
+        super().__init__(bucket, name)
+        self.bucket: Final = bucket
+        self.name: Final = name
+
+    def __str__(self) -> str:
+        return f"object {self.name!r} exists in bucket {self.bucket!r}: delete it first"
 
 
 class BackupFailed(Error):

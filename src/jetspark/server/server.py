@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from jetspark.clock import Clock, SystemClock
 from jetspark.engine.failures import Failures
 from jetspark.engine.stream.config import API_LEVEL
+from jetspark.errors import InvalidState
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
@@ -138,7 +139,7 @@ class Server:
     def port(self) -> int:
         """The port the server listens on; known once it has started."""
         if self._listener is None:
-            raise RuntimeError("the server is not running: use `async with Server()` or `start()`")
+            raise InvalidState("the server is not running: use `async with Server()` or `start()`")
         return self._port
 
     @property

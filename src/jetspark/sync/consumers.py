@@ -407,7 +407,7 @@ class PushSubscription:
 
     Read it with ``for`` or ``next``, unless a callback was given. Missing messages
     (ConsumerGap) and missed heartbeats (HeartbeatMissed) go to the error callback. A consumer
-    that the library made is deleted by ``unsubscribe`` and ``drain``.
+    that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was to keep it.
     """
 
     def __init__(self, portal: Portal, inner: _PushSubscription) -> None:
@@ -432,7 +432,7 @@ class PushSubscription:
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer, and deletes it in the end."""
+        """Whether the library made the consumer for this subscription."""
         return self._inner.created_consumer
 
     @property
@@ -502,7 +502,8 @@ class PushSubscription:
 class PullSubscription:
     """Messages of a pull consumer, on request. Made by ``JetStream.pull_subscribe``.
 
-    A consumer that the library made is deleted by ``unsubscribe`` and ``drain``.
+    A consumer that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was
+    to keep it.
     """
 
     def __init__(self, portal: Portal, inner: _PullSubscription) -> None:
@@ -521,7 +522,7 @@ class PullSubscription:
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer, and deletes it in the end."""
+        """Whether the library made the consumer for this subscription."""
         return self._inner.created_consumer
 
     @property

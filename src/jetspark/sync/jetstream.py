@@ -67,7 +67,7 @@ class AckFuture:
         return self._inner.done()
 
     def result(self) -> PubAck:
-        """The ack; raises what went wrong, or InvalidStateError before it is done."""
+        """The ack; raises what went wrong, or InvalidState before it is done."""
         return self._inner.result()
 
     def exception(self) -> Exception | None:
@@ -99,7 +99,7 @@ class AtomicBatch:
 
     @property
     def ack(self) -> PubAck:
-        """The answer to the commit; ValueError before it."""
+        """The answer to the commit; InvalidState before it."""
         return self._inner.ack
 
     def add(
@@ -201,7 +201,7 @@ class FastPublisher:
 
     @property
     def ack(self) -> PubAck:
-        """The final answer; ValueError before the commit."""
+        """The final answer; InvalidState before the commit."""
         return self._inner.ack
 
     def publish(
@@ -968,6 +968,7 @@ class JetStream:
         consumer: str = "",
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
+        keep: bool = False,
         alarm: float | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
@@ -981,8 +982,9 @@ class JetStream:
         queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
         consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
         ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
-        heartbeat are told to the error callback. A consumer that was made here is deleted by
-        ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
+        heartbeat are told to the error callback. A consumer that was made here, a durable one
+        too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
+        by the last member. Raises SubscribeRefused when things do not fit, saying
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
         """
         return PushSubscription(
@@ -1001,6 +1003,7 @@ class JetStream:
                     consumer=consumer,
                     config=config,
                     ack_policy=ack_policy,
+                    keep=keep,
                     alarm=alarm,
                     pending_msgs=pending_msgs,
                     pending_bytes=pending_bytes,
@@ -1018,6 +1021,7 @@ class JetStream:
         consumer: str = "",
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
+        keep: bool = False,
         timeout: float | None = None,
     ) -> PullSubscription:
         """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
@@ -1035,6 +1039,7 @@ class JetStream:
                     consumer=consumer,
                     config=config,
                     ack_policy=ack_policy,
+                    keep=keep,
                     timeout=timeout,
                 )
             ),

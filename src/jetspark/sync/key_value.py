@@ -126,7 +126,7 @@ class Transaction:
 
     @property
     def revisions(self) -> dict[str, int]:
-        """The revisions of the keys that were written; ValueError before the commit."""
+        """The revisions of the keys that were written; InvalidState before the commit."""
         return self._inner.revisions
 
     def get(self, key: str) -> Entry:
@@ -198,7 +198,7 @@ class Lock:
 
     @property
     def token(self) -> int:
-        """The fencing token of the current holding; ValueError when it is not held."""
+        """The fencing token of the current holding; InvalidState when it is not held."""
         return self._inner.token
 
     def acquire(self, *, timeout: float | None = None) -> int:
@@ -259,7 +259,7 @@ class Election:
 
     @property
     def token(self) -> int:
-        """The fencing token of the current leadership; ValueError when it does not lead."""
+        """The fencing token of the current leadership; InvalidState when it does not lead."""
         return self._inner.token
 
     def leader(self, *, timeout: float | None = None) -> str | None:

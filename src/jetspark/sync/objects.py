@@ -50,7 +50,7 @@ class ObjectReader:
         return self._portal.call(self._inner.read(size))
 
     def close(self) -> None:
-        """End it early; reading on is then a ValueError."""
+        """End it early; reading on raises AlreadyEnded."""
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:

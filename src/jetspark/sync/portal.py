@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from jetspark.client.options import NO_PICKLE
-from jetspark.errors import ConnectionClosed
+from jetspark.errors import ConnectionClosed, InvalidState
 
 CHUNK_SIZE: Final = 256  # messages that an iterator takes over from the loop's thread at once
 SIGNAL_CHECK_INTERVAL: Final = 0.5  # seconds after which Ctrl-C is noticed at the latest
@@ -136,7 +136,7 @@ class Portal:
                 f"{os.getpid()}: call jetspark.sync.connect() again in the new process"
             )
         if threading.current_thread() is self._thread:
-            raise RuntimeError(
+            raise InvalidState(
                 "a blocking call inside the event loop of jetspark.sync would wait for itself: "
                 "error and closed callbacks must not call back into the client"
             )

@@ -13,6 +13,7 @@ from jetspark.errors import (
     AlreadyEnded,
     BadSubject,
     ConnectionClosed,
+    InvalidState,
     NoResponders,
     PayloadTooLarge,
     RequestTimeout,
@@ -356,7 +357,7 @@ async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name:
     async with client() as nc:
 
         def elsewhere(call: Callable[[], Coroutine[Any, Any, object]]) -> None:
-            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+            with pytest.raises(InvalidState, match="belongs to another event loop"):
                 asyncio.run(call())
 
         for call in (

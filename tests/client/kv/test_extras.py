@@ -23,6 +23,7 @@ from jetspark.errors import (
     BatchNotEnabled,
     BatchTooLarge,
     CodecFailed,
+    InvalidState,
     KeyNotFound,
     NotSupported,
     RequestTimeout,
@@ -90,9 +91,9 @@ async def test_a_failed_expectation_leaves_nothing(client: Connect, name: str) -
 
         with pytest.raises(WrongLastSequence):
             await batch.commit()
-        with pytest.raises(ValueError, match="make a new one"):
+        with pytest.raises(InvalidState, match="make a new one"):
             batch.add(f"{name}.a", b"")
-        with pytest.raises(ValueError, match="not committed"):
+        with pytest.raises(InvalidState, match="not committed"):
             _ = batch.ack
         assert (await (await js.stream(name)).info()).state.messages == 1
 
@@ -115,7 +116,7 @@ async def test_limits_are_known_before_sending(client: Connect, name: str) -> No
             other.add(f"{name}.a", b"", expect=Expect(last_seq=1))
         with pytest.raises(ValueError, match="last_msg_id"):
             other.add(f"{name}.a", b"", expect=Expect(last_msg_id="x"))
-        with pytest.raises(ValueError, match="empty batch"):
+        with pytest.raises(InvalidState, match="empty batch"):
             await js.atomic_batch().commit()
 
 
@@ -234,7 +235,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_given_up(client: Connect, n
 
         assert await waiting > token
         assert not held.is_held
-        with pytest.raises(ValueError, match="not held"):
+        with pytest.raises(InvalidState, match="not held"):
             _ = held.token
         await second.release()
 

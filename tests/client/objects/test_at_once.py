@@ -18,8 +18,10 @@ from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.errors import (
+    AlreadyEnded,
     BadName,
     Error,
+    ObjectExists,
     ObjectIncomplete,
     ObjectNotFound,
     ProtocolViolation,
@@ -95,7 +97,7 @@ async def test_a_link_does_not_hide_an_object_that_was_put_meanwhile(
         target = await store.put("a", LARGE)
         before_the_next_write(monkeypatch, lambda: theirs.put("l", b"new"))
 
-        with pytest.raises(ValueError, match="'l' exists"):
+        with pytest.raises(ObjectExists, match="'l' exists"):
             await store.link("l", target)
         assert await store.get("l") == b"new"
 
@@ -193,7 +195,7 @@ async def test_a_reader_that_has_failed_or_was_closed_is_not_at_its_end(
         await (await js.stream(f"OBJ_{name}")).delete_msg(1)
         failed = await store.open("a")
 
-        with pytest.raises(ValueError, match="the reader of object 'a' is closed"):
+        with pytest.raises(AlreadyEnded, match="the reader of object 'a' is closed"):
             await closed.read()
         assert await done.read() == b""
         for _ in range(2):

@@ -24,6 +24,7 @@ from jetspark.errors import (
     DigestMismatch,
     MinLastSequence,
     NotSupported,
+    ObjectExists,
     ObjectNotFound,
     ProtocolViolation,
 )
@@ -208,7 +209,7 @@ async def test_meta_data_changes(client: Connect, name: str) -> None:
         await store.put("taken", b"")
         await store.update_meta("a", description="new", headers={"H": ["1", "2"]})
         changed = await store.info("a")
-        with pytest.raises(ValueError, match="exists"):
+        with pytest.raises(ObjectExists, match="exists"):
             await store.update_meta("a", new_name="taken")
         await store.update_meta("a", new_name="b")
 
@@ -234,7 +235,7 @@ async def test_links_lead_to_objects(client: Connect, name: str) -> None:
             await other.get("all")
         with pytest.raises(ValueError, match="is a link itself"):
             await other.link("m", link)
-        with pytest.raises(ValueError, match="exists"):
+        with pytest.raises(ObjectExists, match="exists"):
             await store.link("a", target)
         await store.delete("a")
         with pytest.raises(ObjectNotFound):

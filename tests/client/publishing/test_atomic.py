@@ -9,6 +9,7 @@ import pytest
 
 from jetspark import Client, Expect, JetStream, Stream, StreamConfig
 from jetspark.errors import (
+    AlreadyEnded,
     BatchDuplicate,
     BatchIncomplete,
     BatchNotEnabled,
@@ -144,5 +145,5 @@ async def test_a_commit_that_is_cancelled_leaves_no_request(client: Connect, nam
             await asyncio.wait([commit])
 
             assert nc.stats.requests_pending == 0
-            with pytest.raises(ValueError, match="committed or aborted"):
+            with pytest.raises(AlreadyEnded, match="committed or aborted"):
                 await batch.commit()

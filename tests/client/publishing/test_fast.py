@@ -9,9 +9,11 @@ import pytest
 
 from jetspark import Client, Expect, JetStream, Stream, StreamConfig
 from jetspark.errors import (
+    AlreadyEnded,
     ApiError,
     BatchIncomplete,
     BatchNotEnabled,
+    InvalidState,
     NoResponders,
     NotSupported,
     WrongLastSequence,
@@ -207,7 +209,7 @@ async def test_an_exception_leaves_the_batch_open_for_the_server_to_end(
         with pytest.raises(LookupError):
             await fail()
         assert nc.stats.subscriptions == 0
-        with pytest.raises(ValueError, match="nothing was sent"):
+        with pytest.raises(InvalidState, match="nothing was sent"):
             await js.fast_publisher().commit()
 
 
@@ -240,9 +242,9 @@ async def test_what_has_ended_takes_no_more(client: Connect, name: str) -> None:
         await left.__aexit__(LookupError, LookupError(), None)
 
         for fast in (committed, left):
-            with pytest.raises(ValueError, match="has ended: make a new one"):
+            with pytest.raises(AlreadyEnded, match="has ended: make a new one"):
                 await fast.publish(f"{name}.a", b"3")
-            with pytest.raises(ValueError, match="has ended"):
+            with pytest.raises(AlreadyEnded, match="has ended"):
                 await fast.extend([f"{name}.a"] * 2, [b"3"] * 2)
         assert b"3" not in await stored(stream)
 

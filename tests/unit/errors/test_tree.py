@@ -31,6 +31,7 @@ from jetspark.errors import (
     RequestTimeout,
     StatusReceived,
     StoreFailed,
+    StreamFull,
     StreamNotFound,
     TooManyBatches,
     TooManyResults,
@@ -212,8 +213,8 @@ def test_wrong_last_sequence_knows_the_right_one(description: str, actual: int |
 
 def test_full_stream_is_told_from_a_fault() -> None:
     """wire.md, Publishing: 10077 has several texts."""
-    assert StoreFailed(503, 10077, "maximum bytes exceeded").is_full
-    assert not StoreFailed(503, 10077, "write failed").is_full
+    assert type(api_error(503, 10077, "maximum bytes exceeded")) is StreamFull
+    assert type(api_error(503, 10077, "write failed")) is StoreFailed
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,13 @@ from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.options import PUBLISH_RETRIES
 from jetspark.client.timeouts import call_seconds
-from jetspark.errors import BadSubject, JetStreamNotEnabled, ProtocolViolation, api_error
+from jetspark.errors import (
+    ApiError,
+    BadSubject,
+    JetStreamNotEnabled,
+    ProtocolViolation,
+    api_error,
+)
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import NO_RESPONDERS
 from jetspark.ids import Nuid, new_inbox
@@ -90,7 +96,23 @@ class ApiClient:
                 f"nobody answers on {subject.decode()!r}: JetStream is off on this server or for "
                 "this account (nats-server: -js), or domain/prefix is wrong",
             )
-        return read_answer(subject, response, reply.data)
+        try:
+            return read_answer(subject, response, reply.data)
+        except ApiError as error:
+            error.about = asset_of(verb)
+            raise
+
+
+def asset_of(verb: str) -> str:
+    """The stream or consumer that a verb such as ``CONSUMER.INFO.ORDERS.w`` is about."""
+    kind, *words = verb.split(".")
+    if kind == "STREAM" and words[:1] == ["MSG"]:
+        words = words[1:]
+    if kind == "STREAM" and len(words) > 1:
+        return f"stream {words[1]!r}"
+    if kind == "CONSUMER" and len(words) > 2:
+        return f"consumer {words[2]!r} of stream {words[1]!r}"
+    return f"stream {words[1]!r}" if kind == "CONSUMER" and len(words) > 1 else ""
 
 
 def read_answer(subject: bytes, response: Response[S], data: bytes) -> S:

@@ -8,7 +8,6 @@ from jetspark.api.account import ACCOUNT_INFO, AccountInfo
 from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.api.message import PubAck
 from jetspark.api.stream import (
-    STREAM_CREATE,
     STREAM_DELETE,
     STREAM_INFO,
     STREAM_UPDATE,
@@ -18,6 +17,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.backup import BackupProgress, put_back
+from jetspark.client.jetstream.conflicts import create_stream
 from jetspark.client.jetstream.consumer.consume import MessageCallback
 from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
 from jetspark.client.jetstream.consumer.handle import Consumer
@@ -137,10 +137,8 @@ class JetStream:
         configuration.
         """
         struct = stream_config(config, options)
-        name = check_name(struct.name)
-        info = await self._api.call(
-            f"STREAM.CREATE.{name}", struct, STREAM_CREATE, timeout=timeout
-        )
+        check_name(struct.name)
+        info = await create_stream(self._api, struct, timeout)
         return Stream(self._api, info, self._high_water)
 
     async def update_stream(
@@ -417,6 +415,7 @@ class JetStream:
         consumer: str = "",
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
+        keep: bool = False,
         alarm: float | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
@@ -430,8 +429,9 @@ class JetStream:
         queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
         consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
         ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
-        heartbeat are told to the error callback. A consumer that was made here is deleted by
-        ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
+        heartbeat are told to the error callback. A consumer that was made here, a durable one
+        too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
+        by the last member. Raises SubscribeRefused when things do not fit, saying
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
         """
         settings = consumer_config(config, {})
@@ -445,6 +445,7 @@ class JetStream:
                 queue=queue,
                 ack_policy=_chosen_acks(ack_policy, settings),
                 config=without_default_acks(settings),
+                keep=keep,
             )
         )
         attached = await self._attach(wanted, pending_msgs, pending_bytes, timeout)
@@ -460,6 +461,7 @@ class JetStream:
         consumer: str = "",
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
+        keep: bool = False,
         timeout: float | None = None,
     ) -> PullSubscription:
         """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
@@ -477,6 +479,7 @@ class JetStream:
                 pull=True,
                 ack_policy=_chosen_acks(ack_policy, settings),
                 config=without_default_acks(settings),
+                keep=keep,
             )
         )
         attached = await self._attach(wanted, PENDING_MSGS_MAX, PENDING_BYTES_MAX, timeout)
@@ -580,11 +583,10 @@ class JetStream:
         """
         settings = store_config(config, options)
         stream = to_stream_config(settings, await api_level(self._api, timeout))
-        verb = f"STREAM.CREATE.{stream.name}"
         try:
-            info = await self._api.call(verb, stream, STREAM_CREATE, timeout=timeout)
-        except StreamExists:
-            raise BucketExists(settings.bucket) from None
+            info = await create_stream(self._api, stream, timeout)
+        except StreamExists as error:
+            raise BucketExists(settings.bucket, error.detail) from None
         return ObjectStore(self._api, info, self._high_water)
 
     async def object_store(

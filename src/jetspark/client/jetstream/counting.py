@@ -15,7 +15,13 @@ from jetspark.api.message import MsgGetRequest
 from jetspark.client.jetstream.direct_get import StreamReader, behind
 from jetspark.client.jetstream.pages import Page
 from jetspark.client.jetstream.scan import NO_END
-from jetspark.errors import MessageNotFound, ProtocolViolation, RequestTimeout, status_error
+from jetspark.errors import (
+    MessageNotFound,
+    NoResponders,
+    ProtocolViolation,
+    RequestTimeout,
+    status_error,
+)
 from jetspark.headers.status import END_OF_BATCH, NO_RESPONDERS, NOT_FOUND, PRECONDITION_FAILED
 
 IN_FLIGHT: Final = 16  # probes on their way at once; each may make the server count for a while
@@ -48,6 +54,8 @@ async def count_from(
     "none" is proven, or asked of the leader: it does not say whose answer it is. Raises
     NoResponders when nobody answers direct gets of the stream.
     """
+    if not reader.allow_direct:
+        raise NoResponders(reader.api.subject(f"DIRECT.GET.{reader.stream}").decode())
     limit = asyncio.Semaphore(IN_FLIGHT)
 
     async def one(seq: int) -> Counted:

@@ -47,16 +47,18 @@ REFUSAL_PAUSE: Final = 0.05
 class StreamReader:
     """Gets messages of one stream by either API."""
 
-    def __init__(self, api: ApiClient, stream: str) -> None:
+    def __init__(self, api: ApiClient, stream: str, *, allow_direct: bool = True) -> None:
         self.api: Final = api
         self.stream: Final = stream
         self._loop = api.core.loop
         self._refused_until = 0.0
+        # False when the configuration of the stream, as last seen, does not allow direct gets.
+        self.allow_direct = allow_direct
 
     @property
     def direct_refused(self) -> bool:
-        """Whether a direct get was answered by nobody within the last 30 seconds."""
-        return self._loop.time() < self._refused_until
+        """Whether direct gets are off, or nobody answered one within the last 30 seconds."""
+        return not self.allow_direct or self._loop.time() < self._refused_until
 
     @property
     def server_has_min_last_seq(self) -> bool:

@@ -19,6 +19,7 @@ from jetspark.client.jetstream.api import PUBLISH_RETRY_WAIT, ApiClient
 from jetspark.errors import (
     BufferFull,
     Error,
+    InvalidState,
     NoResponders,
     ProtocolViolation,
     RequestTimeout,
@@ -138,7 +139,10 @@ def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
             f"what answered the publish to {subject!r} is no stream: {payload[:80]!r}"
         ) from error
     if ack.error is not None:
-        raise api_error(ack.error.code, ack.error.err_code, ack.error.description)
+        refused = api_error(ack.error.code, ack.error.err_code, ack.error.description)
+        stream = f" by stream {ack.stream!r}" if ack.stream else ""
+        refused.about = f"publish to {subject!r} was refused{stream}"
+        raise refused
     return ack
 
 
@@ -196,9 +200,9 @@ class PendingAck(ReplySink):
         self._waiters: list[asyncio.Future[None]] | None = None
 
     def result(self) -> PubAck:
-        """The ack; raises what went wrong, or InvalidStateError before it is done."""
+        """The ack; raises what went wrong, or InvalidState before it is done."""
         if not self.is_done:
-            raise asyncio.InvalidStateError("the ack has not arrived yet: await it")
+            raise InvalidState("the ack has not arrived yet: await it")
         self._seen = True
         if self._error is not None:
             raise self._error
@@ -286,7 +290,7 @@ class AckFuture:
         return self._pending.is_done
 
     def result(self) -> PubAck:
-        """The ack; raises what went wrong, or InvalidStateError before it is done."""
+        """The ack; raises what went wrong, or InvalidState before it is done."""
         return self._pending.result()
 
     def exception(self) -> Exception | None:

@@ -19,10 +19,12 @@ from jetspark.client.jetstream.publish import Expect, publish_headers, read_ack
 from jetspark.client.message import Message
 from jetspark.client.requests import SingleReply
 from jetspark.errors import (
+    AlreadyEnded,
     ApiError,
     BatchIncomplete,
     BatchTooLarge,
     BufferFull,
+    InvalidState,
     NotSupported,
     PayloadTooLarge,
     RequestTimeout,
@@ -70,9 +72,9 @@ class AtomicBatch:
 
     @property
     def ack(self) -> PubAck:
-        """The answer to the commit; ValueError before it."""
+        """The answer to the commit; InvalidState before it."""
         if self._ack is None:
-            raise ValueError("the batch was not committed: there is no ack")
+            raise InvalidState("the batch was not committed: there is no ack")
         return self._ack
 
     def add(
@@ -135,7 +137,7 @@ class AtomicBatch:
 
     def _check_open(self, more: int) -> None:
         if self._closed:
-            raise ValueError("the batch was committed or aborted: make a new one")
+            raise AlreadyEnded("the batch was committed or aborted: make a new one")
         if len(self._messages) + more > self._max:
             raise BatchTooLarge(
                 400,
@@ -159,9 +161,9 @@ class AtomicBatch:
         BatchDuplicate, ...; then nothing was stored. RequestTimeout leaves that open.
         """
         if self._closed:
-            raise ValueError("the batch was committed or aborted: make a new one")
+            raise AlreadyEnded("the batch was committed or aborted: make a new one")
         if not self._messages:
-            raise ValueError("an empty batch cannot be committed: add messages, or abort()")
+            raise InvalidState("an empty batch cannot be committed: add messages, or abort()")
         self._closed = True
         lines = b"Nats-Batch-Id: %b\r\nNats-Batch-Sequence: " % self._api.nuid.next().encode()
         messages = self._messages

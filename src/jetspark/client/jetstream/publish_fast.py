@@ -23,7 +23,14 @@ from jetspark.client.jetstream.fast_dialect import (
 from jetspark.client.jetstream.fast_window import FastWindow
 from jetspark.client.jetstream.publish import Expect, publish_headers
 from jetspark.client.subscription import SubscriptionCore
-from jetspark.errors import BufferFull, ConnectionClosed, Error, RequestTimeout
+from jetspark.errors import (
+    AlreadyEnded,
+    BufferFull,
+    ConnectionClosed,
+    Error,
+    InvalidState,
+    RequestTimeout,
+)
 
 FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
 MAX_OUTSTANDING_ACKS: Final = 2  # as orbit.go
@@ -113,9 +120,9 @@ class FastPublisher:
 
     @property
     def ack(self) -> PubAck:
-        """The final answer; ValueError before the commit."""
+        """The final answer; InvalidState before the commit."""
         if self._answers.ack is None:
-            raise ValueError("the batch was not committed: there is no ack")
+            raise InvalidState("the fast batch was not committed: there is no ack")
         return self._answers.ack
 
     async def publish(
@@ -186,9 +193,9 @@ class FastPublisher:
         """End the batch and wait until all of it is stored; ``async with`` does it by itself."""
         answers = self._answers
         if answers.closing:
-            raise ValueError("the batch has ended: make a new one")
+            raise AlreadyEnded("the fast batch has ended: make a new one")
         if not self.sent:
-            raise ValueError("nothing was sent: there is nothing to commit")
+            raise InvalidState("nothing was sent: there is nothing to commit")
         answers.check()
         answers.closing = True
         try:
@@ -258,7 +265,7 @@ class FastPublisher:
             while True:
                 answers.check()
                 if answers.closing:
-                    raise ValueError("the batch has ended: make a new one")
+                    raise AlreadyEnded("the fast batch has ended: make a new one")
                 subscription = self._subscription or self._open()
                 if not window.sent:
                     return 1

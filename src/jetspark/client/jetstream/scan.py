@@ -84,6 +84,7 @@ class RangeReader:
         max_bytes: int,
         copies: Copies,
         timeout: float,
+        limit: int = 0,
     ) -> None:
         self._reader = reader
         self._core = reader.api.core
@@ -96,6 +97,8 @@ class RangeReader:
         self._max_bytes = max_bytes
         self._copies: Copies = copies
         self._timeout = timeout
+        # Rows that may still be given; nothing beyond them is asked for.
+        self._left = limit or NO_END
         self._pause = 0.0
         self._stuck_at = 0
         self._stuck_until = 0.0
@@ -105,6 +108,11 @@ class RangeReader:
         self, first: int, start_time: Timestamp | None = None
     ) -> AsyncGenerator[MessageColumns, None]:
         """Yield the rows from ``first`` or ``start_time`` on; the next page is on its way."""
+        if self._reader.direct_refused:
+            async with aclosing(self._walk_leader(first, start_time)) as walk:
+                async for chunk in walk:
+                    yield chunk
+            return
         try:
             page = self._ask(first, start_time)
             while True:
@@ -122,6 +130,9 @@ class RangeReader:
                     page = self._ask(first, start_time)
                     continue
                 chunk = take(page)
+                self._left -= len(chunk)
+                if self._left <= 0:
+                    verdict = Verdict.COMPLETE
                 if verdict is Verdict.ASK_LEADER:
                     left = await self._left_at_leader(at)
                     if left is not None:
@@ -161,7 +172,7 @@ class RangeReader:
             seq=0 if start_time is not None else first,
             start_time=start_time,
             next_by_subj=self._subject,
-            batch=min(self._batch, self._last - first + 1),
+            batch=min(self._batch, self._last - first + 1, self._left),
             max_bytes=self._max_bytes,
             min_last_seq=self._proof,
         )
@@ -236,10 +247,11 @@ class RangeReader:
                 chunk.payloads.append(found.data)
             if "headers" in self._columns:
                 chunk.headers.append(found.header_block)
+            self._left -= 1
             if len(chunk) == LEADER_CHUNK:
                 yield chunk
                 chunk = MessageColumns.empty()
-            if found.seq == self._last:
+            if found.seq == self._last or not self._left:
                 break
             request = MsgGetRequest(seq=found.seq + 1, next_by_subj=self._subject or ">")
         if chunk.sequences:

@@ -7,7 +7,6 @@ from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.scan import (
-    NO_END,
     RangeReader,
 )
 from jetspark.client.jetstream.stored import StreamMessage
@@ -19,18 +18,13 @@ async def message_pages(
     high_water: HighWater,
     first: int,
     start: Timestamp | None,
-    limit: int,
 ) -> AsyncGenerator[list[StreamMessage], None]:
-    """The messages of a range, page by page, up to ``limit`` (0: all)."""
-    left = limit or NO_END
+    """The messages of a range, page by page."""
     async with aclosing(reader.chunks(first, start)) as chunks:
         async for chunk in chunks:
             page = to_messages(stream, chunk)
             high_water.note(stream, page[-1].seq)
-            yield page[:left]
-            left -= len(page)
-            if left <= 0:
-                return
+            yield page
 
 
 async def noted(

@@ -86,7 +86,7 @@ class Stream:
         self._info = info
         self._name = info.config.name
         self._high_water = high_water
-        self._reader = StreamReader(api, self._name)
+        self._reader = StreamReader(api, self._name, allow_direct=info.config.allow_direct)
         high_water.opened(self._name, info.created)
 
     @property
@@ -137,6 +137,7 @@ class Stream:
             state = msgspec.structs.replace(info.state, subjects=subjects)
             info = msgspec.structs.replace(info, state=state)
         self._info = info
+        self._reader.allow_direct = info.config.allow_direct
         return from_wire(StreamInfo, info)
 
     async def update(
@@ -153,6 +154,7 @@ class Stream:
         self._info = await self._api.call(
             f"STREAM.UPDATE.{self._name}", wanted, STREAM_UPDATE, timeout=timeout
         )
+        self._reader.allow_direct = self._info.config.allow_direct
         after = from_wire(StreamInfo, self._info)
         check_applied(changes, from_wire(StreamConfig, wanted), after.config, repr(self))
         return after
@@ -268,15 +270,14 @@ class Stream:
             last=NO_END,
             proof=proof,
             columns=COLUMNS,
-            batch=min(batch, limit) if limit else batch,
+            batch=batch,
             max_bytes=max_bytes,
             copies=copies or ("stream" if proof else "any"),
             timeout=self._api.seconds(timeout),
+            limit=limit,
         )
         start = None if start_time is None else Timestamp(to_nanoseconds(start_time))
-        return Pager(
-            message_pages(reader, self._name, self._high_water, max(seq, 1), start, limit)
-        )
+        return Pager(message_pages(reader, self._name, self._high_water, max(seq, 1), start))
 
     def get_last_many(
         self,

@@ -16,8 +16,16 @@ from jetspark.api.consumer import (
 )
 from jetspark.api.enums import ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.conflicts import consumer_differences
 from jetspark.client.jetstream.direct_get import StreamReader
-from jetspark.errors import ApiError, BadName, ConnectionClosed, RequestTimeout
+from jetspark.errors import (
+    ApiError,
+    BadName,
+    ConnectionClosed,
+    ConsumerExists,
+    Error,
+    RequestTimeout,
+)
 from jetspark.subjects.tokens import consumer_name_problem, is_valid_subject
 
 # What an ordered consumer settles itself; a configuration that sets one of them is refused.
@@ -84,7 +92,13 @@ async def create_consumer(
     request = ConsumerCreateRequest(stream_name=stream, config=config, action=action)
     creating = api.call(verb, request, CONSUMER_CREATE, timeout=timeout)
     if given and not temporary:
-        return await creating
+        try:
+            return await creating
+        except ConsumerExists as error:
+            with suppress(Error):
+                found = await consumer_info(api, stream, name, timeout=timeout)
+                error.detail = consumer_differences(config, found)
+            raise
     return await _or_forget(api, stream, name, creating)
 
 

@@ -18,10 +18,37 @@ SHORTEST: Final = 0.001  # seconds; consumers refuse requests that last less
 
 
 class Fetches:
-    """The fetches of one consumer that wait."""
+    """The fetches of one consumer that wait, and what came for those that gave up."""
 
     def __init__(self) -> None:
         self._running: set[Fetch] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        # Messages of a fetch that failed, was cancelled or had enough when they arrived.
+        self._kept: list[JetStreamMessage] = []
+
+    def take_kept(self, batch: int) -> list[JetStreamMessage]:
+        """What came for fetches before, up to ``batch``."""
+        given, self._kept = self._kept[:batch], self._kept[batch:]
+        return given
+
+    def keep(self, messages: list[JetStreamMessage]) -> None:
+        """Let the next fetch have them."""
+        self._kept.extend(messages)
+
+    def give_up(self, fetch: "Fetch") -> None:
+        """A fetch was cancelled or failed: what is on its way to it does not wait for ack_wait."""
+        self.keep(fetch.messages)
+        task = asyncio.get_running_loop().create_task(self._take_late(fetch))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _take_late(self, fetch: "Fetch") -> None:
+        late = await fetch.late_messages()
+        if not self._running:
+            self.keep(late)
+            return
+        for message in late:  # for those who wait now: the server sends them again at once
+            message.nak()
 
     def add(self, fetch: "Fetch") -> None:
         """One begins."""
@@ -31,10 +58,10 @@ class Fetches:
         """It is over."""
         self._running.discard(fetch)
 
-    def end(self, error: Error) -> None:
+    async def end(self, error: Error) -> None:
         """Let them return with what they have, or raise ``error``."""
         for fetch in list(self._running):
-            fetch.end(error)
+            await fetch.end(error)
 
 
 class Fetch:
@@ -51,14 +78,15 @@ class Fetch:
         self._inbox = api.new_inbox()
         self.messages: list[JetStreamMessage] = []
         self._ended: Error | None = None
+        self._over = False  # the server said so: nothing more is on its way
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
         )
 
-    def end(self, error: Error) -> None:
+    async def end(self, error: Error) -> None:
         """Wait no longer: ``run`` returns with what has come, or raises ``error``."""
         self._ended = error
-        self._subscription.end(None)
+        await self._subscription.unsubscribe()
 
     async def run(
         self, subject: bytes, body: Callable[[int, float], bytes], lasts: float, alarm: float
@@ -82,40 +110,61 @@ class Fetch:
         try:
             ask()
             core.up_listeners.add(ask)
-            while len(self.messages) < self._batch:
-                now = loop.time()
-                wait = min(end - now, alarm) if alarm else end - now
-                try:
-                    async with asyncio.timeout(wait):
-                        arrived = await self._subscription.next_chunk(self._batch)
-                except TimeoutError:
-                    if alarm and wait == alarm and not self.messages:
-                        raise HeartbeatMissed(
-                            f"{self._label}: neither a message nor a heartbeat for {alarm:g} s"
-                        ) from None
-                    return
-                if not arrived and not self.messages:
-                    raise self._ended or core.closed_error()  # drained
-                if not arrived or self._take(arrived):
-                    return
-        finally:
+            await self._collect(end, alarm)
+        except BaseException:
             core.up_listeners.discard(ask)
-            await self._subscription.unsubscribe()
-            while self._subscription.pending_msgs:
-                # Came in the moment in which time was up or the caller was cancelled.
-                late = await self._subscription.next_chunk(self._batch)
-                with suppress(Error):
-                    self._take(late)
+            await self._take_pending()
+            raise
+        core.up_listeners.discard(ask)
+        await self._subscription.unsubscribe()
+        await self._take_pending()
+
+    async def _collect(self, end: float, alarm: float) -> None:
+        """Take what comes until the request is over."""
+        core, loop = self._core, self._core.loop
+        while len(self.messages) < self._batch:
+            now = loop.time()
+            wait = min(end - now, alarm) if alarm else end - now
+            try:
+                async with asyncio.timeout(wait):
+                    arrived = await self._subscription.next_chunk(self._batch)
+            except TimeoutError:
+                if alarm and wait == alarm and not self.messages:
+                    raise HeartbeatMissed(
+                        f"{self._label}: neither a message nor a heartbeat for {alarm:g} s"
+                    ) from None
+                return
+            if not arrived and not self.messages:
+                raise self._ended or core.closed_error()  # drained
+            if not arrived or self._take(arrived):
+                return
+
+    async def late_messages(self) -> list[JetStreamMessage]:
+        """End a fetch that was given up; what was on its way to it."""
+        taken = len(self.messages)
+        if not self._over:
+            with suppress(Error):
+                await self._subscription.stop(self._core.options.timeout)
+        await self._subscription.unsubscribe()
+        await self._take_pending()
+        return self.messages[taken:]
+
+    async def _take_pending(self) -> None:
+        """What came in the moment in which time was up or the caller was cancelled."""
+        while self._subscription.pending_msgs:
+            late = await self._subscription.next_chunk(self._batch)
+            with suppress(Error):
+                self._take(late)
 
     def _take(self, arrived: list[Message]) -> bool:
         """Sort out messages and statuses; True when the request is over."""
-        link, over = self._link, False
+        link = self._link
         failure: Error | None = None
         for message in arrived:
             block = message.header_block
             if block and is_status(message):
                 answer = read_pull_status(block)
-                over = over or answer.status is not PullStatus.ALIVE
+                self._over = self._over or answer.status is not PullStatus.ALIVE
                 failure = failure or self._failure(answer)
                 continue
             self.messages.append(
@@ -123,7 +172,7 @@ class Fetch:
             )
         if failure is not None:
             raise failure
-        return over
+        return self._over
 
     def _failure(self, answer: PullAnswer) -> Error | None:
         """The error a status stands for (decisions.md, Consumers and subscriptions)."""

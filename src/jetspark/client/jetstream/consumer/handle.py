@@ -66,8 +66,6 @@ class Consumer:
             ignored=info.config.ack_policy is AckPolicy.NONE,
             timeout=api.timeout,
         )
-        # Messages of a fetch that failed, was cancelled or had enough when they arrived.
-        self._kept: list[JetStreamMessage] = []
         self._fetches = fetches or Fetches()
         # By priority group: the id under which this client is pinned to it.
         self._pins: dict[str, str] = {}
@@ -116,9 +114,9 @@ class Consumer:
         check_pull(batch, max_bytes, seconds, heartbeat)
         self._check_pull()
         self._api.core.check_open()
-        if self._kept:
-            given, self._kept = self._kept[:batch], self._kept[batch:]
-            return given
+        kept = self._fetches.take_kept(batch)
+        if kept:
+            return kept
         fetch = Fetch(self._api, self._target.label, self._link, batch)
 
         def body(missing: int, left: float) -> bytes:
@@ -138,7 +136,7 @@ class Consumer:
                 self._target.next_subject, body, seconds, alarm_seconds(None, heartbeat)
             )
         except BaseException as error:
-            self._kept.extend(fetch.messages)
+            self._fetches.give_up(fetch)
             if group is not None and isinstance(error, PinIdMismatch):
                 self._pins.pop(group.name, None)
             raise
@@ -149,7 +147,7 @@ class Consumer:
             if pin is not None:
                 self._pins[group.name] = pin.decode()
         # Asked again after a reconnect, the server may have sent more.
-        self._kept.extend(fetch.messages[batch:])
+        self._fetches.keep(fetch.messages[batch:])
         return fetch.messages[:batch]
 
     async def next(

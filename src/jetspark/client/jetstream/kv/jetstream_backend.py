@@ -57,7 +57,7 @@ class JetStreamBackend:
         self._api = api
         self._info = info
         self._stream = info.config.name
-        self._reader = StreamReader(api, self._stream)
+        self._reader = StreamReader(api, self._stream, allow_direct=info.config.allow_direct)
         self._high_water = high_water
         self._bucket = info.config.name.removeprefix(STREAM_PREFIX)
         self._read_prefix, self._write_prefix = prefixes(info, api.prefix)
@@ -234,6 +234,7 @@ class JetStreamBackend:
             self._info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
+        self._reader.allow_direct = self._info.config.allow_direct
         return BucketStatus(
             bucket=self._bucket,
             values=self._info.state.messages,

@@ -19,6 +19,7 @@ from jetspark.client.jetstream.kv.watch import Watches
 from jetspark.errors import (
     ConnectionClosed,
     Error,
+    InvalidState,
     KeyExists,
     KeyNotFound,
     NoResponders,
@@ -78,9 +79,9 @@ class Lock:
 
     @property
     def token(self) -> int:
-        """The fencing token of the current holding; ValueError when it is not held."""
+        """The fencing token of the current holding; InvalidState when it is not held."""
         if not self.is_held:
-            raise ValueError(f"the lock {self._key!r} is not held: there is no token")
+            raise InvalidState(f"the lock {self._key!r} is not held: there is no token")
         return self._token
 
     async def acquire(self, *, timeout: float | None = None) -> int:
@@ -90,7 +91,7 @@ class Lock:
         a server that is away).
         """
         if self.is_held:
-            raise ValueError(f"the lock {self._key!r} is held by this object already")
+            raise InvalidState(f"the lock {self._key!r} is held by this object already")
         try:
             async with asyncio.timeout(timeout):
                 while not await self._acquire_or_wait():
@@ -276,7 +277,7 @@ class Election:
 
     @property
     def token(self) -> int:
-        """The fencing token of the current leadership; ValueError when it does not lead."""
+        """The fencing token of the current leadership; InvalidState when it does not lead."""
         return self._lock.token
 
     async def leader(self, *, timeout: float | None = None) -> str | None:

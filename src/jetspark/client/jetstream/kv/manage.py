@@ -5,7 +5,6 @@ from contextlib import aclosing
 
 from jetspark.api.account import ACCOUNT_INFO
 from jetspark.api.stream import (
-    STREAM_CREATE,
     STREAM_DELETE,
     STREAM_INFO,
     STREAM_UPDATE,
@@ -13,6 +12,7 @@ from jetspark.api.stream import (
     StreamInfo,
 )
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.conflicts import create_stream
 from jetspark.client.jetstream.kv.config import (
     STREAM_PREFIX,
     KeyValueConfig,
@@ -45,11 +45,9 @@ async def create_bucket(
     """Create the stream of a bucket."""
     stream = to_stream_config(config, await api_level(api, timeout))
     try:
-        return await api.call(
-            f"STREAM.CREATE.{stream.name}", stream, STREAM_CREATE, timeout=timeout
-        )
-    except StreamExists:
-        raise BucketExists(config.bucket) from None
+        return await create_stream(api, stream, timeout)
+    except StreamExists as error:
+        raise BucketExists(config.bucket, error.detail) from None
 
 
 async def update_bucket(

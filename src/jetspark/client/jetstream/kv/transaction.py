@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Self
 from jetspark.client.jetstream.kv.backend import Backend, TimeToLive
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
-from jetspark.errors import KeyNotFound, WrongLastSequence
+from jetspark.errors import AlreadyEnded, InvalidState, KeyNotFound, WrongLastSequence
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
@@ -41,9 +41,9 @@ class Transaction:
 
     @property
     def revisions(self) -> dict[str, int]:
-        """The revisions of the keys that were written; ValueError before the commit."""
+        """The revisions of the keys that were written; InvalidState before the commit."""
         if self._revisions is None:
-            raise ValueError("the transaction was not committed: there are no revisions")
+            raise InvalidState("the transaction was not committed: there are no revisions")
         return self._revisions
 
     async def get(self, key: str) -> Entry:
@@ -83,7 +83,7 @@ class Transaction:
     async def commit(self) -> dict[str, int]:
         """Write everything; returns the revisions. ``async with`` does it by itself."""
         if self._revisions is not None:
-            raise ValueError("the transaction was committed: make a new one")
+            raise AlreadyEnded("the transaction was committed: make a new one")
         if not self._writes:
             self._revisions = {}
             return {}
@@ -111,7 +111,7 @@ class Transaction:
         self, key: str, data: bytes, operation: Operation, last: int | None, ttl: TimeToLive
     ) -> None:
         if self._revisions is not None:
-            raise ValueError("the transaction was committed: make a new one")
+            raise AlreadyEnded("the transaction was committed: make a new one")
         if key in self._writes:
             raise ValueError(f"key {key!r} is written twice in one transaction: write it once")
         expected = self._seen.get(key) if last is None else last

@@ -32,6 +32,7 @@ from jetspark.client.jetstream.publish import Expect, publish_acked, publish_hea
 from jetspark.clock import SystemClock
 from jetspark.errors import (
     MessageNotFound,
+    ObjectExists,
     ObjectNotFound,
     ProtocolViolation,
     RequestTimeout,
@@ -181,7 +182,7 @@ class MetaMessages:
 
         def free(found: ObjectInfo | None) -> ObjectInfo:
             if found is not None and not found.deleted:
-                raise ValueError(f"an object called {target!r} exists: delete it first")
+                raise ObjectExists(info.bucket, target)
             return edit(info)
 
         stored, _ = await self.change(target, free, timeout=timeout)

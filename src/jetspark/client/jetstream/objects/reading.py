@@ -10,6 +10,7 @@ from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.info import Digest, ObjectInfo
 from jetspark.errors import (
+    AlreadyEnded,
     DigestMismatch,
     Error,
     ObjectIncomplete,
@@ -89,9 +90,9 @@ class ObjectReader:
         return b"".join(parts)
 
     async def close(self) -> None:
-        """End it early; reading on is then a ValueError."""
+        """End it early; reading on raises AlreadyEnded."""
         if self._over is None and (self._source is not None or self._pieces):
-            self._over = ValueError(f"the reader of object {self._info.name!r} is closed")
+            self._over = AlreadyEnded(f"the reader of object {self._info.name!r} is closed")
         self._pieces.clear()
         await self._release()
 

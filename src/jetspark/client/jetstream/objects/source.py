@@ -28,7 +28,7 @@ class ObjectSource:
         mirror = info.config.mirror
         self.home = (mirror.name if mirror else self.stream).removeprefix(STREAM_PREFIX)
         self.prefix = f"$O.{self.home}"
-        self.reader = StreamReader(api, self.stream)
+        self.reader = StreamReader(api, self.stream, allow_direct=info.config.allow_direct)
         self.meta = MetaMessages(self.reader, info.config, self.prefix, high_water)
         high_water.opened(self.stream, info.created)
 
@@ -39,6 +39,7 @@ class ObjectSource:
     async def refresh(self, timeout: float | None) -> StreamInfo:
         """Ask for the state of the store's stream; BucketNotFound when it is gone."""
         self.info = await stream_info(self._api, self.bucket, timeout)
+        self.reader.allow_direct = self.info.config.allow_direct
         return self.info
 
     async def other(self, bucket: str, timeout: float | None) -> "ObjectSource":

@@ -45,6 +45,7 @@ from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.errors import (
     NotSupported,
+    ObjectExists,
     ObjectNotFound,
 )
 
@@ -379,9 +380,7 @@ class ObjectStore:
 
         def make(found: ObjectInfo | None) -> ObjectInfo:
             if found is not None and not found.deleted and found.link is None:
-                raise ValueError(
-                    f"an object called {name!r} exists: delete it before making a link"
-                )
+                raise ObjectExists(self._source.home, name)
             return ObjectInfo(
                 name=name,
                 bucket=self._source.home,

@@ -31,15 +31,18 @@ _NOT_COMPARED: Final = frozenset(
         "min_last_seq",
     }
 )
-# Metadata that servers write themselves.
-_SERVER_METADATA: Final = ("_nats.", "_jetspark.")
+# On consumers of queues that ``subscribe`` made: the last member deletes them, whoever made them.
+MADE_BY: Final = "jetspark.made_by"
+# Metadata that servers and this client write themselves.
+_NOT_USERS: Final = ("_nats.", "_jetspark.", MADE_BY)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller of ``subscribe`` or ``pull_subscribe`` asked for.
 
     ``consumer`` is a consumer to bind to, ``durable`` one to find or make. ``ack_policy`` None
-    is the configuration's, or explicit where that says none (which is its default).
+    is the configuration's, or explicit where that says none (which is its default). ``keep``:
+    the end of the subscription deletes nothing.
     """
 
     subject: str = ""
@@ -50,6 +53,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     pull: bool = False
     ack_policy: AckPolicy | None = None
     config: ConsumerConfig = ConsumerConfig()
+    keep: bool = False
 
     @property
     def lookup(self) -> str:
@@ -248,9 +252,7 @@ def _check_config(wanted: Wanted, found: ConsumerInfo) -> None:
             has = getattr(from_wire(ShownConfig, found.config), name)
             differences.append((name, asked, has))
     metadata = {
-        key: text
-        for key, text in found.config.metadata.items()
-        if not key.startswith(_SERVER_METADATA)
+        key: text for key, text in found.config.metadata.items() if not key.startswith(_NOT_USERS)
     }
     if wanted.config.metadata and wanted.config.metadata != metadata:
         differences.append(("metadata", wanted.config.metadata, metadata))
@@ -279,12 +281,16 @@ def new_config(wanted: Wanted) -> ConsumerConfig:
     if policy is None:
         unset = config.ack_policy is AckPolicy.NONE
         policy = AckPolicy.EXPLICIT if unset else config.ack_policy
+    metadata = config.metadata
+    if wanted.queue and not wanted.keep:
+        metadata = {**metadata, MADE_BY: "subscribe"}
     return msgspec.structs.replace(
         config,
         durable_name=wanted.durable,
         ack_policy=policy,
         filter_subject="" if config.filter_subjects else wanted.subject,
         deliver_group=wanted.queue,
+        metadata=metadata,
     )
 
 

@@ -24,7 +24,8 @@ from jetspark.errors import AlreadyEnded, Error, RequestTimeout
 class PullSubscription:
     """Messages of a pull consumer, on request. Made by ``JetStream.pull_subscribe``.
 
-    A consumer that the library made is deleted by ``unsubscribe`` and ``drain``.
+    A consumer that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was
+    to keep it.
     """
 
     def __init__(self, api: ApiClient, attached: Attached) -> None:
@@ -47,7 +48,7 @@ class PullSubscription:
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer, and deletes it in the end."""
+        """Whether the library made the consumer for this subscription."""
         return self._attached.created
 
     @property
@@ -111,7 +112,7 @@ class PullSubscription:
         if self._closed or self._api.core.is_closed:
             return
         self._closed = True
-        self._fetches.end(self._ended_error())
+        await self._fetches.end(self._ended_error())
         for messages in self._iterators:
             await messages.close()
         await delete_created(self._api, self._attached, timeout=timeout)
@@ -127,7 +128,7 @@ class PullSubscription:
         self._closed = True
         seconds = self._api.seconds(timeout)
         deadline = self._api.core.loop.time() + seconds
-        self._fetches.end(self._ended_error())
+        await self._fetches.end(self._ended_error())
         try:
             async with asyncio.timeout(seconds):
                 for messages in self._iterators:

@@ -17,7 +17,13 @@ from jetspark.client.jetstream.subscribe.workflow import Attached, delete_create
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerInfo
 from jetspark.client.subscription import Taker
-from jetspark.errors import Error, RequestTimeout
+from jetspark.errors import (
+    ConsumerDeleted,
+    ConsumerNotFound,
+    Error,
+    RequestTimeout,
+    StreamNotFound,
+)
 
 
 class PushSubscription:
@@ -25,7 +31,7 @@ class PushSubscription:
 
     Read it with ``async for`` or ``next``, unless a callback was given. Missing messages
     (ConsumerGap) and missed heartbeats (HeartbeatMissed) go to the error callback. A consumer
-    that the library made is deleted by ``unsubscribe`` and ``drain``.
+    that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was to keep it.
     """
 
     def __init__(
@@ -58,6 +64,9 @@ class PushSubscription:
         if callback is not None:
             label = f"subscription to {config.filter_subject or attached.info.stream_name!r}"
             self._callback_run = CallbackRun(api.core, self._source, callback, label)
+        self._looking: asyncio.Task[None] | None = None
+        if config.deliver_group:
+            api.core.up_listeners.add(self._on_up)
         self._subscription.taker = Taker(self._wait_taken, self._drained)
 
     @property
@@ -77,7 +86,7 @@ class PushSubscription:
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer, and deletes it in the end."""
+        """Whether the library made the consumer for this subscription."""
         return self._attached.created
 
     @property
@@ -181,6 +190,23 @@ class PushSubscription:
     ) -> None:
         if not self._api.core.is_closed:
             await self.unsubscribe()
+
+    def _on_up(self) -> None:
+        """There was no connection: the others may have taken this member for gone."""
+        if self._subscription.is_closed:
+            self._api.core.up_listeners.discard(self._on_up)
+            return
+        self._looking = self._api.core.loop.create_task(self._check_consumer())
+
+    async def _check_consumer(self) -> None:
+        try:
+            await consumer_info(self._api, self.stream, self.consumer)
+        except (ConsumerNotFound, StreamNotFound):
+            gone = ConsumerDeleted(409, "Consumer Deleted")
+            gone.add_note(f"{self._source.label} was deleted while there was no connection")
+            self._subscription.end(gone)
+        except Error:
+            pass  # it is not known now; a server that is starting answers later
 
     def _note_taken(self) -> None:
         if self._emptied is not None and not self.pending_msgs:

@@ -1,22 +1,33 @@
 """Carries out a plan of ADR-15: look up, subscribe, create, lose a race, rebind."""
 
+import asyncio
+from typing import Final
+
 import msgspec
 
 from jetspark.api.consumer import CONSUMER_DELETE, ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
-from jetspark.client.jetstream.subscribe.plan import Bind, Change, Create, Wanted, plan
+from jetspark.client.jetstream.subscribe.plan import MADE_BY, Bind, Change, Create, Wanted, plan
 from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import ConsumerExists, ConsumerNotFound, Error, StreamNotFound
 
+# Seconds after which the last member of a queue looks again whether it is the last: one that has
+# just lost its connection is back by then.
+SECOND_LOOK: Final = 0.5
+
 
 class Attached(msgspec.Struct, frozen=True):
-    """A consumer that a subscription uses; ``created`` when the library made it."""
+    """A consumer that a subscription uses; ``created`` when the library made it for this one.
+
+    ``keep``: nobody deletes it.
+    """
 
     info: ConsumerInfo
     created: bool
     subscription: SubscriptionCore | None = None
+    keep: bool = False
 
 
 class Workflow:
@@ -41,9 +52,8 @@ class Workflow:
         """Find or make the consumer and, for push, subscribe to what it delivers."""
         self._pending_msgs, self._pending_bytes = pending_msgs, pending_bytes
         decided = plan(self._wanted, await self._look_up())
-        if self._wanted.pull:
-            return await self._pull(decided)
-        return await self._push(decided)
+        attached = await (self._pull(decided) if self._wanted.pull else self._push(decided))
+        return msgspec.structs.replace(attached, keep=self._wanted.keep)
 
     async def _look_up(self) -> ConsumerInfo | None:
         name = self._wanted.lookup
@@ -128,23 +138,43 @@ class Workflow:
         )
 
 
+async def pause(seconds: float) -> None:
+    """Wait until it is worth looking again."""
+    await asyncio.sleep(seconds)
+
+
 async def delete_created(
     api: ApiClient, attached: Attached, *, timeout: float | None = None
 ) -> None:
     """Delete the consumer that the library made, unless other queue members still use it."""
-    if not attached.created:
-        return
     info = attached.info
-    verb = f"{info.stream_name}.{info.name}"
-    deadline = api.core.loop.time() + api.seconds(timeout)
+    group = info.config.deliver_group
+    made = attached.created or (bool(group) and MADE_BY in info.config.metadata)
+    if attached.keep or not made:
+        return
+    loop, verb = api.core.loop, f"{info.stream_name}.{info.name}"
+    deadline = loop.time() + api.seconds(timeout)
 
     def left() -> float:
-        return max(deadline - api.core.loop.time(), 0.0)
+        return max(deadline - loop.time(), 0.0)
 
-    if info.config.deliver_group:
-        # The member that made it goes, the others must not lose it.
-        await api.core.flush(timeout=left())
+    async def is_bound() -> bool:
         now = await consumer_info(api, info.stream_name, info.name, timeout=left())
-        if now.push_bound:
-            return
-    await api.call(f"CONSUMER.DELETE.{verb}", None, CONSUMER_DELETE, timeout=left())
+        return bool(now.push_bound)
+
+    try:
+        if group:
+            # Others must not lose it, also those that are about to have a connection again.
+            await api.core.flush(timeout=left())
+            if await is_bound():
+                return
+            await pause(min(SECOND_LOOK, left() / 2))
+            if await is_bound():
+                return
+        await api.call(f"CONSUMER.DELETE.{verb}", None, CONSUMER_DELETE, timeout=left())
+    except ConsumerNotFound:
+        if not group:
+            raise
+        return  # another member was the last one as well
+    if info.config.durable_name:
+        api.core.note_deleted(f"durable consumer {info.name!r} of stream {info.stream_name!r}")

@@ -15,7 +15,7 @@ from tests.unit.client.jetstream.kv.memory_backend import MemoryBackend
 
 from jetspark import BucketStatus, KeyValue, Operation, Stored
 from jetspark.client.jetstream.kv.backend import TimeToLive
-from jetspark.errors import BucketNotFound, NoResponders, RequestTimeout
+from jetspark.errors import BucketNotFound, InvalidState, NoResponders, RequestTimeout
 from jetspark.units import seconds
 
 TTL = 5.0
@@ -125,7 +125,7 @@ def test_a_holder_counts_from_before_it_asked() -> None:
             await asyncio.sleep(0.01)
 
         assert lock.lost.is_set() or await lock.wait_lost(timeout=0.01)
-        with pytest.raises(ValueError, match="not held"):
+        with pytest.raises(InvalidState, match="not held"):
             _ = lock.token
 
     run_virtually(main())
@@ -253,7 +253,7 @@ def test_a_lost_lock_is_acquired_again_by_the_same_object() -> None:
 
         assert await election.campaign() > first
         assert election.is_leader
-        with pytest.raises(ValueError, match="already"):
+        with pytest.raises(InvalidState, match="already"):
             await election.campaign()
         await election.resign()
         assert await election.leader() is None

@@ -1,0 +1,176 @@
+"""What the library deletes it says, keep=True keeps, a fetch that is given up loses nothing."""
+
+import asyncio
+import logging
+
+import pytest
+from tests.client.conftest import Connect
+from tests.support.chaos_proxy import ChaosProxy
+from tests.support.servers import ServerProcess
+from tests.support.waiting import until
+
+from jetspark import Client, Stream, connect
+from jetspark.client.jetstream.subscribe import workflow
+from jetspark.errors import ConsumerDeleted
+
+
+async def names(stream: Stream) -> list[str]:
+    return [name async for name in stream.consumer_names()]
+
+
+async def made(nc: Client, name: str) -> Stream:
+    return await nc.jetstream().create_stream(name, subjects=[name])
+
+
+@pytest.mark.parametrize("end", ["unsubscribe", "drain"])
+async def test_keep_keeps_the_consumer_of_a_subscription(
+    client: Connect, name: str, end: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(nc, name)
+        for data in (b"1", b"2"):
+            await js.publish(name, data)
+            subscription = await js.subscribe(name, durable="d", keep=True)
+            message = await subscription.next()
+            assert message.data == data  # it goes on where the one before ended
+            await message.ack_sync()
+            await getattr(subscription, end)()
+            assert await names(stream) == ["d"]
+
+
+@pytest.mark.parametrize("end", ["unsubscribe", "drain"])
+async def test_keep_keeps_the_consumer_of_a_pull_subscription(
+    client: Connect, name: str, end: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(nc, name)
+        for data in (b"1", b"2"):
+            await js.publish(name, data)
+            subscription = await js.pull_subscribe(name, durable="d", keep=True)
+            message = await subscription.next()
+            assert message.data == data
+            await message.ack_sync()
+            await getattr(subscription, end)()
+            assert await names(stream) == ["d"]
+
+
+async def test_keep_keeps_the_consumer_of_a_queue(client: Connect, name: str) -> None:
+    async with client() as nc, client() as other:
+        stream = await made(nc, name)
+        one = await nc.jetstream().subscribe(name, queue="q", keep=True)
+        two = await other.jetstream().subscribe(name, queue="q")
+        await one.unsubscribe()
+        await two.unsubscribe()
+        assert await names(stream) == ["q"]
+
+
+async def test_the_first_deletion_of_a_durable_is_logged(
+    client: Connect, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(nc, name)
+        with caplog.at_level(logging.WARNING, "jetspark"):
+            await (await js.subscribe(name)).unsubscribe()
+            assert not caplog.records
+            await (await js.subscribe(name, durable="first")).unsubscribe()
+            await (await js.pull_subscribe(name, durable="second")).drain()
+        said = [record.getMessage() for record in caplog.records]
+        assert len(said) == 1
+        assert f"durable consumer 'first' of stream '{name}' was deleted" in said[0]
+        assert "keep=True" in said[0]
+
+
+async def test_the_last_member_of_a_queue_deletes_what_another_made(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc, client() as other:
+        stream = await made(nc, name)
+        one = await nc.jetstream().subscribe(name, queue="q")
+        two = await other.jetstream().subscribe(name, queue="q")
+        await other.flush()
+        await one.unsubscribe()
+        assert await names(stream) == ["q"]
+        await two.unsubscribe()
+        assert await names(stream) == []
+
+
+async def test_a_queue_that_was_there_before_stays(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await made(nc, name)
+        await stream.create_consumer(durable="q", deliver_subject=f"{name}.d", deliver_group="q")
+        await (await nc.jetstream().subscribe(name, queue="q")).unsubscribe()
+        assert await names(stream) == ["q"]
+
+
+async def test_a_member_that_has_just_lost_its_connection_keeps_its_consumer(
+    server: ServerProcess, client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with client(timeout=60) as nc, ChaosProxy(server.address) as proxy:
+        stream = await made(nc, name)
+        async with connect(proxy.url, reconnect_wait=0.01) as away:
+            one = await nc.jetstream().subscribe(name, queue="q")
+            two = await away.jetstream().subscribe(name, queue="q")
+            await away.flush()
+
+            async def reconnected(_seconds: float) -> None:
+                proxy.calm()
+                await until(lambda: away.is_connected)
+                await away.flush()
+
+            monkeypatch.setattr(workflow, "pause", reconnected)
+            proxy.refusing = True
+            proxy.cut()
+            await until(lambda: not away.is_connected)
+            await one.unsubscribe()
+
+            assert await names(stream) == ["q"]
+            await nc.jetstream().publish(name, b"for the one that is left")
+            assert (await two.next(timeout=60)).data == b"for the one that is left"
+
+
+async def test_a_member_whose_consumer_was_deleted_meanwhile_hears_it(
+    server: ServerProcess, client: Connect, name: str
+) -> None:
+    async with client() as nc, ChaosProxy(server.address) as proxy:
+        stream = await made(nc, name)
+        options = {"reconnect_wait": 0.01, "max_reconnects": -1}
+        async with connect(proxy.url, **options) as away:  # type: ignore[arg-type]
+            two = await away.jetstream().subscribe(name, queue="q")
+            proxy.refusing = True
+            proxy.cut()
+            await until(lambda: not away.is_connected)
+            await stream.delete_consumer("q")
+            proxy.calm()
+            with pytest.raises(ConsumerDeleted):
+                await two.next(timeout=60)
+
+
+async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(
+    server: ServerProcess, client: Connect, name: str
+) -> None:
+    async with client() as nc, ChaosProxy(server.address) as proxy:
+        stream = await made(nc, name)
+        await stream.create_consumer(durable="c", ack_wait=300)
+        watching = await stream.consumer("c")
+        async with connect(proxy.url) as far:
+            consumer = await far.jetstream().consumer(name, "c")
+            fetch = asyncio.ensure_future(consumer.fetch(5, timeout=60))
+            await asyncio.wait([fetch], timeout=0.1)
+            proxy.latency = 1.0
+            for number in range(3):
+                await nc.jetstream().publish(name, b"%d" % number)
+
+            async def is_sent() -> bool:
+                return (await watching.info()).num_ack_pending == 3
+
+            await until(is_sent)
+            fetch.cancel()
+            await asyncio.wait([fetch])
+            seen: set[bytes] = set()
+            async with asyncio.timeout(60):
+                while len(seen) < 3:
+                    seen.update(each.data for each in await consumer.fetch(3, timeout=5))
+            assert seen == {b"0", b"1", b"2"}

@@ -188,7 +188,7 @@ def commit(disk: SimulatedDisk, log: StreamLog) -> None:
 
 
 class Judge:
-    """Opens a damaged store, again and again, and compares it with what was acknowledged."""
+    """Opens a damaged store again and again, and compares it with what was acknowledged."""
 
     def __init__(self, life: Life, damage: Damage) -> None:
         self._life = life

@@ -1,4 +1,4 @@
-"""Manifests that the disk refuses to write: one clear line, and nothing else suffers."""
+"""Manifests that the disk refuses: one clear line, and no message or other stream pays."""
 
 import errno
 import os
@@ -52,8 +52,8 @@ async def test_a_manifest_that_cannot_be_written_is_one_line_and_stops_nothing(
         # More than a segment: the manifests should list the next one.
         acks = [(await js.publish("a", bytes(300_000))).seq for _ in range(8)]
         changed = StreamConfig(name="A", subjects=("a", "c"), max_bytes=8 << 20)
-        stream = await js.update_stream(changed)
-        assert tuple(stream.config.subjects) == ("a", "c")
+        info = await js.update_stream(changed)
+        assert tuple(info.config.subjects) == ("a", "c")
         assert (await js.publish("b", b"first")).seq == 1
         await until(lambda: "Upkeep of stream 'A' (writing its manifests) failed" in caplog.text)
         refusing.refused = ""

@@ -206,8 +206,12 @@ def test_a_message_whose_ttl_is_over_before_it_is_durable_leaves_its_marker(
     answers(bench)
 
     left = [headers_of(bench, stream, seq) for seq in there(stream)]
-    marked = [b"s.%d" % n for n in range(2) for headers in left
-              if b"Nats-Marker-Reason: MaxAge" in headers and b"Nats-Subject: s.%d" % n in headers]
+    marked = [
+        b"s.%d" % n
+        for n in range(2)
+        for headers in left
+        if b"Nats-Marker-Reason: MaxAge" in headers and b"Nats-Subject: s.%d" % n in headers
+    ]
     assert marked == ([b"s.0"] if newer else [b"s.0", b"s.1"])
     assert len(left) == 2
     wait(bench, 2)

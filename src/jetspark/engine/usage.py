@@ -131,9 +131,9 @@ class AccountUsage:
     def reserved(self, storage: Storage) -> int:
         """What the streams of the account may grow to, as far as they say."""
         return sum(
-            max(stream.config.max_bytes, 0)
-            for stream in self._counted
-            if stream.config.storage == storage
+            config.max_bytes
+            for config in (stream.config for stream in self._counted)
+            if config.max_bytes > 0 and config.storage == storage
         )
 
     def promised(self, storage: Storage) -> int:

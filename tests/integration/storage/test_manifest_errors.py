@@ -64,8 +64,8 @@ async def test_a_manifest_that_cannot_be_written_is_one_line_and_stops_nothing(
     assert "Traceback" not in caplog.text
     async with jetspark.Server(store_dir=tmp_path) as server, await server.connect() as client:
         js = client.jetstream()
-        info = await (await js.stream("A")).info()
-        assert (info.state.messages, tuple(info.config.subjects)) == (9, ("a", "c"))
+        found = await (await js.stream("A")).info()
+        assert (found.state.messages, tuple(found.config.subjects)) == (9, ("a", "c"))
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])

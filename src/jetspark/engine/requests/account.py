@@ -10,24 +10,23 @@ from jetspark.engine.stream.config import API_LEVEL
 def info(engine: Engine, _request: Request) -> bytes:
     """Answer ``$JS.API.INFO``; its body is ignored (wire.md, API requests)."""
     usage = engine.usage
+    # One pass for all: an account may have ten thousand streams, and this is one turn.
+    total = in_memory = consumers = 0
+    for stream in engine.streams.values():
+        size = int(stream.log.index.bytes)
+        total += size
+        if stream.log.segments.in_memory:
+            in_memory += size
+        consumers += len(stream.consumers)
     return ACCOUNT_INFO.ok(
         AccountInfo(
-            memory=_stored(engine, Storage.MEMORY),
-            storage=_stored(engine, Storage.FILE),
+            memory=in_memory,
+            storage=total - in_memory,
             reserved_memory=usage.reserved(Storage.MEMORY),
             reserved_storage=usage.reserved(Storage.FILE),
             streams=len(engine.streams),
-            consumers=sum(len(stream.consumers) for stream in engine.streams.values()),
+            consumers=consumers,
             limits=usage.limits,
             api=ApiStats(level=API_LEVEL, total=engine.api.total, errors=engine.api.errors),
         )
-    )
-
-
-def _stored(engine: Engine, storage: Storage) -> int:
-    """What is durable in the streams of one kind."""
-    return sum(
-        int(stream.log.index.bytes)
-        for stream in engine.streams.values()
-        if stream.config.storage == storage
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typing import Any, Final
 from tests.support.raw_requests import RawClient, Reply
 from tests.support.served import Served
 from tests.support.servers import ServerProcess
+
+from jetspark import sync
 
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
 
@@ -39,17 +42,20 @@ def nats_server(store: Path, options: str = "", config: Path | None = None) -> I
 
 @contextmanager
 def jetspark_server(
-    store: Path, options: str = "", config: Path | None = None
+    store: Path, options: str = "", config: Path | None = None, *, killed: bool = False
 ) -> Iterator[RawClient]:
-    """Ours, in a process of its own, killed at the end."""
-    more = () if config is None else ("-c", str(config))
-    served = Served(store, "-p", "-1", "-js", *more)
-    client = RawClient(served.url.removeprefix("nats://"), options)
-    try:
+    """Ours, in a thread of this process; with ``killed`` in one of its own that is killed."""
+    with contextlib.ExitStack() as stack:
+        if killed:
+            more = () if config is None else ("-c", str(config))
+            served = Served(store, "-p", "-1", "-js", *more)
+            stack.callback(served.end)
+            url = served.url
+        else:
+            url = stack.enter_context(sync.Server(store_dir=store, config=config)).client_url
+        client = RawClient(url.removeprefix("nats://"), options)
+        stack.callback(client.close)
         yield client
-    finally:
-        client.close()
-        served.end()
 
 
 def masked(replies: list[Reply]) -> list[tuple[str, Any]]:

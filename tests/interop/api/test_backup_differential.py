@@ -116,7 +116,7 @@ def masked_answer(answer: dict[str, Any]) -> dict[str, Any]:
 def test_backups_look_like_those_of_nats_server(tmp_path: Path) -> None:
     with nats_server(tmp_path / "theirs") as client:
         theirs = around(client)
-    with jetspark_server(tmp_path / "ours") as client:
+    with jetspark_server(tmp_path / "ours", killed=True) as client:
         ours = around(client)
 
     for name, value in theirs.items():
@@ -128,7 +128,7 @@ def test_a_backup_of_nats_server_is_refused_with_what_to_do(tmp_path: Path) -> N
         filled(client, 3)
         client.listen("snap")
         answer, _, archive = snapshot(client)
-    with jetspark_server(tmp_path / "ours") as client:
+    with jetspark_server(tmp_path / "ours", killed=True) as client:
         said = restored(client, "T", answer, archive)
 
     assert "`jetspark stream export`" in said[2][0][1]
@@ -136,13 +136,13 @@ def test_a_backup_of_nats_server_is_refused_with_what_to_do(tmp_path: Path) -> N
 
 
 def test_a_stream_survives_the_way_through_a_backup_and_a_kill(tmp_path: Path) -> None:
-    with jetspark_server(tmp_path / "ours") as client:
+    with jetspark_server(tmp_path / "ours", killed=True) as client:
         filled(client, 100)
         client.listen("snap")
         answer, _, archive = snapshot(client)
         restored(client, "T", answer, archive)
 
-    with jetspark_server(tmp_path / "ours") as client:
+    with jetspark_server(tmp_path / "ours", killed=True) as client:
         messages = [
             [
                 json.loads(client.ask(f"{GET}.{name}", b'{"seq":%d}' % seq)[0].payload)["message"]
@@ -234,7 +234,7 @@ def test_a_wildcard_alone_gets_the_archive_after_two_seconds(
 
 
 def test_nats_server_unpacks_our_archive_and_refuses_what_is_in_it(tmp_path: Path) -> None:
-    with jetspark_server(tmp_path / "ours") as client:
+    with jetspark_server(tmp_path / "ours", killed=True) as client:
         filled(client, 50)
         client.listen("snap")
         answer, _, archive = snapshot(client)

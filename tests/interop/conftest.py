@@ -12,26 +12,31 @@ from tests.support.certificates import Certificates, make_certificates
 
 Configure = Callable[[str], Path]
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 # Files that take longest: they begin first, so that the workers end at about the same time.
 LONGEST = (
-    "consumers/test_walk.py",
-    "api/test_limits_of_values.py",
-    "api/test_walk.py",
-    "publishing/test_publish_differential.py",
-    "consumers/test_differential.py",
-    "consumers/test_push_walk.py",
-    "replication/test_mirror_differential.py",
-    "wire/test_differential.py",
-    "clients/test_nats_js.py",
-    "api/test_limits_differential.py",
+    "interop/api/test_limits_of_values.py",
+    "interop/publishing/test_publish_differential.py",
+    "interop/wire/test_differential.py",
+    "integration/server/test_serve.py",
+    "interop/publishing/test_batch_differential.py",
+    "interop/server/test_config_verdicts.py",
+    "interop/clients/test_nats_js.py",
+    "integration/clients/test_bad_input.py",
+    "integration/server/test_signals.py",
+    "interop/api/test_differential.py",
+    "integration/remotes/test_mirrors.py",
+    "integration/replica/test_histories.py",
+    "interop/consumers/test_differential.py",
+    "interop/replication/test_mirror_differential.py",
+    "integration/clients/test_slow_consumers.py",
 )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort whole files; within a file, and among the others, tests stay in their order."""
-    turns = {HERE / name: turn for turn, name in enumerate(LONGEST)}
+    turns = {TESTS / name: turn for turn, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turns.get(item.path, len(LONGEST)))
 
 

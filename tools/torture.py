@@ -347,8 +347,8 @@ def spark_orders(deadline: float, seed: int) -> str:
 
 
 def spark_pipelines(_deadline: float, _seed: int) -> str:
-    """A project from `init` to a refresh of all its tables, once: it takes what it takes."""
-    return run_tests("tests/spark/pipelines/test_pipelines.py", JETSPARK_FULL_REFRESH="1")
+    """A project from `init` over a kill to a refresh of all, once: it takes what it takes."""
+    return run_tests("tests/spark/pipelines/test_pipelines.py", JETSPARK_WHOLE_PIPELINE="1")
 
 
 def spark_demo(_deadline: float, _seed: int) -> str:

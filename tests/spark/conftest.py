@@ -25,7 +25,6 @@ HERE = Path(__file__).parent
 # Files whose tests start Spark in processes of their own, those that take longest first.
 OWN_PROCESSES = (
     "test_pipelines.py",
-    "test_kills.py",
     "test_connect.py",
     "test_packaged_java.py",
 )
@@ -72,7 +71,8 @@ def _session(file: Path) -> str:
     source = file.read_text()
     if "SparkSession" not in source and 'usefixtures("spark")' not in source:
         return ""
-    return "session of streams" if file.parent.name == "stream" else "session of the rest"
+    with_streams = file.parent.name == "stream" or file.name == "test_restarts.py"
+    return "session of streams" if with_streams else "session of the rest"
 
 
 class SessionScheduling(LoadScopeScheduling):  # type: ignore[misc]

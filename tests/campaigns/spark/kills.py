@@ -22,11 +22,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.support.processes import command_of, descendants, kill_all
 
 from jetspark import KeyValueConfig, StreamConfig, sync
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 LEDGER: Final = "LEDGER"
@@ -106,6 +109,11 @@ class SparkKills:
                 self.drivers_killed += 1
             return job.wait(timeout=3 * PATIENCE_S)
 
+    def live_in(self, spark: "SparkSession") -> None:
+        """Run the job to its end in a session that runs, on whatever cores that has."""
+        self.lives += 1
+        copy_all(spark, self._url, self._folder, str(self._per_trigger), self._targets)
+
     def stored(self) -> int:
         """How many messages the copies hold, markers included."""
         return sum(
@@ -176,12 +184,22 @@ class SparkKills:
 
 
 def copy(url: str, folder: Path, master: str, per_trigger: str, *targets: str) -> None:
-    """The job: one query for each target from its checkpoint to the end of the stream."""
-    from pyspark.sql import functions as f
-
-    from jetspark.spark import session, wait_for_source
+    """The job, in a session of its own."""
+    from jetspark.spark import session
 
     spark = session("kills", master=master, config=SETTINGS)
+    copy_all(spark, url, folder, per_trigger, targets)
+    spark.stop()
+
+
+def copy_all(
+    spark: "SparkSession", url: str, folder: Path, per_trigger: str, targets: Sequence[str]
+) -> None:
+    """Run one query for each target from its checkpoint to the end of the stream."""
+    from pyspark.sql import functions as f
+
+    from jetspark.spark import wait_for_source
+
     source = spark.readStream.format("jetstream").options(servers=url, stream="ORIGIN")
     source = source.option("startingOffsets", "earliest")
     queries = []
@@ -196,7 +214,6 @@ def copy(url: str, folder: Path, master: str, per_trigger: str, *targets: str) -
         queries.append(query)
     for query in queries:
         query.awaitTermination()
-    spark.stop()
 
 
 def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) -> str:

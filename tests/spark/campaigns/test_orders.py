@@ -58,6 +58,6 @@ def test_rows_are_those_of_the_plan_or_the_read_is_refused(orders: Orders) -> No
 def test_any_order_of_actions_gives_the_rows_of_a_copy(orders: Orders) -> None:
     before = orders.counts.comparisons
 
-    orders.sequence(2, length=24)
+    orders.sequence(2, length=12)
 
-    assert orders.counts.comparisons - before >= 5
+    assert orders.counts.comparisons - before >= 3

@@ -237,8 +237,9 @@ class EpochLedger:
             f"{self._plan.stream!r} between sequence {first} and {last}, among which are its "
             "rows, have been removed since (expired, consumed, deleted, over a "
             "limit of the stream): it cannot be told any more which rows were stored. If they "
-            'were not rows of this query set option("failOnReplayGaps", "false"); else '
-            f"{HOW_TO_GO_ON}"
+            "were not rows of this query, or were never stored because the server's disk was full "
+            "(error 10023; it does not use their sequences again), set "
+            f'option("failOnReplayGaps", "false") for this run; else {HOW_TO_GO_ON}'
         )
 
     def report_surplus(self, stored: RowCounts, reported: RowCounts, rows: int) -> int:

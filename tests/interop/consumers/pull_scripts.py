@@ -20,6 +20,13 @@ def statuses(s: Session) -> None:
     s.put("c")
     s.pull({"batch": 3, "expires": 100 * MS}, 3)
     s.pull({"batch": 3, "expires": 50 * MS, "no_wait": True}, 3)
+    # What is left is counted from what the request said.
+    for batch in ({}, {"batch": 0}, {"batch": -1}):
+        s.pull({**batch, "expires": 100 * MS}, 1)
+        s.pull({**batch, "expires": -5}, 1)
+        s.put("d")
+        s.pull({**batch, "expires": S, "max_bytes": 1}, 1)
+        s.pull({**batch, "expires": S, "max_bytes": 1000}, 2)
     s.info()
 
 

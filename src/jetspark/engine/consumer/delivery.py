@@ -41,7 +41,10 @@ class Waiting:
     ) -> None:
         self.reply: bytes = reply
         self.outlet: Outlet = outlet
-        self.left: i64 = batch
+        # Without a number, or with one below 1, a request gets one message; what its statuses
+        # count down from is what it said, as in nats-server.
+        self.left: i64 = max(batch, i64(1))
+        self.pending: i64 = batch
         self.bytes_left: i64 = max_bytes
         self.delivered: i64 = 0
         self.expires: i64 = expires

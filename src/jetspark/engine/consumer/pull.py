@@ -96,7 +96,7 @@ class Requests:
         config = self._consumer.config
         if request.expires < 0:
             # Over before it began, and none of what it asked for was delivered.
-            lines = rest_lines(max(request.batch, 0), max(request.max_bytes, 0))
+            lines = rest_lines(request.batch, max(request.max_bytes, 0))
             block = status_block(TIMEOUT, REQUEST_TIMEOUT_TEXT, lines)
             outbox.reply_status(reply, block)
             return
@@ -119,7 +119,7 @@ class Requests:
         waiting = Waiting(
             reply,
             outlet,
-            max(request.batch, 1),
+            request.batch,
             max(request.max_bytes, 0),
             request.no_wait,
             now + bounded(request.expires) if request.expires else 0,

@@ -12,7 +12,7 @@ UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
 
 def rest(request: Waiting) -> bytes:
     """The header lines that say what a request did not get."""
-    return rest_lines(int(request.left), int(request.bytes_left))
+    return rest_lines(int(request.pending - request.delivered), int(request.bytes_left))
 
 
 def rest_lines(messages: int, size: int) -> bytes:

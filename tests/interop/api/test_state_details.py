@@ -184,3 +184,35 @@ def test_what_has_no_effect_is_accepted_as_by_nats_server(tmp_path: Path) -> Non
         ours = without_effect(client)
 
     assert ours == theirs
+
+
+# Requests, and the code or the placement that ours and nats-server answer.
+TOO_NEW: Final = b"NATS/1.0\r\nNats-Required-Api-Level: 99\r\n\r\n"
+REFUSED_OTHERWISE: Final[list[tuple[str, dict[str, Any] | bytes, bytes, Any, Any]]] = [
+    ("CONSUMER.CREATE.S.c", b'{"of a newer server":1}', TOO_NEW, 10185, 10025),
+    ("CONSUMER.INFO.S.c", b"x", TOO_NEW, 10185, 10038),
+    ("STREAM.UPDATE.NONE", {"name": "NONE", "num_replicas": 3}, b"", 10074, 10059),
+    (
+        "STREAM.CREATE.S",
+        {"name": "S", "republish": {"src": "a b", "dest": "x"}},
+        b"",
+        10052,
+        10058,
+    ),
+    ("STREAM.CREATE.R", {"name": "R", "republish": {"src": "R", "dest": "x y"}}, b"", 10052, None),
+    ("STREAM.CREATE.P", {"name": "P", "placement": {}}, b"", None, None),
+    ("STREAM.CREATE.Q", {"name": "Q", "placement": {"tags": []}}, b"", None, {}),
+]
+
+
+@pytest.mark.parametrize("server", [jetspark_server, nats_server], ids=["ours", "theirs"])
+def test_what_is_refused_otherwise_is_what_was_decided(server: Any, tmp_path: Path) -> None:
+    with server(tmp_path) as client:
+        make(client, 0)
+        for verb, body, headers, *expected in REFUSED_OTHERWISE:
+            text = body if isinstance(body, bytes) else json.dumps(body).encode()
+            (reply,) = client.ask(f"$JS.API.{verb}", text, headers)
+            answer = json.loads(reply.payload)
+            error = answer.get("error", {}).get("err_code")
+            found = error or answer.get("config", {}).get("placement")
+            assert found == expected[server is nats_server], (verb, answer)

@@ -113,7 +113,7 @@ class CopyReconciler:
             if created is None:
                 raise refused(
                     f"the store has a stream {name} that is no copy: a replica needs a store of "
-                    "its own, give it another folder (-sd)"
+                    "its own, give it another folder with store_dir="
                 )
             if not wanted(name, self._patterns):
                 log.info("Stream %s is no copy that is asked for any more: dropped", name)

@@ -2,24 +2,38 @@
 
 import errno
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Final
 
 from jetspark.server.net.listening import shown_address
 
-_FLAGS: Final = {"clients": "-p", "http monitoring": "-m", "https monitoring": "-ms"}
+_ARGUMENTS: Final = {
+    "clients": "port=",
+    "http monitoring": "http_port=",
+    "https monitoring": "https_port=",
+}
+# What the command line calls the arguments of an embedded server.
+_FLAGS: Final = {
+    "port": "-p",
+    "host": "-a",
+    "http_port": "-m",
+    "https_port": "-ms",
+    "store_dir": "-sd",
+}
+_ADVICE: Final = re.compile(rf"\bwith ({'|'.join(_FLAGS)})=")
 
 
 def cannot_listen(purpose: str, host: str, port: int, error: OSError) -> OSError:
     """The error for a port that cannot be opened; ``purpose`` says what it would be for."""
-    flag = _FLAGS[purpose]
+    name = _ARGUMENTS[purpose]
     advice = {
-        errno.EADDRINUSE: f"stop what uses it, or choose another port with {flag} (-1: any free)",
-        errno.EADDRNOTAVAIL: "choose an address of this machine with -a",
-        errno.EACCES: f"choose a port from 1024 up with {flag}, or run as a user that may use it",
-        socket.EAI_NONAME: "choose an address of this machine with -a",
-    }.get(error.errno or 0, f"choose another address with -a, or another port with {flag}")
+        errno.EADDRINUSE: f"stop what uses it, or choose another port with {name} (-1: any free)",
+        errno.EADDRNOTAVAIL: "choose an address of this machine with host=",
+        errno.EACCES: f"choose a port from 1024 up with {name}, or run as a user that may use it",
+        socket.EAI_NONAME: "choose an address of this machine with host=",
+    }.get(error.errno or 0, f"choose another address with host=, or another port with {name}")
     at = shown_address(host, port)
     return OSError(error.errno, f"cannot listen for {purpose} on {at}: {_reason(error)}; {advice}")
 
@@ -31,12 +45,16 @@ def cannot_open_store(folder: Path, error: OSError) -> OSError:
         reason = _reason(error)
         if error.filename and Path(str(error.filename)) != folder:
             reason += f" ({error.filename})"
-    advice = "let this user write there, or choose another folder with -sd"
+    advice = "let this user write there, or choose another folder with store_dir="
     return OSError(error.errno, f"cannot keep streams in {folder}: {reason}; {advice}")
 
 
 def in_words(error: Exception) -> str:
-    """An error as one line of a log, without Python's ``[Errno 13]``."""
+    """An error as lines for the command line: without ``[Errno 13]``, and with its flags."""
+    return _ADVICE.sub(lambda found: f"with {_FLAGS[found[1]]}", _text(error))
+
+
+def _text(error: Exception) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if error.filename:

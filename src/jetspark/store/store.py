@@ -369,7 +369,7 @@ class FileStore:
         if "jetstream" in names or any("streams" in children for children in inside):
             raise WrongStoreFormat(
                 f"{self._folder} holds a nats-server store; jetspark keeps its own format: "
-                "choose another folder with -sd, and copy streams with a client"
+                "choose another folder with store_dir=, and copy streams with a client"
             )
 
     def _claim(self) -> None:
@@ -379,7 +379,7 @@ class FileStore:
         except BlockingIOError:
             raise StoreLocked(
                 f"{self._folder} is used by another jetspark server; stop it or choose another "
-                "folder with -sd"
+                "folder with store_dir="
             ) from None
         found = self._files.read_file(path)
         if found == MARK + CHECK:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 from tests.client.conftest import Connect
 
-from jetspark import StreamOptions
+from jetspark import StreamConfig, StreamOptions
 from jetspark.errors import (
     BucketExists,
     ConsumerExists,
@@ -75,12 +75,8 @@ async def test_a_full_stream_is_full_and_no_fault_of_the_disk(client: Connect, n
         ]
         for number, limit in enumerate(limits):
             subject = f"{name}.{number}"
-            await js.create_stream(
-                f"{name}{number}",
-                subjects=[subject],
-                discard="new",
-                **limit,
-            )
+            settings = StreamConfig(name=f"{name}{number}", subjects=[subject], discard="new")
+            await js.create_stream(settings.replace(**limit))
             await js.publish(subject, b"first")
             with pytest.raises(StreamFull, match=f"by stream '{name}{number}': maximum ") as full:
                 await js.publish(subject, bytes(300))

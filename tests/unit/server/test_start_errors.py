@@ -16,20 +16,40 @@ from jetspark.server.start_errors import cannot_listen, cannot_open_store, in_wo
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"),
+    ("number", "advice", "flags"),
     [
-        (errno.EADDRINUSE, "choose another port with -p (-1: any free)"),
-        (errno.EADDRNOTAVAIL, "choose an address of this machine with -a"),
-        (errno.EACCES, "choose a port from 1024 up with -p"),
-        (errno.EMFILE, "choose another address with -a, or another port with -p"),
+        (
+            errno.EADDRINUSE,
+            "choose another port with port= (-1: any free)",
+            "choose another port with -p (-1: any free)",
+        ),
+        (
+            errno.EADDRNOTAVAIL,
+            "choose an address of this machine with host=",
+            "choose an address of this machine with -a",
+        ),
+        (
+            errno.EACCES,
+            "choose a port from 1024 up with port=",
+            "choose a port from 1024 up with -p",
+        ),
+        (
+            errno.EMFILE,
+            "choose another address with host=, or another port with port=",
+            "choose another address with -a, or another port with -p",
+        ),
     ],
 )
-def test_a_port_that_cannot_be_opened_is_named_with_advice(number: int, advice: str) -> None:
+def test_a_port_that_cannot_be_opened_is_named_with_advice(
+    number: int, advice: str, flags: str
+) -> None:
+    """A program is told its arguments, the command line its flags."""
     error = cannot_listen("clients", "0.0.0.0", 4222, OSError(number, "long text of asyncio"))
 
     assert error.errno == number
     assert "cannot listen for clients on 0.0.0.0:4222: " in in_words(error)
-    assert advice in in_words(error)
+    assert advice in str(error)
+    assert flags in in_words(error)
     assert "asyncio" not in in_words(error)
 
 
@@ -45,16 +65,16 @@ def test_a_host_that_nobody_knows_is_named() -> None:
 async def test_a_port_in_use_is_told_to_programs_too() -> None:
     async with jetspark.Server(http_port=-1) as first:
         monitor = int(first.monitor_url.rpartition(":")[2])
-        with pytest.raises(OSError, match=r"cannot listen for clients on .* another port with -p"):
+        with pytest.raises(OSError, match=r"listen for clients on .* another port with port="):
             await jetspark.Server(port=first.port).start()
-        with pytest.raises(OSError, match=r"cannot listen for http monitoring on .* with -m "):
+        with pytest.raises(OSError, match=r"listen for http monitoring on .* with http_port= "):
             await jetspark.Server(http_port=monitor).start()
 
 
 async def test_a_file_where_the_store_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(OSError, match=r"it is a file, expected is a folder; .* with -sd"):
+    with pytest.raises(OSError, match=r"it is a file, expected is a folder; .* with store_dir="):
         await jetspark.Server(store_dir=str(tmp_path / "file")).start()
 
 

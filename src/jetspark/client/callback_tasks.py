@@ -8,13 +8,22 @@ import asyncio
 import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from jetspark.client.thread_callback import Report, ThreadCallback, in_callback_thread
+from jetspark.client.thread_callback import Report, in_callback_thread
 
 M = TypeVar("M")
 
 _RUNNING: Final[weakref.WeakSet[asyncio.Task[None]]] = weakref.WeakSet()
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """What calls a function on other threads or tasks: a ThreadCallback, or a CallbackPool."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this was called, across threads or not, from inside the function."""
 
 
 class CallbackTasks:
@@ -66,8 +75,8 @@ def is_inside_callback() -> bool:
 
 
 def is_calling(task: asyncio.Task[None] | None, callback: object) -> bool:
-    """Whether the caller is ``callback``, which ``task`` runs, on this thread or on its own."""
-    if isinstance(callback, ThreadCallback) and callback.is_here:
+    """Whether the caller is ``callback``, which ``task`` runs, on this thread or on others."""
+    if isinstance(callback, Elsewhere) and callback.is_here:
         return True
     return task is not None and asyncio.current_task() is task
 

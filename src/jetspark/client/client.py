@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from jetspark.client.auth import check_credentials
+from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.connection_status import ConnectionStatus
 from jetspark.client.contexts import client_options
@@ -226,14 +227,18 @@ class Client:
         *,
         queue: str = "",
         callback: Callback | None = None,
+        concurrency: int = 1,
+        ordered_by: OrderedBy[Message] = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
     ) -> Subscription:
         """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
 
         Read them with ``async for`` or ``next``, or give a ``callback``: a plain or coroutine
-        function, called with one message after the other from one task. Members of a ``queue``
-        group share the messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
+        function, called with one message after the other from one task; or with ``concurrency``
+        of them at a time, which with ``ordered_by`` (a function of the message, or "subject")
+        keep their order where that gives the same. Members of a ``queue`` group share the
+        messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
         counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
         """
         check_pattern(subject, queue)
@@ -243,6 +248,8 @@ class Client:
             pending_msgs=pending_msgs,
             pending_bytes=pending_bytes,
             callback=callback,
+            concurrency=concurrency,
+            ordered_by=ordered_by,
         )
         return Subscription(core)
 

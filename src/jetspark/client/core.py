@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, Self, TypeVar
 
+from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
 from jetspark.client.connection_status import ConnectionStatus
 from jetspark.client.draining import drain_all, drain_behind
@@ -251,6 +252,8 @@ class ClientCore:
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
         callback: Callback | None = None,
+        concurrency: int = 1,
+        ordered_by: OrderedBy[Message] = None,
     ) -> SubscriptionCore:
         """Register a subscription and tell the server."""
         self._link.check_loop()
@@ -267,11 +270,13 @@ class ClientCore:
             pending_bytes=pending_bytes,
             callback=callback,
             timeout=self.options.timeout,
+            concurrency=concurrency,
+            ordered_by=ordered_by,
         )
         self.receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
         if subscription.callback_task is not None:
-            self.callbacks.add(subscription.callback_task, subscription.callback)
+            self.callbacks.add(subscription.callback_task, subscription.caller)
         self.send_frame(sub_frame(subject, queue, sid))
         return subscription
 

@@ -1,10 +1,10 @@
 """A subscription: read it with ``async for``, with ``next``, or give it a callback.
 
-A callback runs from **one task per subscription**, never from the socket reader: messages keep
-their order, a slow callback holds up nobody else, the pending limits apply to it as to any other
-reader, and it may be a plain function or a coroutine function. Plain functions are called in a
-loop without awaiting anything, so the price over calling them inline is one queue append; a
-function that blocks goes into a ThreadCallback.
+A callback runs from **one task per subscription**, or from a pool of them (``concurrency``), never
+from the socket reader: with one task messages keep their order, a slow callback holds up nobody
+else, the pending limits apply to it as to any other reader, and it may be a plain function or a
+coroutine function. Plain functions are called in a loop without awaiting anything, so the price
+over calling them inline is one queue append; a function that blocks goes into a ThreadCallback.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self
 
+from jetspark.client.callback_pool import CallbackPool, OrderedBy, check_concurrency
 from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
@@ -28,6 +29,8 @@ PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
 CALLBACK_RUN: Final = 256
 # Seconds for the server to hear of the end of a drain whose own time is up.
 LAST_WORD: Final = 0.5
+# Messages that a pool of callbacks holds per worker, the one that it works on included.
+HELD_PER_WORKER: Final = 2
 
 Callback = Callable[[Message], Awaitable[None] | None]
 
@@ -91,7 +94,10 @@ class SubscriptionCore:
         pending_bytes: int,
         callback: Callback | None,
         timeout: float,
+        concurrency: int = 1,
+        ordered_by: OrderedBy[Message] = None,
     ) -> None:
+        check_concurrency(concurrency, ordered_by, callback)
         _check_limit("pending_msgs", pending_msgs)
         _check_limit("pending_bytes", pending_bytes)
         if callback is not None and not callable(callback):
@@ -117,6 +123,12 @@ class SubscriptionCore:
         if isinstance(callback, ThreadCallback):
             callback = callback.for_one_reader()
         self.callback: Final = callback
+        self._concurrency = concurrency
+        self._pool: CallbackPool[Message] | None = None
+        if callback is not None and concurrency > 1:
+            self._pool = CallbackPool(
+                callback, concurrency, ordered_by, f"callback {subject}", owner.report
+            )
         # What runs the callback; None for a subscription that is read.
         self.callback_task: asyncio.Task[None] | None = None
         # JetStream deletes consumers once the subscription is drained and removed (ADR-15).
@@ -125,6 +137,11 @@ class SubscriptionCore:
             self.callback_task = asyncio.get_running_loop().create_task(
                 self._run(callback), name=f"jetspark callback {subject}"
             )
+
+    @property
+    def caller(self) -> object:
+        """What calls the callback: the callback itself, or a pool around it."""
+        return self._pool or self.callback
 
     @property
     def pending_msgs(self) -> int:
@@ -175,7 +192,9 @@ class SubscriptionCore:
         if self.callback is not None:
             # On one that ended or is being drained too: its callback may still be busy.
             self.sink.take_many(self.pending_msgs)
-            if isinstance(self.callback, ThreadCallback):
+            if self._pool is not None:
+                self._pool.give_up()
+            elif isinstance(self.callback, ThreadCallback):
                 self.callback.stop()
         self.end(None)
 
@@ -187,7 +206,7 @@ class SubscriptionCore:
         taker, self.taker = self.taker, None
         try:
             await self.stop(seconds)
-            if self._is_busy and not is_calling(self.callback_task, self.callback):
+            if self._is_busy and not is_calling(self.callback_task, self.caller):
                 async with asyncio.timeout_at(deadline):
                     await self._owner.or_closed(self._idle())
             if taker is not None:
@@ -300,10 +319,24 @@ class SubscriptionCore:
 
     async def _run(self, callback: Callback) -> None:
         with contextlib.suppress(Error):  # whoever ended it has reported it
-            if isinstance(callback, ThreadCallback):
+            if self._pool is not None:
+                await self._run_pool(self._pool)
+            elif isinstance(callback, ThreadCallback):
                 await self._run_in_thread(callback)
             else:
                 await self._run_here(callback)
+
+    async def _run_pool(self, pool: CallbackPool[Message]) -> None:
+        # Where messages wait for others of their key, more than are worked on are in hand.
+        limit = HELD_PER_WORKER * self._concurrency
+        try:
+            while await self.wait():
+                await pool.room(limit)
+                if self.sink.messages:  # unless it was unsubscribed meanwhile
+                    pool.add(self.sink.take())
+            await pool.finish()
+        finally:
+            pool.close()
 
     async def _run_in_thread(self, callback: ThreadCallback[Message]) -> None:
         try:

@@ -41,6 +41,7 @@ class ThreadCallback(Generic[M]):
         self._work: queue.SimpleQueue[_Chunk[M] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._chunk: _Chunk[M] | None = None
 
     @property
     def is_here(self) -> bool:
@@ -58,8 +59,11 @@ class ThreadCallback(Generic[M]):
         """Call the function here and now, as any callback."""
         self._callback(message)
 
-    async def run(self, messages: list[M], report: Report) -> None:
-        """Have the thread call the function with each message; wait until it has."""
+    async def run(self, messages: list[M], report: Report) -> list[M]:
+        """Have the thread call the function with each message; wait until it has.
+
+        Returns those that it was not called with, because of ``stop``.
+        """
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._serve, name="jetspark callback", daemon=True
@@ -67,12 +71,20 @@ class ThreadCallback(Generic[M]):
             self._thread.start()
         loop = asyncio.get_running_loop()
         chunk = _Chunk(messages, report, loop)
+        self._chunk = chunk
         self._work.put(chunk)
         await chunk.done
+        self._chunk = None
+        return messages[chunk.begun :]
 
-    def stop(self) -> None:
-        """Call the function no more; what it was given and has not seen is dropped."""
+    def stop(self) -> list[M]:
+        """Call the function no more; returns messages that it has not seen and will not see.
+
+        The next one may be about to begin on the thread: ``run`` tells in the end.
+        """
         self._stopped = True
+        chunk = self._chunk
+        return chunk.messages[chunk.begun + 1 :] if chunk is not None else []
 
     def close(self) -> None:
         """End the thread when it has done what it was given."""
@@ -85,6 +97,7 @@ class ThreadCallback(Generic[M]):
             for message in chunk.messages:
                 if self._stopped:
                     break
+                chunk.begun += 1
                 self._call(message, chunk)
             chunk.tell(chunk.finish)
 
@@ -109,6 +122,7 @@ class _Chunk(Generic[M]):
         self.messages = messages
         self.report = report
         self.loop = loop
+        self.begun = 0
         self.done: asyncio.Future[None] = loop.create_future()
 
     def tell(self, function: Callable[..., None], *arguments: object) -> None:

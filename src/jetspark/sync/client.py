@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
+from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.client import Client as _Client
 from jetspark.client.client import connect as _connect
 from jetspark.client.client import connect_with as _connect_with
@@ -272,14 +273,18 @@ class Client:
         *,
         queue: str = "",
         callback: Callable[[Message], object] | None = None,
+        concurrency: int = 1,
+        ordered_by: OrderedBy[Message] = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
     ) -> Subscription:
         """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
 
         Read them with ``for`` or ``next``, or give a ``callback``: a plain or coroutine
-        function, called with one message after the other from one task. Members of a ``queue``
-        group share the messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
+        function, called with one message after the other from one task; or with ``concurrency``
+        of them at a time, which with ``ordered_by`` (a function of the message, or "subject")
+        keep their order where that gives the same. Members of a ``queue`` group share the
+        messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
         counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
         """
         return Subscription(
@@ -289,6 +294,8 @@ class Client:
                     subject,
                     queue=queue,
                     callback=ThreadCallback(callback) if callback else None,
+                    concurrency=concurrency,
+                    ordered_by=ordered_by,
                     pending_msgs=pending_msgs,
                     pending_bytes=pending_bytes,
                 )

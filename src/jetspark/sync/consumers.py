@@ -16,6 +16,7 @@ from typing import Self, Unpack
 
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.consume import Consumption as _Consumption
+from jetspark.client.jetstream.consumer.consume import MessageOrder
 from jetspark.client.jetstream.consumer.endless import MessageIterator as _MessageIterator
 from jetspark.client.jetstream.consumer.explain import Explanation
 from jetspark.client.jetstream.consumer.handle import EXPIRES, HEARTBEAT, PREFETCH, THRESHOLD
@@ -187,12 +188,14 @@ class Consumption:
         """Whether the callback will not be called again."""
         return self._inner.is_closed
 
-    def close(self) -> None:
-        """End now: after the message that the callback has; buffered ones are given up.
+    def close(self, *, timeout: float | None = None) -> None:
+        """End now: after what the callback works on; what it did not begin is given back.
 
+        Others get that at once (``nak``). After ``timeout`` seconds the callback is cancelled, its
+        messages are given back too, and RequestTimeout is raised; one on a thread goes on alone.
         The callback may call it too; it then returns without waiting.
         """
-        self._portal.call(self._inner.close())
+        self._portal.call(self._inner.close(timeout=timeout))
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Ask for nothing more and wait until the callback had all that has arrived.
@@ -326,7 +329,10 @@ class Consumer:
         self,
         callback: Callable[[JetStreamMessage], object],
         *,
-        prefetch: int = PREFETCH,
+        concurrency: int = 1,
+        ordered_by: MessageOrder = None,
+        in_progress: bool = False,
+        prefetch: int | None = None,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
         expires: float = EXPIRES,
@@ -337,7 +343,12 @@ class Consumer:
         """Call ``callback`` with one message after the other, until it is stopped.
 
         The callback is a plain function (own thread); what it raises is reported to the error
-        callback. Options as in ``messages``. End it with ``close`` or ``drain`` of the result.
+        callback. With ``concurrency`` it works on so many messages at a time; ``ordered_by`` (a
+        function of the message, or "subject") keeps the order of those for which it gives the
+        same. ``in_progress`` asks for more time, twice in every ``ack_wait``, for what the
+        callback has not ended with. ``prefetch`` is 500; with ``concurrency`` or ``in_progress``
+        twice the concurrency, and counts what is worked on too, so that the rest stays for
+        others. Other options as in ``messages``. End it with ``close`` or ``drain`` of the result.
         """
         return Consumption(
             self._portal,
@@ -346,6 +357,9 @@ class Consumer:
                 ThreadCallback[_JetStreamMessage](
                     lambda one: callback(JetStreamMessage(self._portal, one))
                 ),
+                concurrency=concurrency,
+                ordered_by=ordered_by,
+                in_progress=in_progress,
                 prefetch=prefetch,
                 max_bytes=max_bytes,
                 threshold=threshold,
@@ -470,7 +484,8 @@ class PushSubscription:
     def unsubscribe(self, *, timeout: float | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised.
 
-        A callback gets nothing more; what else has arrived can still be read.
+        A callback gets nothing more, and what it did not begin is given back, as by
+        ``Consumption.close``; what else has arrived can still be read.
         """
         self._portal.call(self._inner.unsubscribe(timeout=timeout))
 
@@ -579,6 +594,40 @@ class PullSubscription:
             self._portal,
             self._portal.run(
                 self._inner.messages,
+                prefetch=prefetch,
+                max_bytes=max_bytes,
+                threshold=threshold,
+                expires=expires,
+                heartbeat=heartbeat,
+                alarm=alarm,
+            ),
+        )
+
+    def consume(
+        self,
+        callback: Callable[[JetStreamMessage], object],
+        *,
+        concurrency: int = 1,
+        ordered_by: MessageOrder = None,
+        in_progress: bool = False,
+        prefetch: int | None = None,
+        max_bytes: int = 0,
+        threshold: float = THRESHOLD,
+        expires: float = EXPIRES,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+    ) -> Consumption:
+        """Call ``callback`` with the messages until it is stopped, as ``Consumer.consume``."""
+        return Consumption(
+            self._portal,
+            self._portal.run(
+                self._inner.consume,
+                ThreadCallback[_JetStreamMessage](
+                    lambda one: callback(JetStreamMessage(self._portal, one))
+                ),
+                concurrency=concurrency,
+                ordered_by=ordered_by,
+                in_progress=in_progress,
                 prefetch=prefetch,
                 max_bytes=max_bytes,
                 threshold=threshold,

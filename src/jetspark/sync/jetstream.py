@@ -20,6 +20,7 @@ from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
+from jetspark.client.jetstream.consumer.consume import MessageOrder
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
@@ -962,6 +963,9 @@ class JetStream:
         subject: str = "",
         *,
         callback: Callable[[JetStreamMessage], object] | None = None,
+        concurrency: int = 1,
+        ordered_by: MessageOrder = None,
+        in_progress: bool = False,
         queue: str = "",
         durable: str = "",
         stream: str = "",
@@ -982,7 +986,9 @@ class JetStream:
         queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
         consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
         ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
-        heartbeat are told to the error callback. A consumer that was made here, a durable one
+        heartbeat are told to the error callback. ``concurrency``, ``ordered_by`` and
+        ``in_progress`` are as in ``Consumer.consume``; the server sends as far ahead as
+        ``config.max_ack_pending`` allows. A consumer that was made here, a durable one
         too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
         by the last member. Raises SubscribeRefused when things do not fit, saying
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
@@ -997,6 +1003,9 @@ class JetStream:
                     )
                     if callback
                     else None,
+                    concurrency=concurrency,
+                    ordered_by=ordered_by,
+                    in_progress=in_progress,
                     queue=queue,
                     durable=durable,
                     stream=stream,

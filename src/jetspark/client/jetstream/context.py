@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, Unpack
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo
@@ -18,7 +19,12 @@ from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.backup import BackupProgress, put_back
 from jetspark.client.jetstream.conflicts import create_stream
-from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.consumer.consume import (
+    CallbackPlan,
+    MessageCallback,
+    MessageOrder,
+    callback_plan,
+)
 from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
@@ -76,7 +82,7 @@ from jetspark.client.jetstream.publish_fast import (
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.scan import check_filter, check_filters
 from jetspark.client.jetstream.streams import Stream
-from jetspark.client.jetstream.subscribe.plan import Wanted, settle
+from jetspark.client.jetstream.subscribe.plan import Wanted, new_config, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
 from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
 from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
@@ -92,7 +98,14 @@ from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOption
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
-from jetspark.errors import BadName, BucketExists, BucketNotFound, StreamExists, StreamNotFound
+from jetspark.errors import (
+    BadName,
+    BucketExists,
+    BucketNotFound,
+    StreamExists,
+    StreamNotFound,
+    SubscribeRefused,
+)
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import stream_name_problem
 
@@ -409,6 +422,9 @@ class JetStream:
         subject: str = "",
         *,
         callback: MessageCallback | None = None,
+        concurrency: int = 1,
+        ordered_by: MessageOrder = None,
+        in_progress: bool = False,
         queue: str = "",
         durable: str = "",
         stream: str = "",
@@ -429,7 +445,9 @@ class JetStream:
         queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
         consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
         ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
-        heartbeat are told to the error callback. A consumer that was made here, a durable one
+        heartbeat are told to the error callback. ``concurrency``, ``ordered_by`` and
+        ``in_progress`` are as in ``Consumer.consume``; the server sends as far ahead as
+        ``config.max_ack_pending`` allows. A consumer that was made here, a durable one
         too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
         by the last member. Raises SubscribeRefused when things do not fit, saying
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
@@ -448,8 +466,15 @@ class JetStream:
                 keep=keep,
             )
         )
+        calls = partial(callback_plan, callback, concurrency, ordered_by, in_progress)
+        calls(new_config(wanted))  # refuses bad ones
         attached = await self._attach(wanted, pending_msgs, pending_bytes, timeout)
-        return PushSubscription(self._api, attached, callback, alarm)
+        try:
+            plan = calls(attached.info.config)
+        except SubscribeRefused:
+            await PushSubscription(self._api, attached, None, alarm, CallbackPlan()).unsubscribe()
+            raise
+        return PushSubscription(self._api, attached, callback, alarm, plan)
 
     @opens
     async def pull_subscribe(

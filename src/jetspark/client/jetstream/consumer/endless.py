@@ -43,7 +43,10 @@ RETRY_PAUSE_MAX: Final = 5.0
 
 
 class EndlessPull:
-    """Messages of one pull consumer, in chunks. ``next_chunk`` is the only way to read."""
+    """Messages of one pull consumer, in chunks. ``next_chunk`` is the only way to read.
+
+    With ``until_done`` messages count against the prefetch until ``done`` was called with them.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,9 @@ class EndlessPull:
         heartbeat: float,
         alarm: float,
         group: PullGroup | None = None,
+        until_done: bool = False,
     ) -> None:
+        self._until_done = until_done
         self._api = api
         self._core = api.core
         self._target = target
@@ -76,6 +81,7 @@ class EndlessPull:
         # Statuses of requests before this one are about requests that were given up.
         self._first_valid = 1
         self._pause = 0.0
+        self._asked = 0.0  # when the last request was sent
         # Before the next request: wait a little, and see whether the consumer is still there.
         self._must_rest = False
         self._must_check = False
@@ -154,11 +160,28 @@ class EndlessPull:
         self._first_valid = next(self._numbers)
         self._window.reset()
 
+    def done(self, message: JetStreamMessage) -> None:
+        """The work on a message is done: another one may be asked for."""
+        head = len(message.subject) + len(message.reply)
+        self._window.done(1, head + message.size)
+        if not self._stopped.is_set() and not self._must_rest:
+            self._ask()
+
     async def stop(self) -> None:
         """Ask for nothing more; what has arrived can still be read."""
         self._stopped.set()
         self._core.up_listeners.discard(self._on_up)
         await self._subscription.unsubscribe()
+
+    async def settle(self, seconds: float) -> None:
+        """Ask for nothing more, and wait for what is on its way: it can still be read."""
+        self._stopped.set()
+        self._core.up_listeners.discard(self._on_up)
+        try:
+            with contextlib.suppress(RequestTimeout):
+                await self._subscription.stop(seconds)
+        finally:
+            self._subscription.end(None)
 
     def _on_up(self) -> None:
         """A new connection: requests of the old one are lost with it."""
@@ -180,6 +203,7 @@ class EndlessPull:
             group=self._group,
             pin_id=self._pin_id,
         )
+        self._asked = self._core.loop.time()
         reply = f"{self._inbox}.{next(self._numbers)}".encode()
         self._core.send_message(self._target.next_subject, reply, b"", body)
 
@@ -189,7 +213,9 @@ class EndlessPull:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._alarm):
                     return await subscription.next_chunk(count)
-            self._missed()
+            # Nothing comes while nothing is asked for, because all of it is being worked on.
+            if self._window.is_awaiting and self._core.loop.time() >= self._asked + self._alarm:
+                self._missed()
         return await subscription.next_chunk(count)
 
     def _missed(self) -> None:
@@ -223,7 +249,10 @@ class EndlessPull:
                 JetStreamMessage(message.subject, message.data, message.reply, block, link)
             )
         if taken:
-            self._window.took(len(taken), size)
+            if self._until_done:
+                self._window.keep(len(taken), size)
+            else:
+                self._window.took(len(taken), size)
             if self._group is not None:
                 pin = find_value(taken[-1].header_block, PIN_ID)
                 self._pin_id = pin.decode() if pin else self._pin_id
@@ -299,6 +328,9 @@ class ChunkSource(Protocol):
 
     def ended_error(self) -> Error:
         """Why there is no next message."""
+
+    async def settle(self, seconds: float) -> None:
+        """Ask for nothing more, and wait for what is on its way: it can still be read."""
 
 
 class MessageIterator:

@@ -20,7 +20,13 @@ from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import CallbackRun, Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.consume import (
+    CallbackRun,
+    Consumption,
+    MessageCallback,
+    MessageOrder,
+    callback_plan,
+)
 from jetspark.client.jetstream.consumer.create import create_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import (
@@ -43,6 +49,7 @@ from jetspark.client.models.consumer import (
     ConsumerOptions,
     PauseState,
 )
+from jetspark.client.subscription import HELD_PER_WORKER
 from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
 from jetspark.headers.block import find_value
 from jetspark.headers.names import PIN_ID
@@ -191,7 +198,10 @@ class Consumer:
         self,
         callback: MessageCallback,
         *,
-        prefetch: int = PREFETCH,
+        concurrency: int = 1,
+        ordered_by: MessageOrder = None,
+        in_progress: bool = False,
+        prefetch: int | None = None,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
         expires: float = EXPIRES,
@@ -202,12 +212,37 @@ class Consumer:
         """Call ``callback`` with one message after the other, from a task, until it is stopped.
 
         The callback is a plain or a coroutine function; what it raises is reported to the error
-        callback. Options as in ``messages``. End it with ``close`` or ``drain`` of the result.
+        callback. With ``concurrency`` it works on so many messages at a time; ``ordered_by`` (a
+        function of the message, or "subject") keeps the order of those for which it gives the
+        same. ``in_progress`` asks for more time, twice in every ``ack_wait``, for what the
+        callback has not ended with. ``prefetch`` is 500; with ``concurrency`` or ``in_progress``
+        twice the concurrency, and counts what is worked on too, so that the rest stays for
+        others. Other options as in ``messages``. End it with ``close`` or ``drain`` of the result.
         """
-        source = self._endless(
-            prefetch, max_bytes, threshold, expires, heartbeat, alarm=alarm, group=group
+        plan = callback_plan(
+            callback, concurrency, ordered_by, in_progress, self._target.info.config
         )
-        return Consumption(CallbackRun(self._api.core, source, callback, self._target.label))
+        if prefetch is None:
+            prefetch = HELD_PER_WORKER * concurrency if plan.needs_pool else PREFETCH
+        if plan.needs_pool and prefetch < concurrency:
+            raise ValueError(
+                f"prefetch={prefetch}: expected at least concurrency={concurrency}, what is "
+                "worked on counts"
+            )
+        if plan.needs_pool and threshold == THRESHOLD:
+            # What is worked on counts: below that half of the workers would be idle.
+            threshold = 1 - (concurrency // 2) / prefetch
+        source = self._endless(
+            prefetch,
+            max_bytes,
+            threshold,
+            expires,
+            heartbeat,
+            alarm=alarm,
+            group=group,
+            until_done=plan.needs_pool,
+        )
+        return Consumption(CallbackRun(self._api.core, source, callback, self._target.label, plan))
 
     # Management.
 
@@ -336,6 +371,7 @@ class Consumer:
         *,
         alarm: float | None,
         group: PullGroup | None,
+        until_done: bool = False,
     ) -> EndlessPull:
         check_pull(prefetch, max_bytes, expires, heartbeat, counted="prefetch")
         self._check_pull()
@@ -350,4 +386,5 @@ class Consumer:
             heartbeat=heartbeat,
             alarm=alarm_seconds(alarm, heartbeat),
             group=group,
+            until_done=until_done,
         )

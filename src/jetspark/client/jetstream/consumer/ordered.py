@@ -272,6 +272,10 @@ class OrderedReader:
         self._stopped.set()
         await self._drop()
 
+    async def settle(self, seconds: float) -> None:  # noqa: ARG002 - nothing is given back
+        """As ``stop``: what is on its way is read again by whoever reads from there."""
+        await self.stop()
+
     def widen(self, prefetch: int) -> None:
         """Ask for more ahead from now on; a push consumer paces itself."""
         self._prefetch = max(self._prefetch, prefetch)

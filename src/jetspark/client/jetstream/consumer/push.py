@@ -1,6 +1,7 @@
 """Messages of a push consumer, in chunks: statuses handled where they stand among the messages."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -17,6 +18,7 @@ from jetspark.errors import (
     Error,
     HeartbeatMissed,
     NotJetStreamMessage,
+    RequestTimeout,
 )
 
 E = TypeVar("E", bound=Error)
@@ -94,6 +96,15 @@ class PushSource:
         """Take nothing new; what has arrived can still be read."""
         self.close()
         await self._subscription.unsubscribe()
+
+    async def settle(self, seconds: float) -> None:
+        """Take nothing new but what is on its way: it can still be read."""
+        self.close()
+        try:
+            with contextlib.suppress(RequestTimeout):
+                await self._subscription.stop(seconds)
+        finally:
+            self._subscription.end(None)
 
     def close(self) -> None:
         """Stop watching for heartbeats."""

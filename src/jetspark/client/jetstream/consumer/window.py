@@ -1,7 +1,8 @@
 """How much an endless pull has asked for and not received: decides about the next request. Pure.
 
 Counted in messages, or in bytes when a byte limit was given. A message counts until the reader
-takes it, so what is on its way and what is buffered together stay below the limit.
+takes it, so what is on its way and what is buffered together stay below the limit; or, for readers
+that work on several at a time, until the work on it is done.
 """
 
 from typing import Final
@@ -26,6 +27,14 @@ class PullWindow:
         self._low_bytes = max(1, int(max_bytes * threshold))
         self.messages = 0
         self.bytes = 0
+        # Of these, what is being worked on.
+        self._kept = 0
+        self._kept_bytes = 0
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether something was asked for that has not been handed out."""
+        return self.messages > self._kept
 
     def widen(self, messages: int) -> None:
         """Let more messages be on their way."""
@@ -37,15 +46,26 @@ class PullWindow:
         self.messages = max(self.messages - count, 0)
         self.bytes = max(self.bytes - size, 0)
 
+    def keep(self, count: int, size: int) -> None:
+        """Messages were handed to a reader that says when it is done with them."""
+        self._kept += count
+        self._kept_bytes += size
+
+    def done(self, count: int, size: int) -> None:
+        """The work on messages that were kept is done."""
+        self._kept -= count
+        self._kept_bytes -= size
+        self.took(count, size)
+
     def ended(self, messages: int, size: int) -> None:
         """A request ended with so much of it unserved."""
         self.messages = max(self.messages - messages, 0)
         self.bytes = max(self.bytes - size, 0)
 
     def reset(self) -> None:
-        """Nothing is outstanding: all requests are lost."""
-        self.messages = 0
-        self.bytes = 0
+        """Nothing is outstanding but what is being worked on: all requests are lost."""
+        self.messages = self._kept
+        self.bytes = self._kept_bytes
 
     def next_request(self) -> tuple[int, int] | None:
         """Batch and bytes to ask for now; None while enough is outstanding."""

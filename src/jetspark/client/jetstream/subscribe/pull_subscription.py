@@ -5,6 +5,11 @@ from types import TracebackType
 from typing import Self
 
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.consume import (
+    Consumption,
+    MessageCallback,
+    MessageOrder,
+)
 from jetspark.client.jetstream.consumer.endless import MessageIterator
 from jetspark.client.jetstream.consumer.fetch import Fetches
 from jetspark.client.jetstream.consumer.handle import (
@@ -34,6 +39,7 @@ class PullSubscription:
         self._fetches = Fetches()
         self._consumer = Consumer(api, attached.info, self._fetches)
         self._iterators: list[MessageIterator] = []
+        self._consumptions: list[Consumption] = []
         self._closed = False
 
     @property
@@ -107,15 +113,51 @@ class PullSubscription:
         self._iterators = [*going_on, messages]
         return messages
 
+    def consume(
+        self,
+        callback: MessageCallback,
+        *,
+        concurrency: int = 1,
+        ordered_by: MessageOrder = None,
+        in_progress: bool = False,
+        prefetch: int | None = None,
+        max_bytes: int = 0,
+        threshold: float = THRESHOLD,
+        expires: float = EXPIRES,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+    ) -> Consumption:
+        """Call ``callback`` with the messages until it is stopped, as ``Consumer.consume``."""
+        self._check_open()
+        consumption = self._consumer.consume(
+            callback,
+            concurrency=concurrency,
+            ordered_by=ordered_by,
+            in_progress=in_progress,
+            prefetch=prefetch,
+            max_bytes=max_bytes,
+            threshold=threshold,
+            expires=expires,
+            heartbeat=heartbeat,
+            alarm=alarm,
+        )
+        going_on = [each for each in self._consumptions if not each.is_closed]
+        self._consumptions = [*going_on, consumption]
+        return consumption
+
     async def unsubscribe(self, *, timeout: float | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised."""
         if self._closed or self._api.core.is_closed:
             return
         self._closed = True
         await self._fetches.end(self._ended_error())
-        for messages in self._iterators:
-            await messages.close()
-        await delete_created(self._api, self._attached, timeout=timeout)
+        try:
+            for messages in self._iterators:
+                await messages.close()
+            for consumption in self._consumptions:
+                await consumption.close(timeout=timeout)
+        finally:
+            await delete_created(self._api, self._attached, timeout=timeout)
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Ask for nothing more, wait until what has arrived was taken, delete what was made.
@@ -130,6 +172,8 @@ class PullSubscription:
         deadline = self._api.core.loop.time() + seconds
         await self._fetches.end(self._ended_error())
         try:
+            for consumption in self._consumptions:
+                await consumption.drain(timeout=timeout)
             async with asyncio.timeout(seconds):
                 for messages in self._iterators:
                     await messages.drain()

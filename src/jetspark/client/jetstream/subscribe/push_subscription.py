@@ -7,7 +7,11 @@ from typing import Self
 
 from jetspark.api.enums import AckPolicy
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import CallbackRun, MessageCallback
+from jetspark.client.jetstream.consumer.consume import (
+    CallbackPlan,
+    CallbackRun,
+    MessageCallback,
+)
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
@@ -40,6 +44,7 @@ class PushSubscription:
         attached: Attached,
         callback: MessageCallback | None,
         alarm: float | None,
+        plan: CallbackPlan,
     ) -> None:
         assert attached.subscription is not None
         config = attached.info.config
@@ -63,7 +68,7 @@ class PushSubscription:
         self._draining: asyncio.Task[None] | None = None
         if callback is not None:
             label = f"subscription to {config.filter_subject or attached.info.stream_name!r}"
-            self._callback_run = CallbackRun(api.core, self._source, callback, label)
+            self._callback_run = CallbackRun(api.core, self._source, callback, label, plan)
         self._looking: asyncio.Task[None] | None = None
         if config.deliver_group:
             api.core.up_listeners.add(self._on_up)
@@ -145,16 +150,19 @@ class PushSubscription:
     async def unsubscribe(self, *, timeout: float | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised.
 
-        A callback gets nothing more; what else has arrived can still be read.
+        A callback gets nothing more, and what it did not begin is given back, as by
+        ``Consumption.close``; what else has arrived can still be read.
         """
         if self._ended or self._api.core.is_closed:
             return
         self._ended = True
         self._subscription.taker = None
-        if self._callback_run is not None:
-            await self._callback_run.stop()
-        await self._source.stop()
-        await delete_created(self._api, self._attached, timeout=timeout)
+        try:
+            if self._callback_run is not None:
+                await self._callback_run.stop(timeout=timeout)
+        finally:
+            await self._source.stop()
+            await delete_created(self._api, self._attached, timeout=timeout)
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop, wait until what has arrived was taken, then delete what the library made.

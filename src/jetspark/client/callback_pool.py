@@ -1,0 +1,218 @@
+"""A callback that works on several messages at a time, in order per key on request.
+
+The task of a subscription or of a consumption adds messages and waits for room; up to
+``concurrency`` workers, tasks of the same loop, call the callback. A function that blocks has a
+thread per worker. Of messages with the same key one is worked on at a time, in their order, while
+other keys go on.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, Literal, TypeVar
+
+from jetspark.client.callback_tasks import call_back, mark_callback
+from jetspark.client.thread_callback import Report, ThreadCallback
+
+M = TypeVar("M")
+
+# What messages have in common that must be worked on in order: a function, or their subject.
+OrderedBy = Callable[[M], Hashable] | Literal["subject"] | None
+
+# Messages whose key could not be told keep their order among themselves.
+_NO_KEY: Final = object()
+
+
+def check_concurrency(concurrency: int, ordered_by: object, callback: object) -> None:
+    """Refuse what cannot work, naming the argument."""
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+        raise TypeError(f"concurrency must be an int, not {type(concurrency).__name__}")
+    if concurrency < 1:
+        raise ValueError(f"concurrency={concurrency}: expected at least 1 callback at a time")
+    if ordered_by is not None and ordered_by != "subject" and not callable(ordered_by):
+        raise TypeError(
+            f"ordered_by={ordered_by!r}: expected a function of the message, or 'subject'"
+        )
+    if callback is None and (concurrency > 1 or ordered_by is not None):
+        raise ValueError("concurrency and ordered_by are for a callback, and none was given")
+
+
+class CallbackPool(Generic[M]):
+    """Calls ``callback`` for up to ``concurrency`` messages at a time.
+
+    ``on_done`` hears of every message that the callback is done with. What the callback raises is
+    reported, and the others go on.
+    """
+
+    def __init__(
+        self,
+        callback: Callable[[M], Awaitable[None] | None],
+        concurrency: int,
+        ordered_by: OrderedBy[M],
+        label: str,
+        report: Report,
+        on_done: Callable[[M], None] | None = None,
+    ) -> None:
+        self._callback = callback
+        self._concurrency = concurrency
+        self._key = _subject if ordered_by == "subject" else ordered_by
+        self._label = label
+        self._report = report
+        self._on_done = on_done
+        self._loop = asyncio.get_running_loop()
+        self._workers: dict[asyncio.Task[None], ThreadCallback[M] | None] = {}
+        self._idle: list[asyncio.Future[None]] = []
+        # To be worked on next, at most one of each key; further ones wait behind their key.
+        self._ready: deque[tuple[M, Hashable]] = deque()
+        self._behind: dict[Hashable, deque[M]] = {}
+        self._running: set[M] = set()
+        self._count = 0
+        self._closing = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this was called, across threads or not, from inside the callback."""
+        here = asyncio.current_task()
+        return any(
+            worker is here or (thread is not None and thread.is_here)
+            for worker, thread in self._workers.items()
+        )
+
+    @property
+    def running(self) -> list[M]:
+        """What the callback works on now."""
+        return list(self._running)
+
+    @property
+    def in_hand(self) -> list[M]:
+        """What was added and is not done."""
+        return [*self._running, *self._not_begun()]
+
+    def add(self, message: M) -> None:
+        """Work on a message as soon as a worker is free and its key is."""
+        self._count += 1
+        key: Hashable = None
+        if self._key is not None:
+            key = self._key_of(message)
+            if key in self._behind:
+                self._behind[key].append(message)
+                return
+            self._behind[key] = deque()
+        self._ready.append((message, key))
+        self._wake_worker()
+
+    async def room(self, limit: int) -> None:
+        """Wait until fewer than ``limit`` messages are in hand."""
+        while self._count >= limit:
+            await self._wait_change()
+
+    async def finish(self) -> None:
+        """Wait until everything that was added is done."""
+        await self.room(1)
+
+    def give_up(self) -> list[M]:
+        """Begin nothing more; returns what was not begun."""
+        given_up = self._not_begun()
+        self._count -= len(given_up)
+        self._ready.clear()
+        for waiting in self._behind.values():
+            waiting.clear()
+        self._change()
+        return given_up
+
+    def close(self) -> None:
+        """End the workers: those that wait now, and at the next await those that work."""
+        self._closing = True
+        for worker, thread in list(self._workers.items()):
+            if thread is not None:
+                thread.stop()
+            worker.cancel()
+
+    def _not_begun(self) -> list[M]:
+        behind = [message for waiting in self._behind.values() for message in waiting]
+        return [*(message for message, _ in self._ready), *behind]
+
+    def _key_of(self, message: M) -> Hashable:
+        assert self._key is not None
+        try:
+            key = self._key(message)
+            hash(key)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            self._report(error)
+            return _NO_KEY
+        return key
+
+    def _wake_worker(self) -> None:
+        while self._idle:
+            waiting = self._idle.pop()
+            if not waiting.done():
+                waiting.set_result(None)
+                return
+        if len(self._workers) < self._concurrency:
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        callback, thread = self._callback, None
+        if isinstance(callback, ThreadCallback):
+            thread = callback.for_one_reader()
+        worker = self._loop.create_task(self._work(thread), name=f"jetspark {self._label}")
+        self._workers[worker] = thread
+        mark_callback(worker)
+
+    async def _work(self, thread: ThreadCallback[M] | None) -> None:
+        try:
+            while not self._closing:
+                if not self._ready:
+                    await self._wait_for_work()
+                    continue
+                message, key = self._ready.popleft()
+                self._running.add(message)
+                try:
+                    if thread is not None:
+                        await thread.run([message], self._report)
+                    else:
+                        await call_back(self._callback, message, self._label, self._report)
+                finally:
+                    self._done(message, key)
+        finally:
+            if thread is not None:
+                thread.close()
+
+    async def _wait_for_work(self) -> None:
+        waiting: asyncio.Future[None] = self._loop.create_future()
+        self._idle.append(waiting)
+        await waiting
+
+    def _done(self, message: M, key: Hashable) -> None:
+        self._running.discard(message)
+        self._count -= 1
+        if self._key is not None:
+            behind = self._behind[key]
+            if behind:
+                self._ready.append((behind.popleft(), key))
+            else:
+                del self._behind[key]
+        if self._on_done is not None:
+            self._on_done(message)
+        self._change()
+
+    async def _wait_change(self) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def _change(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def _subject(message: object) -> Hashable:
+    subject: str = message.subject  # type: ignore[attr-defined]  # both kinds of messages have one
+    return subject

@@ -102,6 +102,7 @@ THREAD_SAFE = {
     "AckFuture.result",
     "AckFuture.exception",
     "JetStreamMessage.ack",
+    "KeyValueReplica.exists",
     "KeyValueReplica.get",
     "KeyValueReplica.items",
     "KeyValueReplica.value",

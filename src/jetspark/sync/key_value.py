@@ -381,11 +381,30 @@ class KeyValueReplica:
     def __len__(self) -> int:
         return len(self._inner)
 
-    def get(self, key: str) -> Entry:
-        """The value as this replica has it; KeyNotFound when it has none."""
-        return self._inner.get(key)
+    @overload
+    def get(self, key: str) -> Entry: ...
 
-    def value(self, key: str, default: bytes | None = None) -> bytes | None:
+    @overload
+    def get(self, key: str, *, default: D | Required) -> Entry | D: ...
+
+    def get(self, key: str, *, default: D | Required = REQUIRED) -> Entry | D:
+        """The value as this replica has it.
+
+        When it has none, ``default`` is returned if one was given, else KeyNotFound is raised.
+        """
+        return self._inner.get(key, default=default)
+
+    def exists(self, key: str) -> bool:
+        """Whether ``key`` has a value, as this replica has it."""
+        return self._inner.exists(key)
+
+    @overload
+    def value(self, key: str) -> bytes | None: ...
+
+    @overload
+    def value(self, key: str, default: D) -> bytes | D: ...
+
+    def value(self, key: str, default: object = None) -> object:
         """Only the value, or ``default``: the fastest way to read."""
         return self._inner.value(key, default)
 

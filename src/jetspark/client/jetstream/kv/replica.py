@@ -1,12 +1,13 @@
 """A bucket in memory: ``KeyValue.replica``."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, overload
 
 from jetspark.client.jetstream.kv.backend import Backend
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry
 from jetspark.client.jetstream.local_copy import LocalCopy
+from jetspark.client.required import REQUIRED, D, Required
 from jetspark.errors import KeyNotFound
 
 if TYPE_CHECKING:
@@ -41,14 +42,35 @@ class KeyValueReplica:
     def __len__(self) -> int:
         return len(self._copy)
 
-    def get(self, key: str) -> Entry:
-        """The value as this replica has it; KeyNotFound when it has none."""
+    @overload
+    def get(self, key: str) -> Entry: ...
+
+    @overload
+    def get(self, key: str, *, default: D | Required) -> Entry | D: ...
+
+    def get(self, key: str, *, default: D | Required = REQUIRED) -> Entry | D:
+        """The value as this replica has it.
+
+        When it has none, ``default`` is returned if one was given, else KeyNotFound is raised.
+        """
         stored = self._copy.find(self._coding.lookup(key))
         if stored is None:
+            if not isinstance(default, Required):
+                return default
             raise KeyNotFound(self._bucket.bucket, key)
         return self._coding.entry(stored)
 
-    def value(self, key: str, default: bytes | None = None) -> bytes | None:
+    def exists(self, key: str) -> bool:
+        """Whether ``key`` has a value, as this replica has it."""
+        return self._copy.find(self._coding.lookup(key)) is not None
+
+    @overload
+    def value(self, key: str) -> bytes | None: ...
+
+    @overload
+    def value(self, key: str, default: D) -> bytes | D: ...
+
+    def value(self, key: str, default: object = None) -> object:
         """Only the value, or ``default``: the fastest way to read."""
         stored = self._copy.find(self._coding.lookup(key))
         return default if stored is None else self._coding.open_value(key, stored)

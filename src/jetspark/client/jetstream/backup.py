@@ -25,6 +25,7 @@ from jetspark.api.stream import (
     SnapshotRequest,
 )
 from jetspark.client.jetstream.api import ApiClient, read_answer
+from jetspark.client.jetstream.file_source import FileSource
 from jetspark.client.message import Message
 from jetspark.client.models.base import Model, from_wire
 from jetspark.client.models.stream import StreamConfig, StreamState
@@ -245,8 +246,7 @@ async def put_back(
     target = opened.deliver_subject.encode()
     size = min(RESTORE_CHUNK_BYTES, api.core.max_payload)
     sent = 0
-    file = await asyncio.to_thread(path.open, "rb")
-    try:
+    async with FileSource(path) as file:
         while piece := await asyncio.to_thread(file.read, size):
             reply = await api.core.ask(target, b"", piece, api.seconds(timeout))
             if reply.data:
@@ -254,8 +254,6 @@ async def put_back(
             sent += len(piece)
             if progress is not None:
                 progress(sent)
-    finally:
-        file.close()
     patience = max(api.timeout, RESTORE_PATIENCE) if timeout is None else timeout
     reply = await api.core.ask(target, b"", b"", patience)
     return read_answer(target, STREAM_CREATE, reply.data)

@@ -11,6 +11,7 @@ import msgspec
 from jetspark.api.stream import STREAM_UPDATE
 from jetspark.api.stream import StreamInfo as WireStreamInfo
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.file_source import FileSource
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.config import check_bucket
@@ -150,10 +151,8 @@ class ObjectStore:
 
         It is read in pieces, on another thread. The rest is as of ``put``.
         """
-        file = await asyncio.to_thread(Path(path).open, "rb")
-        try:
-            size = os.fstat(file.fileno()).st_size
-            told = None if progress is None else lambda sent, _: progress(sent, size)
+        async with FileSource(path) as file:
+            told = None if progress is None else lambda sent, _: progress(sent, file.size)
             return await self.put(
                 Path(path).name if name is None else name,
                 file,
@@ -164,9 +163,6 @@ class ObjectStore:
                 progress=told,
                 timeout=timeout,
             )
-        finally:
-            # On a thread: one that still reads for a put that was cancelled is waited for.
-            await surely(asyncio.to_thread(file.close))
 
     async def get_file(
         self,

@@ -48,7 +48,7 @@ async def test_any_field_of_connect_is_taken_or_ends_that_connection_alone(tmp_p
                 name,
                 heard,
             )
-        for _, body in table.odd_bodies():
+        for _, body in table.ODD_BODIES:
             heard = await said(server.port, b"CONNECT " + body.replace(b"\n", b""))
             assert heard.endswith(b"PONG\r\n") or heard.startswith(b"-ERR ") or not heard
         wire = await Wire.open(server.port)

@@ -135,6 +135,7 @@ DIFFERENCES: Final = (
     (r"deep object|\+NXT \{\"a\":\{", "nesting is refused beyond what any request has"),
     (r"a second value", "nats-server reads the first value and passes over the rest"),
     (r"mirror=\{\},", "nats-server merges doubled objects"),
+    (r"STREAM.INFO.R  jetspark=", "a field of ours, which nats-server refuses as unknown"),
     (r"sourcing=true", "only servers that mirror each other send it"),
     (r"after inactive_threshold=1$", "it is gone before the next request, or not"),
     (r"UPDATE republish=\{\"src\"", "nats-server refuses no destination in an update alone"),

@@ -2,7 +2,7 @@
 
 import ssl
 
-from jetspark.errors import AuthorizationFailed, BadCredentials, Error
+from jetspark.errors import AuthorizationFailed, BadCredentials, ConnectFailed, Error
 from jetspark.spark.connection_settings import Connection
 
 # What OpenSSL calls the alerts with which a server refuses a client.
@@ -13,8 +13,10 @@ _OTHER_NAME = {62, 63, 64}
 _OUT_OF_DATE = {9, 10}
 
 
-class ConnectionRefused(Error):
+class ConnectionRefused(ConnectFailed):
     """A server cannot be reached with these options, however often it is tried."""
+
+    transient = False
 
 
 def advice_for(error: Error, settings: Connection) -> str:

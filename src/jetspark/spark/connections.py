@@ -78,7 +78,8 @@ def connect(settings: Connection) -> sync.Client:
         advice = advice_for(error, settings)
         if not advice:
             raise
-        raise ConnectionRefused(f"{error}: {advice}") from error
+        kind = ConnectionRefused if error.transient else type(error)
+        raise kind(f"{error}: {advice}") from error
 
 
 def _connect(settings: Connection) -> sync.Client:

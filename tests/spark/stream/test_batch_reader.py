@@ -1,5 +1,6 @@
 """Planning and reading against a real nats-server, without a JVM."""
 
+import functools
 import pickle
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 from jetspark import Storage
 from jetspark.errors import AuthorizationFailed
 from jetspark.spark.connection_settings import Connection
-from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
+from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect, jetstream_of
 from jetspark.spark.stream import range_reader
 from jetspark.spark.stream import view as stream_view
 from jetspark.spark.stream.batch_reader import JetStreamBatchReader
@@ -194,6 +195,25 @@ def test_foreign_messages_that_expire_before_a_filtered_read_are_no_loss(
     stream.purge(seq=3)
 
     assert _sequences(reader.read(part)) == list(range(3, 31, 3))
+
+
+def test_a_stream_that_is_created_again_with_fewer_messages_is_named(
+    streams: "Streams", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new one never reaches the sequences of the read, for which a copy is waited."""
+    quick = functools.partial(jetstream_of, timeout=1.0)
+    monkeypatch.setattr(range_reader, "jetstream_of", quick)
+    streams.fill("FEWER", 100, storage=Storage.MEMORY)
+    reader = JetStreamBatchReader(_options(streams.url, "FEWER", batch_size=10), SCHEMA)
+    (part,) = reader.partitions()
+    batches = reader.read(part)
+    next(batches)
+
+    streams.jetstream.delete_stream("FEWER")
+    streams.fill("FEWER", 1, storage=Storage.MEMORY)
+
+    with pytest.raises(StreamRecreated, match="created again"):
+        _sequences(batches)
 
 
 @pytest.mark.parametrize("mode", [ReadMode.DIRECT, ReadMode.CONSUMER])

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.enums import Retention
 from jetspark.client.jetstream.message_columns import Column, MessageColumns
-from jetspark.errors import Error
+from jetspark.errors import Error, MinLastSequence
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, OUTAGE_S, jetstream_of
 from jetspark.spark.stream.consumer_scan import consumer_scan
@@ -151,7 +151,8 @@ class RangeReader:
                     stream = jetstream.stream(partition.stream)
                     if not self._is_the_planned(stream, partition, position):
                         return
-                    for chunk in self.scan(stream, position, partition.end - 1, filters):
+                    scanned = self.scan(stream, position, partition.end - 1, filters)
+                    for chunk in self._of_the_planned(stream, partition, scanned):
                         if filters:
                             self._check_passed(stream, chunk, position)
                         elif missing is None:
@@ -217,6 +218,20 @@ class RangeReader:
         if self._options.fail_on_data_loss or position > partition.first:
             self._check_unchanged(stream, partition)
         return partition.created in {"", view_of(stream.cached_info).created}
+
+    def _of_the_planned(
+        self,
+        stream: sync.Stream,
+        partition: SequencePartition,
+        chunks: Iterator[MessageColumns],
+    ) -> Iterator[MessageColumns]:
+        """Yield ``chunks``; a stream that does not reach the end of the range may be another."""
+        try:
+            yield from chunks
+        except MinLastSequence:
+            stream.info()
+            self._check_unchanged(stream, partition)
+            raise
 
     def _check_unchanged(self, stream: sync.Stream, partition: SequencePartition) -> None:
         """Raise ``StreamRecreated`` when the rows read so far may be of two streams."""

@@ -1,19 +1,24 @@
 """The timeout of a call: its own, or the default of the handle it was made on."""
 
 import math
+from datetime import timedelta
 
 
-def call_seconds(timeout: float | None, default: float, name: str = "timeout") -> float:
+def call_seconds(
+    timeout: float | timedelta | None, default: float, name: str = "timeout"
+) -> float:
     """``timeout``, or ``default`` for None; what is no number of seconds is refused.
 
     NaN above all: it compares with nothing, so a deadline made of it would never come.
     """
     if timeout is None:
         return default
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(
-            f"{name} must be a number of seconds, not {type(timeout).__name__}; None is the "
-            "default"
+            f"{name} must be seconds or a timedelta, not {type(timeout).__name__}; None is "
+            "the default"
         )
     if math.isnan(timeout):
         raise ValueError(f"{name}=nan: expected a number of seconds")

@@ -10,7 +10,7 @@ jetspark.client.jetstream.subscribe.push_subscription.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -29,6 +29,7 @@ from jetspark.client.jetstream.subscribe.pull_subscription import (
 from jetspark.client.jetstream.subscribe.push_subscription import (
     PushSubscription as _PushSubscription,
 )
+from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.models.consumer import (
     ConsumerConfig,
     ConsumerInfo,
@@ -109,7 +110,7 @@ class JetStreamMessage:
         """
         self._portal.call(self._inner.ack_sync(timeout=timeout))
 
-    def nak(self, *, delay: float = 0.0) -> None:
+    def nak(self, *, delay: float | timedelta = 0.0) -> None:
         """Give it back: it is delivered again, at once or after ``delay`` seconds."""
         self._inner.nak(delay=delay)
 
@@ -385,8 +386,10 @@ class Consumer:
         """
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
 
-    def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseState:
-        """Deliver nothing until then (a datetime with a time zone, or ns since 1970)."""
+    def pause(
+        self, until: Moment | timedelta | float, *, timeout: float | None = None
+    ) -> PauseState:
+        """Deliver nothing until then (a datetime with a time zone), or for so many seconds."""
         return self._portal.call(self._inner.pause(until, timeout=timeout))
 
     def resume(self, *, timeout: float | None = None) -> PauseState:

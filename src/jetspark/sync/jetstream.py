@@ -11,7 +11,6 @@ jetspark.client.jetstream.streams.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
@@ -32,7 +31,7 @@ from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
 from jetspark.client.jetstream.objects.info import ObjectStoreStatus
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
-from jetspark.client.jetstream.publish import Expect
+from jetspark.client.jetstream.publish import Expect, TimeToLive
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
 from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
 from jetspark.client.jetstream.publish_fast import FLOW, MAX_OUTSTANDING_ACKS
@@ -42,6 +41,7 @@ from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, Copies
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import GET_BATCH_SIZE
 from jetspark.client.jetstream.streams import Stream as _Stream
+from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo, ConsumerOptions
 from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
@@ -111,7 +111,7 @@ class AtomicBatch:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
     ) -> None:
         """Add a message; nothing is sent before the commit.
 
@@ -213,7 +213,7 @@ class FastPublisher:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
     ) -> int:
         """Send a message as soon as the server allows more; returns its sequence in the batch.
 
@@ -337,14 +337,14 @@ class Stream:
         seq: int = 0,
         last_by_subject: str = "",
         next_by_subject: str = "",
-        start_time: datetime | int | None = None,
+        start_time: Moment | None = None,
         min_last_seq: int = 0,
         timeout: float | None = None,
     ) -> StreamMessage:
         """One message: by sequence, the last on a subject, or the next one on a subject.
 
         ``next_by_subject`` starts at ``seq`` or ``start_time`` if given, else at the beginning;
-        ``start_time`` (a datetime with a time zone, or ns since 1970) may stand alone. With
+        ``start_time`` (a datetime with a time zone) may stand alone. With
         ``min_last_seq`` the answer comes from a copy that has reached that sequence; it is waited
         for up to ``timeout``. Raises MessageNotFound, or MinLastSequence when it is not reached.
         """
@@ -364,7 +364,7 @@ class Stream:
         *,
         seq: int = 0,
         next_by_subject: str = "",
-        start_time: datetime | int | None = None,
+        start_time: Moment | None = None,
         limit: int = 0,
         batch: int = GET_BATCH_SIZE,
         max_bytes: int = BATCH_BYTES,
@@ -399,7 +399,7 @@ class Stream:
         subjects: Sequence[str],
         *,
         up_to_seq: int = 0,
-        up_to_time: datetime | int | None = None,
+        up_to_time: Moment | None = None,
         batch: int = 0,
         max_bytes: int = 0,
         min_last_seq: int = 0,
@@ -409,7 +409,7 @@ class Stream:
         """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
 
         All of them as of one moment: now, ``up_to_seq``, or ``up_to_time`` (a datetime with a
-        time zone, or ns since 1970), for which the stream must hold enough history. Pages (of
+        time zone), for which the stream must hold enough history. Pages (of
         ``batch`` messages, 0: the server's choice) and requests that match more than 1024
         subjects are followed and split by themselves. ``min_last_seq`` and ``copies`` as in
         ``get_batch``.
@@ -813,7 +813,7 @@ class JetStream:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
         timeout: float | None = None,
     ) -> PubAck:
         """Publish and wait for the stream's ack: its name and the sequence of the message.
@@ -845,7 +845,7 @@ class JetStream:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
         timeout: float | None = None,
     ) -> AckFuture:
         """Publish without waiting for the ack, which is returned as something to await.

@@ -11,11 +11,11 @@ jetspark.client.jetstream.kv.watch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 from types import TracebackType
 from typing import Generic, Self, overload
 
-from jetspark.client.jetstream.kv.backend import TimeToLive
+from jetspark.client.jetstream.kv.backend import GivenTimeToLive
 from jetspark.client.jetstream.kv.bucket import LOCK_TTL
 from jetspark.client.jetstream.kv.bucket import KeyValue as _KeyValue
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry
@@ -32,6 +32,7 @@ from jetspark.client.jetstream.kv.typed import TypedKeyValue as _TypedKeyValue
 from jetspark.client.jetstream.kv.typed import TypedWatcher as _TypedWatcher
 from jetspark.client.jetstream.kv.watch import KeyWatcher as _KeyWatcher
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
+from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.portal import Portal
@@ -134,16 +135,16 @@ class Transaction:
         return self._portal.call(self._inner.get(key))
 
     def put(
-        self, key: str, value: bytes, *, last: int | None = None, ttl: TimeToLive = None
+        self, key: str, value: bytes, *, last: int | None = None, ttl: GivenTimeToLive = None
     ) -> None:
         """Set a key; ``last`` is the revision that it must have."""
         self._portal.run(self._inner.put, key, value, last=last, ttl=ttl)
 
-    def create(self, key: str, value: bytes, *, ttl: TimeToLive = None) -> None:
+    def create(self, key: str, value: bytes, *, ttl: GivenTimeToLive = None) -> None:
         """Set a key that must never have had a value (a deleted one: ``get`` it first)."""
         self._portal.run(self._inner.create, key, value, ttl=ttl)
 
-    def update(self, key: str, value: bytes, last: int, *, ttl: TimeToLive = None) -> None:
+    def update(self, key: str, value: bytes, last: int, *, ttl: GivenTimeToLive = None) -> None:
         """Set a key that must have the revision ``last``."""
         self._portal.run(self._inner.update, key, value, last, ttl=ttl)
 
@@ -151,7 +152,7 @@ class Transaction:
         """Delete a key, keeping its history."""
         self._portal.run(self._inner.delete, key, last=last)
 
-    def purge(self, key: str, *, last: int | None = None, ttl: TimeToLive = None) -> None:
+    def purge(self, key: str, *, last: int | None = None, ttl: GivenTimeToLive = None) -> None:
         """Delete a key with its history."""
         self._portal.run(self._inner.purge, key, last=last, ttl=ttl)
 
@@ -578,19 +579,19 @@ class TypedKeyValue(Generic[T]):
         )
 
     def put(
-        self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` and return the revision."""
         return self._portal.call(self._inner.put(key, value, ttl=ttl, timeout=timeout))
 
     def put_many(
-        self, values: Mapping[str, T], *, ttl: TimeToLive = None, timeout: float | None = None
+        self, values: Mapping[str, T], *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions."""
         return self._portal.call(self._inner.put_many(values, ttl=ttl, timeout=timeout))
 
     def create(
-        self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` only if it has no value; KeyExists otherwise."""
         return self._portal.call(self._inner.create(key, value, ttl=ttl, timeout=timeout))
@@ -601,7 +602,7 @@ class TypedKeyValue(Generic[T]):
         value: T,
         last: int,
         *,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -616,7 +617,7 @@ class TypedKeyValue(Generic[T]):
         key: str,
         *,
         last: int | None = None,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
@@ -644,7 +645,7 @@ class TypedKeyValue(Generic[T]):
         self,
         *filters: str,
         at_revision: int = 0,
-        at_time: datetime | int | None = None,
+        at_time: Moment | None = None,
         min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Iterator[TypedEntry[T]]:
@@ -793,13 +794,13 @@ class KeyValue:
         self,
         *filters: str,
         at_revision: int = 0,
-        at_time: datetime | int | None = None,
+        at_time: Moment | None = None,
         min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Iterator[Entry]:
         """Iterate over the values of all keys (or those that match) as of one moment.
 
-        Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone, or ns since 1970),
+        Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone),
         if the bucket's history reaches back to it. MinLastSequence when the bucket did not come
         so far as ``at_revision``.
         """
@@ -880,13 +881,17 @@ class KeyValue:
         return self._portal.call(self._inner.status(timeout=timeout))
 
     def put(
-        self, key: str, value: bytes, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
         return self._portal.call(self._inner.put(key, value, ttl=ttl, timeout=timeout))
 
     def put_many(
-        self, values: Mapping[str, bytes], *, ttl: TimeToLive = None, timeout: float | None = None
+        self,
+        values: Mapping[str, bytes],
+        *,
+        ttl: GivenTimeToLive = None,
+        timeout: float | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
 
@@ -896,7 +901,7 @@ class KeyValue:
         return self._portal.call(self._inner.put_many(values, ttl=ttl, timeout=timeout))
 
     def create(
-        self, key: str, value: bytes, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` only if it has no value (none yet, deleted or purged).
 
@@ -910,7 +915,7 @@ class KeyValue:
         value: bytes,
         last: int,
         *,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -929,7 +934,7 @@ class KeyValue:
         key: str,
         *,
         last: int | None = None,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
@@ -954,15 +959,15 @@ class KeyValue:
             self._portal, self._portal.run(self._inner.transaction, timeout=timeout)
         )
 
-    def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
+    def lock(self, key: str, *, owner: str = "", ttl: float | timedelta = LOCK_TTL) -> Lock:
         """A lock that others respect; use it with ``with``. ``token`` is for fencing."""
         return Lock(self._portal, self._portal.run(self._inner.lock, key, owner=owner, ttl=ttl))
 
-    def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
+    def elect(self, key: str, candidate: str, *, ttl: float | timedelta = LOCK_TTL) -> Election:
         """Take part in the election of one leader among the candidates for ``key``."""
         return Election(self._portal, self._portal.run(self._inner.elect, key, candidate, ttl=ttl))
 
-    def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
+    def members(self, group: str, *, ttl: float | timedelta = LOCK_TTL) -> Members:
         """Who is there: members of ``group`` that announce themselves every few seconds."""
         return Members(self._portal, self._portal.run(self._inner.members, group, ttl=ttl))
 

@@ -12,6 +12,7 @@ from tests.support.servers import ServerProcess
 from tests.support.waiting import PATIENCE_S
 from tests.support.waiting_calls import (
     CALLS,
+    PATIENCE,
     Call,
     Scene,
     Waiting,
@@ -123,7 +124,7 @@ async def test_draining_a_client_ends_what_waits(
         with nothing_unhandled():
             task = await begun(call, s)
             with contextlib.suppress(RequestTimeout):
-                await s.client.drain(timeout=DRAIN_S)
+                await s.client.drain(timeout=PATIENCE if call.iterates else DRAIN_S)
             ended = await outcome(task)
             if call.returns:
                 assert ended is True

@@ -19,6 +19,7 @@ from jetspark import (
     StreamConfig,
     StreamSource,
 )
+from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.errors import (
     BadName,
@@ -418,10 +419,10 @@ async def test_a_snapshot_shows_one_moment(client: Connect, name: str) -> None:
         assert await at() == {"a": b"3"}
         assert await at(at_revision=2) == {"a": b"1", "b": b"2"}
         assert await at(at_revision=3) == {"a": b"3", "b": b"2"}
-        assert await at(at_time=third.time_ns - 1) == {"a": b"1", "b": b"2"}
+        assert await at(at_time=Timestamp(third.time_ns - 1)) == {"a": b"1", "b": b"2"}
         assert [each.key async for each in kv.snapshot("b", at_revision=3)] == ["b"]
         with pytest.raises(ValueError, match="exclude each other"):
-            kv.snapshot(at_revision=1, at_time=1)
+            kv.snapshot(at_revision=1, at_time=Timestamp(1))
 
 
 async def test_a_read_only_handle_refuses_to_write(client: Connect, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jetspark import Client, JetStream, Stream, StreamConfig
+from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.last_many import LastMany
 from jetspark.errors import MinLastSequence, NotSupported
@@ -50,7 +51,7 @@ async def test_as_of_a_sequence_or_a_time(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await users(nc.jetstream(), name)
         fourth = await stream.get_msg(seq=4)
-        then = fourth.time_ns - 1
+        then = Timestamp(fourth.time_ns - 1)
 
         past = [b"Bob", b"Smith", b"1 Main Street"]
         assert await values(stream, [f"{name}.>"], up_to_seq=3) == past
@@ -142,7 +143,7 @@ async def test_what_makes_no_sense_is_refused(client: Connect, name: str) -> Non
         with pytest.raises(TypeError, match="expected a sequence"):
             stream.get_last_many("foo")
         with pytest.raises(ValueError, match="exclude each other"):
-            stream.get_last_many(["foo"], up_to_seq=1, up_to_time=1)
+            stream.get_last_many(["foo"], up_to_seq=1, up_to_time=Timestamp(1))
         with pytest.raises(ValueError, match="from 0 on"):
             stream.get_last_many(["foo"], batch=-1)
 
@@ -175,7 +176,9 @@ async def test_what_pages_cannot_prove_is_read_with_a_consumer(client: Connect, 
             b"10 Oak Lane",
         ]
         assert await values(stream, [f"{name}.>"], up_to_seq=3) == past
-        assert await values(stream, [f"{name}.>"], up_to_time=fourth.time_ns - 1) == past
+        assert (
+            await values(stream, [f"{name}.>"], up_to_time=Timestamp(fourth.time_ns - 1)) == past
+        )
         assert await values(stream, [f"{name}.none"], min_last_seq=4) == []
         with pytest.raises(MinLastSequence):
             await values(stream, [f"{name}.>"], min_last_seq=5, timeout=0.7)

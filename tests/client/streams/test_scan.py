@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jetspark import Client, JetStream, MessageColumns, Stream, StreamConfig, StreamSource
+from jetspark.api.base import Timestamp
 from jetspark.errors import ApiError, MinLastSequence, StreamNotFound
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -195,7 +196,7 @@ async def test_a_batch_follows_its_pages(client: Connect, name: str) -> None:
         everything = [message.seq async for message in stream.get_batch(batch=7)]
         some = [message.seq async for message in stream.get_batch(seq=10, limit=5)]
         filtered = [m async for m in stream.get_batch(next_by_subject=f"{name}.5", seq=6)]
-        start = (await stream.get_msg(seq=50)).time_ns
+        start = Timestamp((await stream.get_msg(seq=50)).time_ns)
         timed = [m.seq async for m in stream.get_batch(start_time=start, batch=4)]
 
     assert everything == list(range(1, 61))

@@ -20,6 +20,7 @@ from jetspark import (
     StreamConfig,
     connect,
 )
+from jetspark.api.base import Timestamp
 from jetspark.errors import (
     ApiError,
     BadName,
@@ -454,7 +455,7 @@ async def test_every_form_of_a_get(client: Connect, name: str) -> None:
             "last wildcard": await stream.get_msg(last_by_subject=f"{name}.*"),
             "next": await stream.get_msg(next_by_subject=f"{name}.3"),
             "next from": await stream.get_msg(next_by_subject=f"{name}.3", seq=4),
-            "time": await stream.get_msg(start_time=third.time_ns),
+            "time": await stream.get_msg(start_time=Timestamp(third.time_ns)),
             "time and next": await stream.get_msg(
                 start_time=third.time - timedelta(days=1), next_by_subject=f"{name}.4"
             ),
@@ -625,7 +626,7 @@ async def test_a_server_that_is_too_old_is_named(client: Connect, name: str) -> 
         with pytest.raises(NotSupported, match=f"multi_last direct gets: .* version {version}"):
             [each async for each in seen.get_last_many([">"])]
         with pytest.raises(NotSupported, match=f"by start_time: .* version {version}"):
-            await seen.get_msg(start_time=later)
+            await seen.get_msg(start_time=Timestamp(later))
         with pytest.raises(NotSupported, match=f"by start_time: .* version {version}"):
-            await seen.get_msg(next_by_subject=f"{name}.>", start_time=later)
+            await seen.get_msg(next_by_subject=f"{name}.>", start_time=Timestamp(later))
         assert (await seen.get_msg(seq=2)).seq == 2

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from jetspark import sync
-from jetspark.api.base import encode
+from jetspark.api.base import Timestamp, encode
 from jetspark.cli.standard_output import standard_output
 from jetspark.cli.stream.files import (
     MANIFEST,
@@ -222,7 +222,8 @@ class Export:
             if request.since_ns > to_wire(state).last_ts:
                 return last + 1, last
             try:
-                found = self._stream.get_msg(start_time=request.since_ns, min_last_seq=last)
+                since = Timestamp(request.since_ns)
+                found = self._stream.get_msg(start_time=since, min_last_seq=last)
             except MessageNotFound:
                 return last + 1, last
             first = max(first, found.seq)

@@ -70,6 +70,7 @@ from jetspark.client.jetstream.publish import (
     AckFuture,
     Expect,
     PublishWindow,
+    TimeToLive,
     publish_acked,
     publish_headers,
 )
@@ -287,7 +288,7 @@ class JetStream:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
         timeout: float | None = None,
     ) -> PubAck:
         """Publish and wait for the stream's ack: its name and the sequence of the message.
@@ -312,7 +313,7 @@ class JetStream:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
         timeout: float | None = None,
     ) -> AckFuture:
         """Publish without waiting for the ack, which is returned as something to await.

@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from jetspark.api.message import PubAck, decode_pub_ack
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import ReplySink
 from jetspark.client.jetstream.api import PUBLISH_RETRY_WAIT, ApiClient
+from jetspark.client.models.durations import SECOND_NS, to_wire_ns
 from jetspark.errors import (
     BufferFull,
     Error,
@@ -29,9 +31,13 @@ from jetspark.errors import (
 from jetspark.frame import Frame
 from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.status import NO_RESPONDERS, parse_status
-from jetspark.units import format_duration, seconds
+from jetspark.units import format_duration
 
 FAILURES_KEPT_MAX: Final = 1000  # failed acks that nobody looked at, for publish_async_complete
+
+
+# How long a message lives: seconds or a timedelta, or for ever whatever the stream says.
+TimeToLive = float | timedelta | Literal["never"]
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +58,7 @@ def publish_headers(
     headers: HeaderInput,
     msg_id: str,
     expect: Expect | None,
-    ttl: float | Literal["never"] | None,
+    ttl: TimeToLive | None,
 ) -> bytes:
     """The header block of a publish: the user's headers first, then the ones of the arguments."""
     block = header_block(headers) if headers is not None else b""
@@ -111,16 +117,17 @@ def _sequence(name: str, value: object) -> str:
     return str(value)
 
 
-def _ttl_text(ttl: float | Literal["never"]) -> str:
+def _ttl_text(ttl: TimeToLive) -> str:
     if isinstance(ttl, str):
         if ttl != "never":
-            raise ValueError(f"ttl={ttl!r}: expected seconds or 'never'")
+            raise ValueError(f"ttl={ttl!r}: expected seconds, a timedelta or 'never'")
         return ttl
-    if not isinstance(ttl, int | float):
-        raise TypeError(f"ttl={ttl!r}: expected seconds as a number, or 'never'")
-    if ttl < 1:
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float | timedelta):
+        raise TypeError(f"ttl={ttl!r}: expected seconds as a number, a timedelta, or 'never'")
+    ns = to_wire_ns(ttl, "ttl")
+    if ns < SECOND_NS:
         raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
-    return format_duration(seconds(ttl))
+    return format_duration(ns)
 
 
 def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:

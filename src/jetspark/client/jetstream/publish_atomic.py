@@ -8,14 +8,14 @@ the server's ten seconds of patience.
 from collections.abc import Sequence
 from itertools import repeat
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 from jetspark.api.message import PubAck
 from jetspark.client.core import ClientCore
 from jetspark.client.frames import to_bytes
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.publish import Expect, publish_headers, read_ack
+from jetspark.client.jetstream.publish import Expect, TimeToLive, publish_headers, read_ack
 from jetspark.client.message import Message
 from jetspark.client.requests import SingleReply
 from jetspark.errors import (
@@ -85,7 +85,7 @@ class AtomicBatch:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
     ) -> None:
         """Add a message; nothing is sent before the commit.
 

@@ -21,7 +21,7 @@ from jetspark.client.jetstream.fast_dialect import (
     make_dialect,
 )
 from jetspark.client.jetstream.fast_window import FastWindow
-from jetspark.client.jetstream.publish import Expect, publish_headers
+from jetspark.client.jetstream.publish import Expect, TimeToLive, publish_headers
 from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import (
     AlreadyEnded,
@@ -133,7 +133,7 @@ class FastPublisher:
         headers: HeaderInput = None,
         msg_id: str = "",
         expect: Expect | None = None,
-        ttl: float | Literal["never"] | None = None,
+        ttl: TimeToLive | None = None,
     ) -> int:
         """Send a message as soon as the server allows more; returns its sequence in the batch.
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from typing import Final, Unpack
 
 import msgspec
@@ -59,7 +58,7 @@ from jetspark.client.jetstream.scan import (
 )
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import message_pages, noted
-from jetspark.client.jetstream.timestamps import to_nanoseconds
+from jetspark.client.jetstream.timestamps import Moment, to_nanoseconds
 from jetspark.client.models.base import check_applied, from_wire, to_wire
 from jetspark.client.models.consumer import (
     ConsumerConfig,
@@ -213,14 +212,14 @@ class Stream:
         seq: int = 0,
         last_by_subject: str = "",
         next_by_subject: str = "",
-        start_time: datetime | int | None = None,
+        start_time: Moment | None = None,
         min_last_seq: int = 0,
         timeout: float | None = None,
     ) -> StreamMessage:
         """One message: by sequence, the last on a subject, or the next one on a subject.
 
         ``next_by_subject`` starts at ``seq`` or ``start_time`` if given, else at the beginning;
-        ``start_time`` (a datetime with a time zone, or ns since 1970) may stand alone. With
+        ``start_time`` (a datetime with a time zone) may stand alone. With
         ``min_last_seq`` the answer comes from a copy that has reached that sequence; it is waited
         for up to ``timeout``. Raises MessageNotFound, or MinLastSequence when it is not reached.
         """
@@ -243,7 +242,7 @@ class Stream:
         *,
         seq: int = 0,
         next_by_subject: str = "",
-        start_time: datetime | int | None = None,
+        start_time: Moment | None = None,
         limit: int = 0,
         batch: int = GET_BATCH_SIZE,
         max_bytes: int = BATCH_BYTES,
@@ -284,7 +283,7 @@ class Stream:
         subjects: Sequence[str],
         *,
         up_to_seq: int = 0,
-        up_to_time: datetime | int | None = None,
+        up_to_time: Moment | None = None,
         batch: int = 0,
         max_bytes: int = 0,
         min_last_seq: int = 0,
@@ -294,7 +293,7 @@ class Stream:
         """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
 
         All of them as of one moment: now, ``up_to_seq``, or ``up_to_time`` (a datetime with a
-        time zone, or ns since 1970), for which the stream must hold enough history. Pages (of
+        time zone), for which the stream must hold enough history. Pages (of
         ``batch`` messages, 0: the server's choice) and requests that match more than 1024
         subjects are followed and split by themselves. ``min_last_seq`` and ``copies`` as in
         ``get_batch``.

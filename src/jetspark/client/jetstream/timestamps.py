@@ -1,20 +1,21 @@
-"""Times as users see them: datetimes that know their zone, or nanoseconds since 1970."""
+"""Times as users see them: datetimes that know their zone."""
 
 from datetime import UTC, datetime
 
+from jetspark.api.base import Timestamp
 
-def to_nanoseconds(time: datetime | int) -> int:
-    """Nanoseconds since 1970 of a datetime that knows its zone, or of such a number itself."""
-    if isinstance(time, int):
-        return time
+# A moment: what people give, or what was read from a server, which is exact to the nanosecond.
+Moment = datetime | Timestamp
+
+
+def to_nanoseconds(time: Moment) -> int:
+    """Nanoseconds since 1970 of a datetime that knows its zone, or of a server's time."""
+    if isinstance(time, Timestamp):
+        return int(time)
     if not isinstance(time, datetime):
-        raise TypeError(
-            f"{time!r}: expected a datetime with a time zone, or an int: nanoseconds since 1970"
-        )
+        raise TypeError(f"{time!r}: expected a datetime with a time zone")
     if time.tzinfo is None:
-        raise ValueError(
-            f"{time!r} has no time zone: use datetime(..., tzinfo=UTC) or nanoseconds since 1970"
-        )
+        raise ValueError(f"{time!r} has no time zone: use datetime(..., tzinfo=UTC)")
     # timestamp() is a float: its whole seconds are exact, its fraction is not.
     whole = int(time.replace(microsecond=0).timestamp())
     return whole * 1_000_000_000 + time.microsecond * 1000

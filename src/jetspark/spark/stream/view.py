@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final, NamedTuple
 
 from jetspark import sync
+from jetspark.api.base import Timestamp
 from jetspark.client.models.base import to_wire
 from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import (
@@ -129,7 +130,7 @@ def first_since(stream: sync.Stream, time_ns: int, bounds: StreamBounds) -> int:
     """Return the sequence of the first message stored at or after a time, or the one to come."""
     try:
         # From a copy that has all of what is planned for: one that is behind would say "none".
-        return stream.get_msg(start_time=time_ns, min_last_seq=bounds.last_seq).seq
+        return stream.get_msg(start_time=Timestamp(time_ns), min_last_seq=bounds.last_seq).seq
     except MessageNotFound:
         return bounds.last_seq + 1
 

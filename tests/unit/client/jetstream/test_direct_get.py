@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from jetspark.api.base import Timestamp
 from jetspark.api.stream import StreamConfig, StreamInfo, StreamState
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.direct_get import (
@@ -85,7 +86,9 @@ def test_times_are_exact_to_the_microsecond() -> None:
     moment = datetime(2026, 11, 15, 7, 1, 4, 606_147, timezone(timedelta(hours=2)))
 
     assert to_nanoseconds(moment) == 1_794_718_864_606_147_000
-    assert to_nanoseconds(123) == 123
+    assert to_nanoseconds(Timestamp(123)) == 123
+    with pytest.raises(TypeError, match="expected a datetime with a time zone"):
+        to_nanoseconds(123)  # type: ignore[arg-type]
 
 
 def test_a_time_without_a_zone_is_refused() -> None:

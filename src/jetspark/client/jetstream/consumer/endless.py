@@ -7,6 +7,7 @@ are watched while it waits. What is buffered stays in the subscription, bounded 
 import asyncio
 import contextlib
 import itertools
+import math
 from collections import deque
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -23,6 +24,7 @@ from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
 from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore, Taker
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import (
     AlreadyEnded,
     ConnectionClosed,
@@ -369,6 +371,7 @@ class MessageIterator:
         Without ``timeout`` it waits as long as it takes, as ``async for`` does.
         """
         if not self._items:
+            timeout = call_seconds(timeout, math.inf) if timeout is not None else None
             try:
                 async with asyncio.timeout(timeout):
                     self._items.extend(await self._source.next_chunk(CHUNK_MAX))

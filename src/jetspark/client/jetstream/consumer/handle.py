@@ -1,6 +1,6 @@
 """A pull or push consumer on the server: look at it, change it, read it."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Unpack
 
 from jetspark.api.base import Timestamp
@@ -41,7 +41,7 @@ from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
-from jetspark.client.jetstream.timestamps import to_nanoseconds
+from jetspark.client.jetstream.timestamps import Moment, to_nanoseconds
 from jetspark.client.models.base import check_applied, from_wire, to_wire
 from jetspark.client.models.consumer import (
     ConsumerConfig,
@@ -49,7 +49,9 @@ from jetspark.client.models.consumer import (
     ConsumerOptions,
     PauseState,
 )
+from jetspark.client.models.durations import to_wire_ns
 from jetspark.client.subscription import HELD_PER_WORKER
+from jetspark.clock import SystemClock
 from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
 from jetspark.headers.block import find_value
 from jetspark.headers.names import PIN_ID
@@ -268,8 +270,13 @@ class Consumer:
         check_applied(changes, wanted, after.config, repr(self))
         return after
 
-    async def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseState:
-        """Deliver nothing until then (a datetime with a time zone, or ns since 1970)."""
+    async def pause(
+        self, until: Moment | timedelta | float, *, timeout: float | None = None
+    ) -> PauseState:
+        """Deliver nothing until then (a datetime with a time zone), or for so many seconds."""
+        if not isinstance(until, datetime | Timestamp):
+            ns = SystemClock().now_ns() + to_wire_ns(until, "until")
+            until = Timestamp(ns)
         answer = await self._api.call(
             f"CONSUMER.PAUSE.{self._target.verb}",
             PauseRequest(pause_until=Timestamp(to_nanoseconds(until))),

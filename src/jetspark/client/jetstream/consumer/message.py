@@ -1,7 +1,6 @@
 """A message that a consumer delivered, and its acknowledgement (ADR-15, "Ack Handling")."""
 
-import math
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -14,6 +13,7 @@ from jetspark.client.jetstream.consumer.ack_subject import (
     parse_ack_subject,
 )
 from jetspark.client.message import Message
+from jetspark.client.models.durations import to_wire_ns
 from jetspark.errors import NoResponders, NotJetStreamMessage
 from jetspark.headers.block import decode_headers
 from jetspark.headers.headers import Headers
@@ -105,11 +105,9 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
             raise error
         self._settled = True
 
-    def nak(self, *, delay: float = 0.0) -> None:
+    def nak(self, *, delay: float | timedelta = 0.0) -> None:
         """Give it back: it is delivered again, at once or after ``delay`` seconds."""
-        if delay < 0 or not math.isfinite(delay):
-            raise ValueError(f"delay={delay}: expected seconds from 0 on")
-        body = b'-NAK {"delay":%d}' % round(delay * 1e9) if delay else NAK
+        body = b'-NAK {"delay":%d}' % to_wire_ns(delay, "delay") if delay else NAK
         self._send(body, final=True)
 
     def term(self, *, reason: str = "") -> None:

@@ -5,13 +5,21 @@ another one, whole.
 """
 
 from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
 from typing import Literal, Protocol
 
 import msgspec
 
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation
 
+# How long a value lives: seconds, for ever, or as long as the bucket says; and as people give it.
 TimeToLive = float | Literal["never"] | None
+GivenTimeToLive = float | timedelta | Literal["never"] | None
+
+
+def to_time_to_live(given: GivenTimeToLive) -> TimeToLive:
+    """What a backend is told: a timedelta in seconds."""
+    return given.total_seconds() if isinstance(given, timedelta) else given
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):

@@ -1,11 +1,16 @@
 """A key-value bucket (ADR-8): get, put, create, update, delete, purge, watch, and more."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self, overload
 
-from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
+from jetspark.client.jetstream.kv.backend import (
+    Backend,
+    GivenTimeToLive,
+    WatchPlan,
+    to_time_to_live,
+)
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.creation import create_key
@@ -24,11 +29,12 @@ from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.typed import T, TypedKeyValue
 from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher, Watches
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
-from jetspark.client.jetstream.timestamps import to_nanoseconds
+from jetspark.client.jetstream.timestamps import Moment, to_nanoseconds
 from jetspark.client.models.base import to_wire
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.required import REQUIRED, D, Required
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import KeyNotFound, ReadOnly
 
 LOCK_TTL: Final = 10.0
@@ -158,13 +164,13 @@ class KeyValue:
         self,
         *filters: str,
         at_revision: int = 0,
-        at_time: datetime | int | None = None,
+        at_time: Moment | None = None,
         min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Pager[Entry]:
         """Iterate over the values of all keys (or those that match) as of one moment.
 
-        Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone, or ns since 1970),
+        Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone),
         if the bucket's history reaches back to it. MinLastSequence when the bucket did not come
         so far as ``at_revision``.
         """
@@ -251,7 +257,7 @@ class KeyValue:
     # Writing.
 
     async def put(
-        self, key: str, value: bytes, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
         return await self._write(key, value, Operation.PUT, None, ttl, timeout)
@@ -260,7 +266,7 @@ class KeyValue:
         self,
         values: Mapping[str, bytes],
         *,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
@@ -273,11 +279,12 @@ class KeyValue:
             (self._coding.key(key), self._coding.value(key, value))
             for key, value in values.items()
         ]
-        revisions = await self._backend.put_many(entries, Operation.PUT, ttl, timeout)
+        lives = to_time_to_live(ttl)
+        revisions = await self._backend.put_many(entries, Operation.PUT, lives, timeout)
         return dict(zip(values, revisions, strict=True))
 
     async def create(
-        self, key: str, value: bytes, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` only if it has no value (none yet, deleted or purged).
 
@@ -285,7 +292,7 @@ class KeyValue:
         """
         self._check_writable()
         stored = self._coding.key(key), self._coding.value(key, value)
-        return await create_key(self._backend, key, stored, ttl, timeout)
+        return await create_key(self._backend, key, stored, to_time_to_live(ttl), timeout)
 
     async def update(
         self,
@@ -293,7 +300,7 @@ class KeyValue:
         value: bytes,
         last: int,
         *,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -316,7 +323,7 @@ class KeyValue:
         key: str,
         *,
         last: int | None = None,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
@@ -343,19 +350,20 @@ class KeyValue:
 
     # Built on the calls above: locks, presence, types, replicas.
 
-    def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
+    def lock(self, key: str, *, owner: str = "", ttl: float | timedelta = LOCK_TTL) -> Lock:
         """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
         self._check_writable()
-        return Lock(self, self._backend, key, owner, ttl)
+        return Lock(self, self._backend, key, owner, call_seconds(ttl, LOCK_TTL, "ttl"))
 
-    def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
+    def elect(self, key: str, candidate: str, *, ttl: float | timedelta = LOCK_TTL) -> Election:
         """Take part in the election of one leader among the candidates for ``key``."""
         self._check_writable()
-        return Election(self, self._backend, self._watches, key, candidate, ttl)
+        lives = call_seconds(ttl, LOCK_TTL, "ttl")
+        return Election(self, self._backend, self._watches, key, candidate, lives)
 
-    def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
+    def members(self, group: str, *, ttl: float | timedelta = LOCK_TTL) -> Members:
         """Who is there: members of ``group`` that announce themselves every few seconds."""
-        return Members(self, self._watches, group, ttl)
+        return Members(self, self._watches, group, call_seconds(ttl, LOCK_TTL, "ttl"))
 
     def typed(self, kind: type[T]) -> TypedKeyValue[T]:
         """The same bucket with values of one type, stored as JSON."""
@@ -421,7 +429,7 @@ class KeyValue:
         value: bytes,
         operation: Operation,
         expected: int | None,
-        ttl: TimeToLive,
+        ttl: GivenTimeToLive,
         timeout: float | None,
     ) -> int:
         self._check_writable()
@@ -429,7 +437,7 @@ class KeyValue:
             raise ValueError(f"last={expected}: expected a revision, or 0 for no value")
         data = self._coding.value(key, value) if operation is Operation.PUT else b""
         return await self._backend.put(
-            self._coding.key(key), data, operation, expected, ttl, timeout
+            self._coding.key(key), data, operation, expected, to_time_to_live(ttl), timeout
         )
 
     async def _remove(
@@ -437,7 +445,7 @@ class KeyValue:
         key: str,
         operation: Operation,
         last: int | None,
-        ttl: TimeToLive,
+        ttl: GivenTimeToLive,
         timeout: float | None,
     ) -> int:
         pattern = self._coding.pattern(key)
@@ -448,7 +456,8 @@ class KeyValue:
             raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
         found = await stored_keys(self._backend, (pattern,), timeout)
         entries = [(each, b"") for each in found]
-        return max(await self._backend.put_many(entries, operation, ttl, timeout), default=0)
+        lives = to_time_to_live(ttl)
+        return max(await self._backend.put_many(entries, operation, lives, timeout), default=0)
 
     def _check_writable(self) -> None:
         if self._read_only:

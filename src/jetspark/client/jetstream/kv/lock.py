@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from jetspark.client.jetstream.kv.backend import Backend
 from jetspark.client.jetstream.kv.watch import Watches
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import (
     ConnectionClosed,
     Error,
@@ -92,13 +93,14 @@ class Lock:
         """
         if self.is_held:
             raise InvalidState(f"the lock {self._key!r} is held by this object already")
+        seconds = None if timeout is None else call_seconds(timeout, 0.0)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 while not await self._acquire_or_wait():
                     pass
         except TimeoutError:
             raise RequestTimeout(
-                f"the lock {self._key!r} did not become free within {timeout} s"
+                f"the lock {self._key!r} did not become free within {seconds} s"
             ) from None
         return self._token
 
@@ -134,8 +136,9 @@ class Lock:
 
     async def wait_lost(self, *, timeout: float | None = None) -> bool:
         """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
+        seconds = None if timeout is None else call_seconds(timeout, 0.0)
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 return await self.lost.wait()
         return False
 

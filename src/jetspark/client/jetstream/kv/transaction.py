@@ -3,7 +3,12 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from jetspark.client.jetstream.kv.backend import Backend, TimeToLive
+from jetspark.client.jetstream.kv.backend import (
+    Backend,
+    GivenTimeToLive,
+    TimeToLive,
+    to_time_to_live,
+)
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.errors import AlreadyEnded, InvalidState, KeyNotFound, WrongLastSequence
@@ -57,18 +62,18 @@ class Transaction:
         return entry
 
     def put(
-        self, key: str, value: bytes, *, last: int | None = None, ttl: TimeToLive = None
+        self, key: str, value: bytes, *, last: int | None = None, ttl: GivenTimeToLive = None
     ) -> None:
         """Set a key; ``last`` is the revision that it must have."""
         self._write(key, self._coding.value(key, value), Operation.PUT, last, ttl)
 
-    def create(self, key: str, value: bytes, *, ttl: TimeToLive = None) -> None:
+    def create(self, key: str, value: bytes, *, ttl: GivenTimeToLive = None) -> None:
         """Set a key that must never have had a value (a deleted one: ``get`` it first)."""
         self._write(
             key, self._coding.value(key, value), Operation.PUT, self._seen.get(key, 0), ttl
         )
 
-    def update(self, key: str, value: bytes, last: int, *, ttl: TimeToLive = None) -> None:
+    def update(self, key: str, value: bytes, last: int, *, ttl: GivenTimeToLive = None) -> None:
         """Set a key that must have the revision ``last``."""
         self._write(key, self._coding.value(key, value), Operation.PUT, last, ttl)
 
@@ -76,7 +81,7 @@ class Transaction:
         """Delete a key, keeping its history."""
         self._write(key, b"", Operation.DEL, last, None)
 
-    def purge(self, key: str, *, last: int | None = None, ttl: TimeToLive = None) -> None:
+    def purge(self, key: str, *, last: int | None = None, ttl: GivenTimeToLive = None) -> None:
         """Delete a key with its history."""
         self._write(key, b"", Operation.PURGE, last, ttl)
 
@@ -108,14 +113,15 @@ class Transaction:
         return f"nothing was written; expected were {', '.join(expected[:NOTED_MAX])}{more}"
 
     def _write(
-        self, key: str, data: bytes, operation: Operation, last: int | None, ttl: TimeToLive
+        self, key: str, data: bytes, operation: Operation, last: int | None, ttl: GivenTimeToLive
     ) -> None:
         if self._revisions is not None:
             raise AlreadyEnded("the transaction was committed: make a new one")
         if key in self._writes:
             raise ValueError(f"key {key!r} is written twice in one transaction: write it once")
         expected = self._seen.get(key) if last is None else last
-        self._writes[key] = (self._coding.key(key), data, operation, expected, ttl)
+        lives = to_time_to_live(ttl)
+        self._writes[key] = (self._coding.key(key), data, operation, expected, lives)
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 import msgspec
 
-from jetspark.client.jetstream.kv.backend import Stored, TimeToLive
+from jetspark.client.jetstream.kv.backend import GivenTimeToLive, Stored
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.jetstream.kv.watch import Watches, WatchFeed
+from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.required import REQUIRED, D, Required
@@ -134,20 +135,20 @@ class TypedKeyValue(Generic[T]):
         return {key: TypedEntry(self._value(entry), entry) for key, entry in found.items()}
 
     async def put(
-        self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` and return the revision."""
         return await self._bucket.put(key, self.encode(value), ttl=ttl, timeout=timeout)
 
     async def put_many(
-        self, values: Mapping[str, T], *, ttl: TimeToLive = None, timeout: float | None = None
+        self, values: Mapping[str, T], *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions."""
         encoded = {key: self.encode(value) for key, value in values.items()}
         return await self._bucket.put_many(encoded, ttl=ttl, timeout=timeout)
 
     async def create(
-        self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
     ) -> int:
         """Set ``key`` only if it has no value; KeyExists otherwise."""
         return await self._bucket.create(key, self.encode(value), ttl=ttl, timeout=timeout)
@@ -158,7 +159,7 @@ class TypedKeyValue(Generic[T]):
         value: T,
         last: int,
         *,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -175,7 +176,7 @@ class TypedKeyValue(Generic[T]):
         key: str,
         *,
         last: int | None = None,
-        ttl: TimeToLive = None,
+        ttl: GivenTimeToLive = None,
         timeout: float | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
@@ -200,7 +201,7 @@ class TypedKeyValue(Generic[T]):
         self,
         *filters: str,
         at_revision: int = 0,
-        at_time: datetime | int | None = None,
+        at_time: Moment | None = None,
         min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Pager[TypedEntry[T]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jetspark import sync
+from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.models.base import to_wire
 from jetspark.client.models.stream import StreamInfo
@@ -198,7 +199,7 @@ class ReplayLedger:
         stream = jetstream.stream(self._plan.stream)
         since = (int(to_wire(info).ts) or time.time_ns()) - self._plan.duplicate_window_ns
         try:
-            first = stream.get_msg(start_time=since, min_last_seq=last).seq
+            first = stream.get_msg(start_time=Timestamp(since), min_last_seq=last).seq
         except MessageNotFound:
             first = last + 1
         if self._plan.options.streaming and task.epoch:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from jetspark import sync
+from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.publish_fast import FLOW
 from jetspark.errors import (
@@ -211,7 +212,7 @@ def stored_ids(stream: sync.Stream, since_ns: int) -> set[bytes]:
     """Return the message ids of everything stored at or after a time."""
     last = stream.info().state.last_seq
     try:
-        first = stream.get_msg(start_time=since_ns, min_last_seq=last).seq
+        first = stream.get_msg(start_time=Timestamp(since_ns), min_last_seq=last).seq
     except MessageNotFound:
         return set()
     return ids_between(stream, first, last)

@@ -1,4 +1,3 @@
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -51,7 +50,7 @@ def test_a_time_to_live_below_a_second_is_refused_before_it_is_sent(ttl: Any) ->
         publish_headers(None, "", None, ttl)
 
 
-@pytest.mark.parametrize("ttl", [timedelta(seconds=5), b"5", [5]])
+@pytest.mark.parametrize("ttl", [b"5", [5], True])
 def test_a_time_to_live_of_another_type_is_told_what_is_expected(ttl: Any) -> None:
     with pytest.raises(TypeError, match="expected seconds as a number, a timedelta, or 'never'"):
         publish_headers(None, "", None, ttl)

@@ -330,10 +330,11 @@ class SubscriptionCore:
         # Where messages wait for others of their key, more than are worked on are in hand.
         limit = HELD_PER_WORKER * self._concurrency
         try:
-            while await self.wait():
-                await pool.room(limit)
-                if self.sink.messages:  # unless it was unsubscribed meanwhile
-                    pool.add(self.sink.take())
+            with contextlib.suppress(Error):  # the client has ended: what it has is worked on
+                while await self.wait():
+                    await pool.room(limit)
+                    if self.sink.messages:  # unless it was unsubscribed meanwhile
+                        pool.add(self.sink.take())
             await pool.finish()
         finally:
             pool.close()

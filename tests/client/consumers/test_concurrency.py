@@ -262,6 +262,23 @@ async def test_drain_and_the_drain_of_the_client_wait_for_all(client: Connect, n
         assert len(workers.done) > first
 
 
+async def test_what_was_begun_ends_when_the_client_closes(client: Connect, name: str) -> None:
+    async with client() as nc:
+        consumer = await consumer_of(nc.jetstream(), name, 3)
+        workers, plain = Workers(), Workers()
+        consumer.consume(workers, concurrency=3)
+        await nc.subscribe(f"{name}-core", callback=plain, concurrency=3)
+        for n in range(3):
+            nc.publish(f"{name}-core", b"%d" % n)
+        await until(lambda: len(workers.running) == len(plain.running) == 3)
+        asyncio.get_running_loop().call_soon(plain.go.set)
+        await nc.close()
+
+        assert len(plain.done) == 3
+        # The others were cancelled when their two seconds were over.
+        await until(lambda: not workers.running)
+
+
 async def test_a_callback_ends_its_own_pool(client: Connect, name: str) -> None:
     async with client() as nc:
         consumer = await consumer_of(nc.jetstream(), name, 10)

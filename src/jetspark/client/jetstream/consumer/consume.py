@@ -186,12 +186,14 @@ class CallbackRun:
             if self._pool is not None:
                 await self._pool.finish()
         except Exception as error:
-            if self._stopping:
-                return
-            if not isinstance(error, ConnectionClosed):  # which the closed callback tells
+            # The closed callback tells of a connection that is closed.
+            if not self._stopping and not isinstance(error, ConnectionClosed):
                 self._core.report(error)
             await self._source.stop()
-            raise
+            if self._pool is not None:
+                await self._pool.finish()
+            if not self._stopping:
+                raise
         finally:
             if self._timer is not None:
                 self._timer.cancel()

@@ -23,7 +23,7 @@ def test_settings_are_changed_once_and_seen(capsys: pytest.CaptureFixture[str]) 
 
     # What was there when the watch began, or only what replaced it: both are right.
     assert seen in ([100, 200], [200])
-    assert "refused: wrong last sequence: 2" in capsys.readouterr().out
+    assert "wrong last sequence: 2" in capsys.readouterr().out
 
 
 def test_who_has_the_lock_is_never_interrupted() -> None:

@@ -75,7 +75,7 @@ def resolves(dotted: str, *, called: bool) -> bool:
 def test_every_dotted_name_can_be_imported() -> None:
     # Not Python: a setting of the configuration, metadata keys, files, Spark's settings.
     others = re.compile(
-        r"jetspark\.(?:remotes|replica|version|warnings|durability|yml|ledger|pid)\b"
+        r"jetspark\.(?:remotes|replica|version|warnings|durability|yml|ledger|made_by|pid)\b"
     )
     wrong = set()
     for page in PAGES:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Final
 
 from jetspark.engine.stream.stream import Stream
-from jetspark.steps import PER_TURN, Pace, at_once
+from jetspark.steps import PER_TURN, Pace, at_once, rest
 from jetspark.subjects.pattern_set import OverlapSearch, PatternSet
 from jetspark.subjects.sublist import Sublist
 
@@ -135,12 +135,19 @@ class WantedSubjects:
         search = OverlapSearch(self._patterns, pattern)
         while not search.step(_PLACES_PER_STEP):
             yield
-        found = {
-            claim.stream
-            for claim in search.owners
-            if isinstance(claim, Claim) and claim.stream is not None
-        }
-        return sorted(found, key=lambda stream: stream.config.name)
+        found: dict[str, Stream] = {}
+        pace = Pace()
+        for claim in search.owners:
+            if isinstance(claim, Claim) and claim.stream is not None:
+                name = claim.stream.config.name
+                # One that was deleted during the search may have a successor.
+                if name not in found or found[name].dropped:
+                    found[name] = claim.stream
+            if pace.is_due():
+                yield
+        names = sorted(found)
+        yield from rest(len(names))
+        return [found[name] for name in names]
 
     def has_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""

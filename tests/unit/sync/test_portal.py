@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.errors import ConnectionClosed
+from jetspark.errors import ConnectionClosed, InvalidState
 from jetspark.sync.portal import CHUNK_SIZE, Portal, get_portal
 
 
@@ -107,7 +107,7 @@ def test_a_blocking_call_on_the_loop_itself_is_refused() -> None:
     def block() -> int:
         return portal.call(value())
 
-    with pytest.raises(RuntimeError, match="would wait for itself"):
+    with pytest.raises(InvalidState, match="would wait for itself"):
         portal.run(block)
 
 

@@ -169,7 +169,9 @@ class _Judge:
         later = self.path in self.sample.newest and not self.may_miss and not self.may_forget
         lost = self.sample.lost[self.number]
         again = self.hit and all(any(a <= p.seq <= b for a, b in lost) for p in self.hit)
-        if segment and known < 1 and not later and not again:
+        # Beside what is known it makes that longer.
+        grown = self.log.quarantine.lost_bytes > self.sample.lost_bytes[self.number]
+        if segment and known < 1 and not grown and not later and not again:
             raise Violation("the damage is not reported")
         if not segment and known > 0:
             raise Violation("damage is reported where there is none")

@@ -90,6 +90,9 @@ class Sample:
             log.identity.stream_id: consumers(log) for log in opened.logs
         }
         self.lost = {log.identity.stream_id: log.quarantine.lost for log in opened.logs}
+        self.lost_bytes = {
+            log.identity.stream_id: log.quarantine.lost_bytes for log in opened.logs
+        }
         self.folders = {log.identity.stream_id: log.segments.folder for log in opened.logs}
         opened.close()
         # Only a store of its own size makes one; what is in it means nothing.

@@ -58,6 +58,10 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Equal for the same place."""
         return (self.segment, self.generation, self.offset)
 
+    def exceeds(self, known: "Damage") -> bool:
+        """Say whether it costs more than what was known of the same place: its neighbours too."""
+        return self.length > known.length or self.last_seq > known.last_seq
+
 
 class Quarantine:
     """What is damaged in one stream, copied aside or not yet."""
@@ -71,19 +75,21 @@ class Quarantine:
         self.refused = False
 
     def note(self, damage: Damage) -> None:
-        """Something is damaged; a place that is known is noted once."""
-        if damage.key not in self.known:
+        """Something is damaged; a place that is known is noted once, unless it has grown."""
+        known = self.known.get(damage.key)
+        if known is None or damage.exceeds(known):
             self.known[damage.key] = damage
+            self.waiting = [each for each in self.waiting if each.key != damage.key]
             self.waiting.append(damage)
             self.news.append(damage)
             self.refused = False
 
     def note_copied(self, damages: list[Damage]) -> None:
-        """Damaged ranges were copied aside."""
+        """Damaged ranges were copied aside; some may have been found to be longer meanwhile."""
         for damage in damages:
-            self.known[damage.key] = damage
-        done = {damage.key for damage in damages}
-        self.waiting = [damage for damage in self.waiting if damage.key not in done]
+            if not self.known[damage.key].exceeds(damage):
+                self.known[damage.key] = damage
+                self.waiting = [each for each in self.waiting if each.key != damage.key]
 
     def first_unread(self) -> int:
         """The lowest sequence that the disk refused to read, and may not refuse later; 0: none."""

@@ -3,10 +3,11 @@
 import errno
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed
-from jetspark.store.upkeep.quarantine import Damage, format_line, parse_line
+from jetspark.store.upkeep.quarantine import Damage, Quarantine, format_line, parse_line
 from jetspark.testing.store_model import messages, sequences
 
 if TYPE_CHECKING:
@@ -259,3 +260,25 @@ def test_a_line_says_what_it_was_given() -> None:
     assert parse_line(format_line(damage).rstrip(b"\n")) == damage
     assert parse_line(b"") is None
     assert parse_line(b"{} 0") is None
+
+
+def test_damage_that_grows_into_its_neighbours_is_reported_again() -> None:
+    """A known place is noted once; what was lost since then beside it is not silent."""
+    quarantine = Quarantine()
+    found = Damage(segment="1.seg", offset=50, length=10, reason="r", first_seq=3, last_seq=3)
+    grown = msgspec.structs.replace(found, length=30, last_seq=5)
+    quarantine.note(found)
+    quarantine.note_copied([found])
+    quarantine.take_news()
+    quarantine.note(found)
+    again = quarantine.take_news()
+    quarantine.note(grown)
+
+    assert again == []
+    assert quarantine.take_news() == [grown]
+    assert quarantine.lost == [(3, 5)]
+    # The copy of the shorter one, which was under way, is not that of the longer.
+    quarantine.note_copied([found])
+    assert quarantine.waiting == [grown]
+    quarantine.note_copied([grown])
+    assert quarantine.waiting == []

@@ -197,7 +197,7 @@ class EveryCall:
             "Consumer.fetch": lambda t: idle.fetch(2, timeout=t),
             "Consumer.next": lambda t: idle.next(timeout=t),
             "Consumer.update": lambda t: consumer.update(description="x", timeout=t),
-            "Consumer.pause": lambda t: idle.pause(10**18, timeout=t),
+            "Consumer.pause": lambda t: idle.pause(3600, timeout=t),
             "Consumer.resume": lambda t: idle.resume(timeout=t),
             "Consumer.reset": lambda t: idle.reset(timeout=t),
             "Consumer.unpin": lambda t: idle.unpin("none", timeout=t),

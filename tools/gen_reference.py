@@ -51,7 +51,7 @@ PAGES = (
             "Pager", "Opening", "ServerInfo", "connect_with",
             "client_options",
             "ThreadCallback", "ConnectionStatus", "ClientStats", "ClientOptions", "TlsFiles",
-            "ReplicaAddress",
+            "ReplicaAddress", "Timeout",
         ),
         only={"ThreadCallback": ()},
     ),

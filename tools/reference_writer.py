@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import UnionType
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 WIDTH = 96
@@ -130,6 +131,8 @@ def write_part(dotted: str, page: Page) -> list[str]:
     package, _, name = dotted.rpartition(".")
     if inspect.isclass(value):
         return write_class(value, name, package, page.only.get(name))
+    if isinstance(value, UnionType):
+        return write_alias(package, name)
     node = defined(value.__module__, name)
     assert isinstance(node, Function), dotted
     opened = any(ast.unparse(each) == "opens" for each in node.decorator_list)
@@ -138,6 +141,28 @@ def write_part(dotted: str, page: Page) -> list[str]:
         "",
         *fenced(f"from {package} import {name}\n\n{signature(node, bound=False)}"),
         prose(ast.get_docstring(node) or "") + (OPENED if opened else ""),
+        "",
+    ]
+
+
+def write_alias(package: str, name: str) -> list[str]:
+    """A type that has a name: what it stands for, and the text that follows it."""
+    home = next(
+        node.module
+        for node in ast.walk(tree_of(package))
+        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}
+    )
+    assert home is not None
+    node = defined(home, name)
+    body = tree_of(home).body
+    following = body[body.index(node) + 1]
+    assert isinstance(following, ast.Expr), name
+    assert isinstance(following.value, ast.Constant), name
+    return [
+        f"## {name}",
+        "",
+        *fenced(f"from {package} import {name}\n\n{ast.unparse(node)}"),
+        prose(str(following.value.value)),
         "",
     ]
 

@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from jetspark.client.stats import ClientStats
     from jetspark.client.subscription import Subscription
     from jetspark.client.thread_callback import ThreadCallback
+    from jetspark.client.timeouts import Timeout
     from jetspark.client.tls import TlsFiles
     from jetspark.embedded import Server
     from jetspark.headers.headers import Headers
@@ -222,6 +223,7 @@ __all__ = [
     "Subscription",
     "ThreadCallback",
     "Tier",
+    "Timeout",
     "TlsFiles",
     "Transaction",
     "TypedEntry",
@@ -389,6 +391,7 @@ _MODULES = {
     "jetspark.client.stats": ("ClientStats",),
     "jetspark.client.subscription": ("Subscription",),
     "jetspark.client.thread_callback": ("ThreadCallback",),
+    "jetspark.client.timeouts": ("Timeout",),
     "jetspark.client.tls": ("TlsFiles",),
     "jetspark.embedded": ("Server",),
     "jetspark.headers.headers": ("Headers",),

@@ -4,14 +4,15 @@ import inspect
 import itertools
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import jetspark
-from jetspark import Client, ConsumerConfig, StreamConfig
+from jetspark import Client, ConsumerConfig, StreamConfig, Timeout
 
 T = TypeVar("T")
-Call = Callable[[float], Coroutine[Any, Any, Any]]
+Call = Callable[[Timeout], Coroutine[Any, Any, Any]]
 
 # What a store for buckets must have, what closes the client, and servers.
 NOT_CALLED = {
@@ -112,10 +113,10 @@ class EveryCall:
             made = self.new()
             return StreamConfig(made, subjects=[made])
 
-        async def asynchronous(t: float) -> None:
+        async def asynchronous(t: Timeout) -> None:
             await (await js.publish_async(f"{name}.p", b"x", timeout=t)).wait()
 
-        async def scan(t: float) -> None:
+        async def scan(t: Timeout) -> None:
             await listed(stream.scan(timeout=t))
 
         self.calls |= {
@@ -219,35 +220,37 @@ class EveryCall:
         """What ends something, on something made for it."""
         nc, js, idle, name = self.nc, self.js, self.idle, self.name
 
-        async def subscription(t: float) -> None:
+        async def subscription(t: Timeout) -> None:
             await (await nc.subscribe(f"{name}-x")).drain(timeout=t)
 
-        async def consumption(t: float) -> None:
+        async def consumption(t: Timeout) -> None:
             async with idle.consume(print, concurrency=2) as running:
                 await running.close(timeout=t)
 
-        async def drained_consumption(t: float) -> None:
+        async def drained_consumption(t: Timeout) -> None:
             async with idle.consume(print) as running:
                 await running.drain(timeout=t)
 
-        async def pull(t: float) -> None:
+        async def pull(t: Timeout) -> None:
             async with js.pull_subscribe(f"{name}.idle", timeout=t) as made:
                 made.consume(print)
                 await made.drain(timeout=t)
 
-        async def push(t: float) -> None:
+        async def push(t: Timeout) -> None:
             async with js.subscribe(f"{name}.idle", callback=print, timeout=t) as made:
                 await made.drain(timeout=t)
 
-        async def messages(t: float) -> None:
+        async def messages(t: Timeout) -> None:
             async with idle.messages() as made:
-                await made.next(timeout=min(t, 0.01))
+                await made.next(
+                    timeout=timedelta(milliseconds=10) if isinstance(t, timedelta) else 0.01
+                )
 
-        async def watch(t: float) -> None:
+        async def watch(t: Timeout) -> None:
             async with self.kv.watch(timeout=t) as made:
                 await listed(made.initial())
 
-        async def batch(t: float) -> None:
+        async def batch(t: Timeout) -> None:
             async with js.fast_publisher(ack_timeout=t) as publisher:
                 await publisher.publish(f"{name}.p", b"x")
 
@@ -351,16 +354,16 @@ class EveryCall:
             "Membership.announce": lambda t: membership.announce(b"x", timeout=t),
         }
 
-    async def _drained(self, watch: Any, t: float) -> None:
+    async def _drained(self, watch: Any, t: Timeout) -> None:
         """Until nothing comes: what other calls wrote is seen first."""
         while True:
             await watch.next(timeout=t)
 
-    async def _locked(self, take: Any, give: Any, t: float) -> None:
+    async def _locked(self, take: Any, give: Any, t: Timeout) -> None:
         await take(timeout=t)
         await give(timeout=t)
 
-    async def _joined(self, members: Any, t: float) -> None:
+    async def _joined(self, members: Any, t: Timeout) -> None:
         await (await members.join(self.new(), b"", timeout=t)).close(timeout=t)
 
     async def _add_stores(self) -> None:

@@ -1,6 +1,7 @@
 """The client that users see: ``connect``, and publish, subscribe, request."""
 
 from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -30,7 +31,7 @@ from jetspark.client.subscription import (
     Callback,
     Subscription,
 )
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.clock import SystemClock
 from jetspark.errors import NoResponders
 from jetspark.headers.status import NO_RESPONDERS
@@ -129,7 +130,7 @@ class Client:
         *,
         domain: str = "",
         prefix: str = "",
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         read_after_write: bool = False,
         publish_async_max: int = PUBLISH_ASYNC_MAX,
         publish_retries: int = PUBLISH_RETRIES,
@@ -181,7 +182,7 @@ class Client:
         data: bytes = b"",
         *,
         headers: HeaderInput = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Message:
         """Publish and wait for one reply.
 
@@ -201,9 +202,9 @@ class Client:
         *,
         headers: HeaderInput = None,
         limit: int = 0,
-        stall: float | None = None,
+        stall: float | timedelta | None = None,
         sentinel: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Pager[Message]:
         """Publish and iterate over the replies of everybody who answers.
 
@@ -253,7 +254,7 @@ class Client:
         )
         return Subscription(core)
 
-    async def flush(self, *, timeout: float | None = None) -> None:
+    async def flush(self, *, timeout: Timeout | None = None) -> None:
         """Wait until the server has seen everything published so far (a PING and its PONG).
 
         Without a connection it waits for the next one. Raises RequestTimeout when no PONG comes
@@ -262,7 +263,7 @@ class Client:
         """
         await self._core.flush(timeout=timeout)
 
-    async def force_reconnect(self, *, timeout: float | None = None) -> None:
+    async def force_reconnect(self, *, timeout: Timeout | None = None) -> None:
         """Give up the connection and wait for another one, to another server if there is one.
 
         Without a connection the next try begins at once. Everything goes on as after any lost
@@ -272,7 +273,7 @@ class Client:
         """
         await self._core.force_reconnect(timeout=timeout)
 
-    async def rtt(self, *, timeout: float | None = None) -> float:
+    async def rtt(self, *, timeout: Timeout | None = None) -> float:
         """Seconds from a PING to its PONG."""
         await self._core.flush(timeout=timeout)  # behind what was queued before
         clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
@@ -281,7 +282,7 @@ class Client:
         return (clock.monotonic_ns() - started) / 1e9
 
     async def replicas(
-        self, stream: str = "", *, timeout: float | None = None
+        self, stream: str = "", *, timeout: Timeout | None = None
     ) -> list[ReplicaAddress]:
         """Read replicas of this deployment that answer reads of ``stream``, the nearest first.
 
@@ -290,7 +291,7 @@ class Client:
         """
         return await find_replicas(self._core, stream, self._core.seconds(timeout))
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.
 
         Closes in any case; raises RequestTimeout when that took longer than ``timeout``. Called

@@ -3,6 +3,7 @@
 import os
 import ssl
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypedDict
 
 from jetspark.client.options import (
@@ -11,6 +12,7 @@ from jetspark.client.options import (
     ErrorCallback,
     ServerCallback,
 )
+from jetspark.client.timeouts import Timeout
 from jetspark.client.tls import TlsFiles
 
 
@@ -28,9 +30,9 @@ class ConnectArguments(TypedDict, total=False):
     ``tls_first`` starts TLS before the server's greeting, and asks for it by itself.
     ``websocket_headers`` go with the opening request of ``ws://`` and ``wss://`` servers.
 
-    *Times* are seconds: ``connect_timeout`` bounds each try, ``timeout`` is the default of every
-    call. A PING goes out every ``ping_interval``; after ``pings_outstanding_max`` without an
-    answer the connection counts as lost.
+    *Times* are seconds or ``timedelta``: ``connect_timeout`` bounds each try, ``timeout`` is the
+    default of every call. A PING goes out every ``ping_interval``; after
+    ``pings_outstanding_max`` without an answer the connection counts as lost.
 
     *Reconnecting*: a lost connection is replaced unless ``allow_reconnect`` is False: first at
     once, then after ``reconnect_wait``, doubled for each round over all servers up to
@@ -71,15 +73,15 @@ class ConnectArguments(TypedDict, total=False):
     jetstream_domain: str
     jetstream_prefix: str
     echo: bool
-    connect_timeout: float
-    timeout: float
-    ping_interval: float
+    connect_timeout: Timeout
+    timeout: Timeout
+    ping_interval: float | timedelta
     pings_outstanding_max: int
     allow_reconnect: bool
     max_reconnects: int
-    reconnect_wait: float
-    reconnect_wait_max: float
-    reconnect_jitter: float
+    reconnect_wait: float | timedelta
+    reconnect_wait_max: float | timedelta
+    reconnect_jitter: float | timedelta
     retry_on_failed_connect: bool
     randomize: bool
     ignore_discovered: bool

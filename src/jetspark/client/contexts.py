@@ -8,8 +8,9 @@ A context is a file ``nats/context/<name>.json`` below XDG_CONFIG_HOME (or ``~/.
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -121,8 +122,17 @@ def client_options(
         servers = servers if servers is not None else found.url or None
         arguments = _with_context(context, found, arguments)
     return ClientOptions(
-        servers=tuple(parse_servers(DEFAULT_URL if servers is None else servers)), **arguments
+        servers=tuple(parse_servers(DEFAULT_URL if servers is None else servers)),
+        **_in_seconds(arguments),
     )
+
+
+def _in_seconds(given: ConnectArguments) -> dict[str, Any]:
+    """The options as they are kept: how long is seconds."""
+    return {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in given.items()
+    }
 
 
 def _with_context(name: str, found: Context, given: ConnectArguments) -> ConnectArguments:

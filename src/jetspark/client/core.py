@@ -33,7 +33,7 @@ from jetspark.client.subscription import (
     Callback,
     SubscriptionCore,
 )
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
 from jetspark.ids import Nuid, new_inbox
 from jetspark.protocol.encoder import encode_hpub, encode_pub, encode_sub, encode_unsub
@@ -126,7 +126,7 @@ class ClientCore:
         """What the reply subjects of requests begin with."""
         return self._mux.prefix
 
-    def seconds(self, timeout: float | None) -> float:
+    def seconds(self, timeout: Timeout | None) -> float:
         """The timeout of a call: its own, or the default of this client."""
         return call_seconds(timeout, self.options.timeout)
 
@@ -297,7 +297,7 @@ class ClientCore:
 
     # Flushing and closing.
 
-    async def flush(self, *, timeout: float | None = None) -> None:
+    async def flush(self, *, timeout: Timeout | None = None) -> None:
         """Wait until the server has seen everything sent so far (a PING and its PONG)."""
         seconds = self.seconds(timeout)
         self._link.check_loop()
@@ -315,7 +315,7 @@ class ClientCore:
             missing = f"PONG from {connection.address.label}" if connection else "connection"
             raise RequestTimeout(f"flush: no {missing} within {seconds} s") from None
 
-    async def force_reconnect(self, *, timeout: float | None = None) -> None:
+    async def force_reconnect(self, *, timeout: Timeout | None = None) -> None:
         """Give up the connection and wait for another one."""
         seconds = self.seconds(timeout)
         self._link.check_loop()
@@ -336,7 +336,7 @@ class ClientCore:
             with contextlib.suppress(ConnectionClosed):
                 await self.flush(timeout=timeout)
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
         seconds = self.seconds(timeout)
         if self._closed is not None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from jetspark.client.callback_tasks import CallbackTasks
 from jetspark.client.options import ClientOptions
 from jetspark.client.subscription import SubscriptionCore
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import ConnectionClosed, RequestTimeout
 
 
@@ -18,7 +19,7 @@ class Drained(Protocol):
     def options(self) -> ClientOptions:
         """How it was connected."""
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
 
     def report(self, error: Exception) -> None:
@@ -27,7 +28,7 @@ class Drained(Protocol):
     async def or_closed(self, waiting: Coroutine[Any, Any, bool]) -> bool:
         """The result of ``waiting``; ConnectionClosed when the client closes first."""
 
-    async def flush(self, *, timeout: float | None = None) -> None:
+    async def flush(self, *, timeout: Timeout | None = None) -> None:
         """Wait until the server has seen everything sent so far."""
 
 

@@ -20,7 +20,7 @@ from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import AlreadyClaimed, AlreadyEnded, Error, RequestTimeout, SlowConsumer
 
 PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
@@ -164,7 +164,7 @@ class SubscriptionCore:
         pending = self.sink
         return pending.delivered_max - pending.delivered if pending.delivered_max else 0
 
-    def seconds(self, timeout: float | None) -> float:
+    def seconds(self, timeout: Timeout | None) -> float:
         """The timeout of a call: its own, or the default of the client."""
         return call_seconds(timeout, self._timeout)
 
@@ -198,7 +198,7 @@ class SubscriptionCore:
                 self.callback.stop()
         self.end(None)
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """As ``Subscription.drain``."""
         seconds = self.seconds(timeout)
         loop = asyncio.get_running_loop()
@@ -425,7 +425,7 @@ class Subscription:
             core.end_drains()
         return message
 
-    async def next(self, *, timeout: float | None = None) -> Message:
+    async def next(self, *, timeout: Timeout | None = None) -> Message:
         """The next message.
 
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
@@ -457,7 +457,7 @@ class Subscription:
         """
         await self._core.unsubscribe(limit)
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop the flow, wait for what is on its way, and until all of it was taken.
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``. The

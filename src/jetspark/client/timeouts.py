@@ -3,10 +3,12 @@
 import math
 from datetime import timedelta
 
+# What is still to be looked up; inside the client a timeout that was is a float of seconds.
+Timeout = float | timedelta
+"""How long a call may wait: seconds, or a ``timedelta``. None is the default of the handle."""
 
-def call_seconds(
-    timeout: float | timedelta | None, default: float, name: str = "timeout"
-) -> float:
+
+def call_seconds(timeout: Timeout | None, default: float, name: str = "timeout") -> float:
     """``timeout``, or ``default`` for None; what is no number of seconds is refused.
 
     NaN above all: it compares with nothing, so a deadline made of it would never come.

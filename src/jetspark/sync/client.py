@@ -6,6 +6,7 @@ jetspark.client.subscription.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -23,6 +24,7 @@ from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.subscription import Subscription as _Subscription
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import Timeout
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.sync.jetstream import JetStream
 from jetspark.sync.portal import Portal, get_portal
@@ -77,7 +79,7 @@ class Subscription:
     def __next__(self) -> Message:
         return next(self._items)
 
-    def next(self, *, timeout: float | None = None) -> Message:
+    def next(self, *, timeout: Timeout | None = None) -> Message:
         """The next message.
 
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
@@ -96,7 +98,7 @@ class Subscription:
         """
         self._portal.call(self._inner.unsubscribe(limit))
 
-    def drain(self, *, timeout: float | None = None) -> None:
+    def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop the flow, wait for what is on its way, and until all of it was taken.
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``. The
@@ -177,7 +179,7 @@ class Client:
         *,
         domain: str = "",
         prefix: str = "",
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         read_after_write: bool = False,
         publish_async_max: int = PUBLISH_ASYNC_MAX,
         publish_retries: int = PUBLISH_RETRIES,
@@ -226,7 +228,7 @@ class Client:
         data: bytes = b"",
         *,
         headers: HeaderInput = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Message:
         """Publish and wait for one reply.
 
@@ -244,9 +246,9 @@ class Client:
         *,
         headers: HeaderInput = None,
         limit: int = 0,
-        stall: float | None = None,
+        stall: float | timedelta | None = None,
         sentinel: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Iterator[Message]:
         """Publish and iterate over the replies of everybody who answers.
 
@@ -302,7 +304,7 @@ class Client:
             ),
         )
 
-    def flush(self, *, timeout: float | None = None) -> None:
+    def flush(self, *, timeout: Timeout | None = None) -> None:
         """Wait until the server has seen everything published so far (a PING and its PONG).
 
         Without a connection it waits for the next one. Raises RequestTimeout when no PONG comes
@@ -311,7 +313,7 @@ class Client:
         """
         self._portal.call(self._inner.flush(timeout=timeout))
 
-    def force_reconnect(self, *, timeout: float | None = None) -> None:
+    def force_reconnect(self, *, timeout: Timeout | None = None) -> None:
         """Give up the connection and wait for another one, to another server if there is one.
 
         Without a connection the next try begins at once. Everything goes on as after any lost
@@ -321,11 +323,13 @@ class Client:
         """
         self._portal.call(self._inner.force_reconnect(timeout=timeout))
 
-    def rtt(self, *, timeout: float | None = None) -> float:
+    def rtt(self, *, timeout: Timeout | None = None) -> float:
         """Seconds from a PING to its PONG."""
         return self._portal.call(self._inner.rtt(timeout=timeout))
 
-    def replicas(self, stream: str = "", *, timeout: float | None = None) -> list[ReplicaAddress]:
+    def replicas(
+        self, stream: str = "", *, timeout: Timeout | None = None
+    ) -> list[ReplicaAddress]:
         """Read replicas of this deployment that answer reads of ``stream``, the nearest first.
 
         Connect to the URL of one to read from there; what it does not have it passes on. Those
@@ -333,7 +337,7 @@ class Client:
         """
         return self._portal.call(self._inner.replicas(stream, timeout=timeout))
 
-    def drain(self, *, timeout: float | None = None) -> None:
+    def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.
 
         Closes in any case; raises RequestTimeout when that took longer than ``timeout``. Called

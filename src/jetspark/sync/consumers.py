@@ -37,6 +37,7 @@ from jetspark.client.models.consumer import (
     PauseState,
 )
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import Timeout
 from jetspark.headers.headers import Headers
 from jetspark.sync.portal import Portal
 
@@ -102,7 +103,7 @@ class JetStreamMessage:
         """Acknowledge: the message is done."""
         self._inner.ack()
 
-    def ack_sync(self, *, timeout: float | None = None) -> None:
+    def ack_sync(self, *, timeout: Timeout | None = None) -> None:
         """Acknowledge and wait until the server has taken it.
 
         Raises RequestTimeout when no answer came (it may be acknowledged or not), NoResponders
@@ -143,7 +144,7 @@ class MessageIterator:
     def __next__(self) -> JetStreamMessage:
         return JetStreamMessage(self._portal, next(self._items))
 
-    def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds.
 
         Without ``timeout`` it waits as long as it takes, as ``for`` does.
@@ -189,7 +190,7 @@ class Consumption:
         """Whether the callback will not be called again."""
         return self._inner.is_closed
 
-    def close(self, *, timeout: float | None = None) -> None:
+    def close(self, *, timeout: Timeout | None = None) -> None:
         """End now: after what the callback works on; what it did not begin is given back.
 
         Others get that at once (``nak``). After ``timeout`` seconds the callback is cancelled, its
@@ -198,7 +199,7 @@ class Consumption:
         """
         self._portal.call(self._inner.close(timeout=timeout))
 
-    def drain(self, *, timeout: float | None = None) -> None:
+    def drain(self, *, timeout: Timeout | None = None) -> None:
         """Ask for nothing more and wait until the callback had all that has arrived.
 
         The callback may call it too; it then returns without waiting.
@@ -260,7 +261,7 @@ class Consumer:
         no_wait: bool = False,
         heartbeat: float = 0.0,
         group: PullGroup | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
 
@@ -285,7 +286,7 @@ class Consumer:
         ]
 
     def next(
-        self, *, group: PullGroup | None = None, timeout: float | None = None
+        self, *, group: PullGroup | None = None, timeout: Timeout | None = None
     ) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         return JetStreamMessage(
@@ -371,12 +372,12 @@ class Consumer:
             ),
         )
 
-    def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+    def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
         return self._portal.call(self._inner.info(timeout=timeout))
 
     def update(
-        self, *, timeout: float | None = None, **changes: Unpack[ConsumerOptions]
+        self, *, timeout: Timeout | None = None, **changes: Unpack[ConsumerOptions]
     ) -> ConsumerInfo:
         """Change what is named, and nothing else: ``consumer.update(max_ack_pending=5)``.
 
@@ -387,31 +388,31 @@ class Consumer:
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
 
     def pause(
-        self, until: Moment | timedelta | float, *, timeout: float | None = None
+        self, until: Moment | timedelta | float, *, timeout: Timeout | None = None
     ) -> PauseState:
         """Deliver nothing until then (a datetime with a time zone), or for so many seconds."""
         return self._portal.call(self._inner.pause(until, timeout=timeout))
 
-    def resume(self, *, timeout: float | None = None) -> PauseState:
+    def resume(self, *, timeout: Timeout | None = None) -> PauseState:
         """End a pause now."""
         return self._portal.call(self._inner.resume(timeout=timeout))
 
-    def unpin(self, group: str, *, timeout: float | None = None) -> None:
+    def unpin(self, group: str, *, timeout: Timeout | None = None) -> None:
         """Let another client be pinned to a priority group (policy pinned client)."""
         self._portal.call(self._inner.unpin(group, timeout=timeout))
 
-    def reset(self, seq: int = 0, *, timeout: float | None = None) -> int:
+    def reset(self, seq: int = 0, *, timeout: Timeout | None = None) -> int:
         """Deliver again from ``seq`` on (0: from the ack floor); returns where it starts.
 
         What waits for its ack is forgotten. Needs nats-server 2.15 or jetspark.
         """
         return self._portal.call(self._inner.reset(seq, timeout=timeout))
 
-    def explain(self, seq: int = 0, *, timeout: float | None = None) -> Explanation:
+    def explain(self, seq: int = 0, *, timeout: Timeout | None = None) -> Explanation:
         """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
         return self._portal.call(self._inner.explain(seq, timeout=timeout))
 
-    def delete(self, *, timeout: float | None = None) -> None:
+    def delete(self, *, timeout: Timeout | None = None) -> None:
         """Delete the consumer; ConsumerNotFound when it is gone already."""
         self._portal.call(self._inner.delete(timeout=timeout))
 
@@ -467,7 +468,7 @@ class PushSubscription:
         """Whether no further message will arrive; pending ones can still be read."""
         return self._inner.is_closed
 
-    def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+    def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending."""
         return self._portal.call(self._inner.info(timeout=timeout))
 
@@ -477,14 +478,14 @@ class PushSubscription:
     def __next__(self) -> JetStreamMessage:
         return JetStreamMessage(self._portal, next(self._items))
 
-    def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
             return JetStreamMessage(self._portal, ready)
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
-    def unsubscribe(self, *, timeout: float | None = None) -> None:
+    def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised.
 
         A callback gets nothing more, and what it did not begin is given back, as by
@@ -492,7 +493,7 @@ class PushSubscription:
         """
         self._portal.call(self._inner.unsubscribe(timeout=timeout))
 
-    def drain(self, *, timeout: float | None = None) -> None:
+    def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop, wait until what has arrived was taken, then delete what the library made.
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``. An
@@ -548,7 +549,7 @@ class PullSubscription:
         """Whether it was unsubscribed or drained."""
         return self._inner.is_closed
 
-    def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+    def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending."""
         return self._portal.call(self._inner.info(timeout=timeout))
 
@@ -559,7 +560,7 @@ class PullSubscription:
         max_bytes: int = 0,
         no_wait: bool = False,
         heartbeat: float = 0.0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
 
@@ -578,7 +579,7 @@ class PullSubscription:
             )
         ]
 
-    def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
@@ -640,11 +641,11 @@ class PullSubscription:
             ),
         )
 
-    def unsubscribe(self, *, timeout: float | None = None) -> None:
+    def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised."""
         self._portal.call(self._inner.unsubscribe(timeout=timeout))
 
-    def drain(self, *, timeout: float | None = None) -> None:
+    def drain(self, *, timeout: Timeout | None = None) -> None:
         """Ask for nothing more, wait until what has arrived was taken, delete what was made.
 
         Raises RequestTimeout when iterators still hold messages after ``timeout`` seconds. An

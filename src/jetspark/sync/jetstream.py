@@ -46,6 +46,7 @@ from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo, Consum
 from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import Timeout
 from jetspark.sync.consumers import Consumer, JetStreamMessage, PullSubscription, PushSubscription
 from jetspark.sync.key_value import KeyValue
 from jetspark.sync.objects import ObjectStore
@@ -286,7 +287,7 @@ class Stream:
         *,
         subjects_filter: str = "",
         deleted_details: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamInfo:
         """Ask the stream's leader what it holds.
 
@@ -301,7 +302,7 @@ class Stream:
         )
 
     def update(
-        self, *, timeout: float | None = None, **changes: Unpack[StreamOptions]
+        self, *, timeout: Timeout | None = None, **changes: Unpack[StreamOptions]
     ) -> StreamInfo:
         """Change what is named, and nothing else: ``stream.update(max_msgs=5)``.
 
@@ -312,7 +313,7 @@ class Stream:
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
 
     def purge(
-        self, *, subject: str = "", seq: int = 0, keep: int = 0, timeout: float | None = None
+        self, *, subject: str = "", seq: int = 0, keep: int = 0, timeout: Timeout | None = None
     ) -> int:
         """Remove messages and return how many.
 
@@ -323,7 +324,7 @@ class Stream:
             self._inner.purge(subject=subject, seq=seq, keep=keep, timeout=timeout)
         )
 
-    def delete_msg(self, seq: int, *, erase: bool = True, timeout: float | None = None) -> None:
+    def delete_msg(self, seq: int, *, erase: bool = True, timeout: Timeout | None = None) -> None:
         """Remove one message; with ``erase`` nats-server overwrites its bytes at once, too.
 
         On a jetspark server they go when their segment is compacted, with ``erase`` or without.
@@ -339,7 +340,7 @@ class Stream:
         next_by_subject: str = "",
         start_time: Moment | None = None,
         min_last_seq: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamMessage:
         """One message: by sequence, the last on a subject, or the next one on a subject.
 
@@ -370,7 +371,7 @@ class Stream:
         max_bytes: int = BATCH_BYTES,
         min_last_seq: int = 0,
         copies: Copies | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Iterator[StreamMessage]:
         """Iterate over messages from ``seq`` or ``start_time`` on, following the pages (ADR-31).
 
@@ -404,7 +405,7 @@ class Stream:
         max_bytes: int = 0,
         min_last_seq: int = 0,
         copies: Copies | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Iterator[StreamMessage]:
         """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
 
@@ -438,7 +439,7 @@ class Stream:
         batch: int = BATCH_SIZE,
         max_bytes: int = BATCH_BYTES,
         copies: Copies = "stream",
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Iterator[MessageColumns]:
         """Read the messages with sequences from ``first`` to ``last`` in bulk, as columns.
 
@@ -470,7 +471,7 @@ class Stream:
         check: bool = False,
         chunk_bytes: int = CHUNK_BYTES,
         progress: BackupProgress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamBackup:
         """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
 
@@ -495,7 +496,7 @@ class Stream:
         folder: str | os.PathLike[str],
         *,
         progress: BackupProgress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> None:
         """Bring this stream back from a backup, after it was deleted.
 
@@ -507,7 +508,7 @@ class Stream:
         self,
         config: ConsumerConfig | None = None,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Create a consumer: `ConsumerOptions`, or a `ConsumerConfig`.
@@ -526,7 +527,7 @@ class Stream:
         self,
         config: ConsumerConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Change a consumer: with its name only what the options name, as ``Consumer.update``.
@@ -543,7 +544,7 @@ class Stream:
         self,
         config: ConsumerConfig | None = None,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Create a consumer, or give the one of that name this configuration."""
@@ -554,23 +555,23 @@ class Stream:
             ),
         )
 
-    def consumer(self, name: str, *, timeout: float | None = None) -> Consumer:
+    def consumer(self, name: str, *, timeout: Timeout | None = None) -> Consumer:
         """A handle to an existing consumer; ConsumerNotFound when there is none."""
         return Consumer(
             self._portal, self._portal.call(self._inner.consumer(name, timeout=timeout))
         )
 
-    def delete_consumer(self, name: str, *, timeout: float | None = None) -> None:
+    def delete_consumer(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete a consumer; ConsumerNotFound when there is none."""
         self._portal.call(self._inner.delete_consumer(name, timeout=timeout))
 
-    def consumers(self, *, timeout: float | None = None) -> Iterator[ConsumerInfo]:
+    def consumers(self, *, timeout: Timeout | None = None) -> Iterator[ConsumerInfo]:
         """Iterate over the consumers of the stream."""
         return self._portal.items(
             self._portal.run(self._inner.consumers, timeout=timeout).next_chunk
         )
 
-    def consumer_names(self, *, timeout: float | None = None) -> Iterator[str]:
+    def consumer_names(self, *, timeout: Timeout | None = None) -> Iterator[str]:
         """Iterate over the names of the consumers of the stream."""
         return self._portal.items(
             self._portal.run(self._inner.consumer_names, timeout=timeout).next_chunk
@@ -632,7 +633,7 @@ class StreamReplica:
         return self._inner.messages()
 
     def get_last_at(
-        self, subject: str, min_last_seq: int, *, timeout: float | None = None
+        self, subject: str, min_last_seq: int, *, timeout: Timeout | None = None
     ) -> StreamMessage:
         """The newest message as of ``min_last_seq`` or later.
 
@@ -641,7 +642,7 @@ class StreamReplica:
         """
         return self._portal.call(self._inner.get_last_at(subject, min_last_seq, timeout=timeout))
 
-    def wait_for(self, seq: int, *, timeout: float | None = None) -> bool:
+    def wait_for(self, seq: int, *, timeout: Timeout | None = None) -> bool:
         """Wait until the replica has seen ``seq``; False when it does not in time."""
         return self._portal.call(self._inner.wait_for(seq, timeout=timeout))
 
@@ -676,7 +677,7 @@ class JetStream:
         self,
         config: StreamConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
         """Create a stream: a name with `StreamOptions`, or a `StreamConfig`.
@@ -695,7 +696,7 @@ class JetStream:
         self,
         config: StreamConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
         """Change a stream: with its name only what the options name, as ``Stream.update``.
@@ -713,7 +714,7 @@ class JetStream:
         self,
         config: StreamConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
         """Update the stream as ``update_stream``, or create it when it does not exist."""
@@ -724,27 +725,29 @@ class JetStream:
             ),
         )
 
-    def stream(self, name: str, *, timeout: float | None = None) -> Stream:
+    def stream(self, name: str, *, timeout: Timeout | None = None) -> Stream:
         """A handle to an existing stream; StreamNotFound when there is none."""
         return Stream(self._portal, self._portal.call(self._inner.stream(name, timeout=timeout)))
 
-    def delete_stream(self, name: str, *, timeout: float | None = None) -> None:
+    def delete_stream(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete a stream with everything in it; StreamNotFound when there is none."""
         self._portal.call(self._inner.delete_stream(name, timeout=timeout))
 
-    def streams(self, *, subject: str = "", timeout: float | None = None) -> Iterator[StreamInfo]:
+    def streams(
+        self, *, subject: str = "", timeout: Timeout | None = None
+    ) -> Iterator[StreamInfo]:
         """Iterate over all streams, or those whose subjects collide with ``subject``."""
         return self._portal.items(
             self._portal.run(self._inner.streams, subject=subject, timeout=timeout).next_chunk
         )
 
-    def stream_names(self, *, subject: str = "", timeout: float | None = None) -> Iterator[str]:
+    def stream_names(self, *, subject: str = "", timeout: Timeout | None = None) -> Iterator[str]:
         """Iterate over the names of all streams, or of those that collide with ``subject``."""
         return self._portal.items(
             self._portal.run(self._inner.stream_names, subject=subject, timeout=timeout).next_chunk
         )
 
-    def stream_name_by_subject(self, subject: str, *, timeout: float | None = None) -> str:
+    def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
         """The one stream that takes ``subject`` (ADR-15).
 
         Raises StreamNotFound when there is none, and ValueError when there are several.
@@ -757,7 +760,7 @@ class JetStream:
         *,
         config: StreamConfig | None = None,
         progress: BackupProgress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Stream:
         """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
 
@@ -776,7 +779,7 @@ class JetStream:
             ),
         )
 
-    def account_info(self, *, timeout: float | None = None) -> AccountInfo:
+    def account_info(self, *, timeout: Timeout | None = None) -> AccountInfo:
         """Usage and limits of this account, and the API level of the server."""
         return self._portal.call(self._inner.account_info(timeout=timeout))
 
@@ -785,7 +788,7 @@ class JetStream:
         stream: str,
         config: ConsumerConfig | None = None,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Create a consumer of a stream: `ConsumerOptions`, or a `ConsumerConfig`.
@@ -799,7 +802,7 @@ class JetStream:
             ),
         )
 
-    def consumer(self, stream: str, name: str, *, timeout: float | None = None) -> Consumer:
+    def consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> Consumer:
         """A handle to an existing consumer; ConsumerNotFound when there is none."""
         return Consumer(
             self._portal, self._portal.call(self._inner.consumer(stream, name, timeout=timeout))
@@ -814,7 +817,7 @@ class JetStream:
         msg_id: str = "",
         expect: Expect | None = None,
         ttl: TimeToLive | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> PubAck:
         """Publish and wait for the stream's ack: its name and the sequence of the message.
 
@@ -846,7 +849,7 @@ class JetStream:
         msg_id: str = "",
         expect: Expect | None = None,
         ttl: TimeToLive | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> AckFuture:
         """Publish without waiting for the ack, which is returned as something to await.
 
@@ -873,7 +876,7 @@ class JetStream:
         """Publishes of ``publish_async`` whose ack has not arrived."""
         return self._inner.publish_async_pending
 
-    def publish_async_complete(self, *, timeout: float | None = None) -> None:
+    def publish_async_complete(self, *, timeout: Timeout | None = None) -> None:
         """Wait for the acks of all ``publish_async`` so far.
 
         Raises the first failure since the last call whose ack nobody awaited, and RequestTimeout
@@ -886,7 +889,7 @@ class JetStream:
         *,
         max_messages: int = BATCH_MESSAGES_MAX,
         eob: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> AtomicBatch:
         """Messages that are stored together or not at all (ADR-50); for ``with``.
 
@@ -910,7 +913,7 @@ class JetStream:
         on_gap: GapCallback | None = None,
         on_refused: RefusalCallback | None = None,
         dialect: Literal["reply", "headers"] = "reply",
-        ack_timeout: float | None = None,
+        ack_timeout: Timeout | None = None,
     ) -> FastPublisher:
         """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
 
@@ -941,7 +944,7 @@ class JetStream:
         *,
         subjects: Sequence[str] = (">",),
         max_bytes: int = MEMORY_MAX,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
@@ -976,7 +979,7 @@ class JetStream:
         alarm: float | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> PushSubscription:
         """Receive the messages of a push consumer, which is found or made (ADR-15).
 
@@ -1031,7 +1034,7 @@ class JetStream:
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         keep: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> PullSubscription:
         """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
 
@@ -1058,7 +1061,7 @@ class JetStream:
         self,
         config: KeyValueConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
         """Create a bucket: a name with `KeyValueOptions`, or a `KeyValueConfig`.
@@ -1075,7 +1078,7 @@ class JetStream:
         self,
         config: KeyValueConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
         """Change a bucket: with its name only what the options name.
@@ -1092,7 +1095,7 @@ class JetStream:
         self,
         config: KeyValueConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
         """Change a bucket as ``update_key_value``, or create it when it does not exist."""
@@ -1111,7 +1114,7 @@ class JetStream:
         read_after_write: bool = False,
         key_codec: KeyCodec | None = None,
         value_codec: ValueCodec | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> KeyValue:
         """A handle to an existing bucket; BucketNotFound when there is none.
 
@@ -1131,11 +1134,11 @@ class JetStream:
             ),
         )
 
-    def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
+    def delete_key_value(self, bucket: str, *, timeout: Timeout | None = None) -> None:
         """Delete a bucket with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
 
-    def key_value_names(self, *, timeout: float | None = None) -> Iterator[str]:
+    def key_value_names(self, *, timeout: Timeout | None = None) -> Iterator[str]:
         """Iterate over the names of all buckets."""
         return self._portal.items(
             self._portal.run(self._inner.key_value_names, timeout=timeout).next_chunk
@@ -1145,7 +1148,7 @@ class JetStream:
         self,
         config: ObjectStoreConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
         """Create an object store: a name with `ObjectStoreOptions`, or an `ObjectStoreConfig`.
@@ -1158,7 +1161,7 @@ class JetStream:
         )
 
     def object_store(
-        self, bucket: str, *, read_after_write: bool = False, timeout: float | None = None
+        self, bucket: str, *, read_after_write: bool = False, timeout: Timeout | None = None
     ) -> ObjectStore:
         """A handle to an existing object store; BucketNotFound when there is none.
 
@@ -1177,7 +1180,7 @@ class JetStream:
         self,
         config: ObjectStoreConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
         """Change an object store: with its name only what the options name.
@@ -1190,19 +1193,19 @@ class JetStream:
             self._portal.call(self._inner.update_object_store(config, timeout=timeout, **options)),
         )
 
-    def object_stores(self, *, timeout: float | None = None) -> Iterator[ObjectStoreStatus]:
+    def object_stores(self, *, timeout: Timeout | None = None) -> Iterator[ObjectStoreStatus]:
         """Iterate over all object stores: size and configuration."""
         return self._portal.items(
             self._portal.run(self._inner.object_stores, timeout=timeout).next_chunk
         )
 
-    def object_store_names(self, *, timeout: float | None = None) -> Iterator[str]:
+    def object_store_names(self, *, timeout: Timeout | None = None) -> Iterator[str]:
         """Iterate over the names of all object stores."""
         return self._portal.items(
             self._portal.run(self._inner.object_store_names, timeout=timeout).next_chunk
         )
 
-    def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
+    def delete_object_store(self, bucket: str, *, timeout: Timeout | None = None) -> None:
         """Delete an object store with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))
 

@@ -35,6 +35,7 @@ from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import Timeout
 from jetspark.sync.portal import Portal
 
 
@@ -65,7 +66,7 @@ class KeyWatcher:
     def __next__(self) -> Entry:
         return next(self._items)
 
-    def next(self, *, timeout: float | None = None) -> Entry:
+    def next(self, *, timeout: Timeout | None = None) -> Entry:
         """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
@@ -83,7 +84,7 @@ class KeyWatcher:
         """Iterate over everything, with one None where the initial data ends."""
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
-    def ready(self, *, timeout: float | None = None) -> None:
+    def ready(self, *, timeout: Timeout | None = None) -> None:
         """Wait until everything that was there when the watch began is here.
 
         With a callback, until it has been called with all of that. RequestTimeout when it takes
@@ -202,7 +203,7 @@ class Lock:
         """The fencing token of the current holding; InvalidState when it is not held."""
         return self._inner.token
 
-    def acquire(self, *, timeout: float | None = None) -> int:
+    def acquire(self, *, timeout: Timeout | None = None) -> int:
         """Wait until the lock is ours; returns the fencing token.
 
         Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
@@ -210,15 +211,15 @@ class Lock:
         """
         return self._portal.call(self._inner.acquire(timeout=timeout))
 
-    def try_acquire(self, *, timeout: float | None = None) -> bool:
+    def try_acquire(self, *, timeout: Timeout | None = None) -> bool:
         """Take the lock if it is free now."""
         return self._portal.call(self._inner.try_acquire(timeout=timeout))
 
-    def wait_lost(self, *, timeout: float | None = None) -> bool:
+    def wait_lost(self, *, timeout: Timeout | None = None) -> bool:
         """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
         return self._portal.call(self._inner.wait_lost(timeout=timeout))
 
-    def release(self, *, timeout: float | None = None) -> None:
+    def release(self, *, timeout: Timeout | None = None) -> None:
         """Give it up; does nothing when it is not held."""
         self._portal.call(self._inner.release(timeout=timeout))
 
@@ -263,22 +264,22 @@ class Election:
         """The fencing token of the current leadership; InvalidState when it does not lead."""
         return self._inner.token
 
-    def leader(self, *, timeout: float | None = None) -> str | None:
+    def leader(self, *, timeout: Timeout | None = None) -> str | None:
         """The candidate that leads now; None when nobody does."""
         return self._portal.call(self._inner.leader(timeout=timeout))
 
-    def campaign(self, *, timeout: float | None = None) -> int:
+    def campaign(self, *, timeout: Timeout | None = None) -> int:
         """Wait until this candidate leads; returns the fencing token.
 
         Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
         """
         return self._portal.call(self._inner.campaign(timeout=timeout))
 
-    def resign(self, *, timeout: float | None = None) -> None:
+    def resign(self, *, timeout: Timeout | None = None) -> None:
         """Let others lead."""
         self._portal.call(self._inner.resign(timeout=timeout))
 
-    def wait_deposed(self, *, timeout: float | None = None) -> bool:
+    def wait_deposed(self, *, timeout: Timeout | None = None) -> bool:
         """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""
         return self._portal.call(self._inner.wait_deposed(timeout=timeout))
 
@@ -309,11 +310,11 @@ class Membership:
         self._portal = portal
         self._inner = inner
 
-    def announce(self, data: bytes | None = None, *, timeout: float | None = None) -> None:
+    def announce(self, data: bytes | None = None, *, timeout: Timeout | None = None) -> None:
         """Announce now, with new ``data`` if given."""
         self._portal.call(self._inner.announce(data, timeout=timeout))
 
-    def close(self, *, timeout: float | None = None) -> None:
+    def close(self, *, timeout: Timeout | None = None) -> None:
         """Leave: stop announcing and tell the others."""
         self._portal.call(self._inner.close(timeout=timeout))
 
@@ -340,13 +341,15 @@ class Members:
         self._portal = portal
         self._inner = inner
 
-    def join(self, member: str, data: bytes = b"", *, timeout: float | None = None) -> Membership:
+    def join(
+        self, member: str, data: bytes = b"", *, timeout: Timeout | None = None
+    ) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
         return Membership(
             self._portal, self._portal.call(self._inner.join(member, data, timeout=timeout))
         )
 
-    def list(self, *, timeout: float | None = None) -> dict[str, bytes]:
+    def list(self, *, timeout: Timeout | None = None) -> dict[str, bytes]:
         """Who is there now, and what they announce."""
         return self._portal.call(self._inner.list(timeout=timeout))
 
@@ -413,7 +416,7 @@ class KeyValueReplica:
         """All values, as of one revision."""
         return self._inner.items()
 
-    def get_at(self, key: str, min_last_revision: int, *, timeout: float | None = None) -> Entry:
+    def get_at(self, key: str, min_last_revision: int, *, timeout: Timeout | None = None) -> Entry:
         """The value as of ``min_last_revision`` or later.
 
         Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
@@ -421,7 +424,7 @@ class KeyValueReplica:
         """
         return self._portal.call(self._inner.get_at(key, min_last_revision, timeout=timeout))
 
-    def wait_for(self, revision: int, *, timeout: float | None = None) -> bool:
+    def wait_for(self, revision: int, *, timeout: Timeout | None = None) -> bool:
         """Wait until the replica has seen ``revision``; False when it does not in time."""
         return self._portal.call(self._inner.wait_for(revision, timeout=timeout))
 
@@ -462,7 +465,7 @@ class TypedWatcher(Generic[T]):
     def __next__(self) -> TypedEntry[T | None]:
         return next(self._items)
 
-    def next(self, *, timeout: float | None = None) -> TypedEntry[T | None]:
+    def next(self, *, timeout: Timeout | None = None) -> TypedEntry[T | None]:
         """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
@@ -480,7 +483,7 @@ class TypedWatcher(Generic[T]):
         """Iterate over everything, with one None where the initial data ends."""
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
-    def ready(self, *, timeout: float | None = None) -> None:
+    def ready(self, *, timeout: Timeout | None = None) -> None:
         """Wait until everything that was there when the watch began is here."""
         self._portal.call(self._inner.ready(timeout=timeout))
 
@@ -518,7 +521,7 @@ class TypedKeyValue(Generic[T]):
         *,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> TypedEntry[T]: ...
 
     @overload
@@ -529,7 +532,7 @@ class TypedKeyValue(Generic[T]):
         default: D | Required,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> TypedEntry[T] | D: ...
 
     def get(
@@ -539,7 +542,7 @@ class TypedKeyValue(Generic[T]):
         default: D | Required = REQUIRED,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> TypedEntry[T] | D:
         """The latest value of ``key``; ``default`` if given, else KeyNotFound, when there is none.
 
@@ -556,7 +559,7 @@ class TypedKeyValue(Generic[T]):
         )
 
     def exists(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> bool:
         """Whether ``key`` has a value, of whatever type."""
         return self._portal.call(
@@ -569,7 +572,7 @@ class TypedKeyValue(Generic[T]):
         *,
         at_revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, TypedEntry[T]]:
         """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
         return self._portal.call(
@@ -579,19 +582,23 @@ class TypedKeyValue(Generic[T]):
         )
 
     def put(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` and return the revision."""
         return self._portal.call(self._inner.put(key, value, ttl=ttl, timeout=timeout))
 
     def put_many(
-        self, values: Mapping[str, T], *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self,
+        values: Mapping[str, T],
+        *,
+        ttl: GivenTimeToLive = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions."""
         return self._portal.call(self._inner.put_many(values, ttl=ttl, timeout=timeout))
 
     def create(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` only if it has no value; KeyExists otherwise."""
         return self._portal.call(self._inner.create(key, value, ttl=ttl, timeout=timeout))
@@ -603,12 +610,12 @@ class TypedKeyValue(Generic[T]):
         last: int,
         *,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return self._portal.call(self._inner.update(key, value, last, ttl=ttl, timeout=timeout))
 
-    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> int:
+    def delete(self, key: str, *, last: int | None = None, timeout: Timeout | None = None) -> int:
         """Delete ``key`` (wildcards allowed), keeping its history; the marker's revision."""
         return self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
 
@@ -618,13 +625,13 @@ class TypedKeyValue(Generic[T]):
         *,
         last: int | None = None,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
         return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
     def history(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[TypedEntry[T | None]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
         return self._portal.call(
@@ -632,7 +639,7 @@ class TypedKeyValue(Generic[T]):
         )
 
     def keys(
-        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+        self, *filters: str, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> Iterator[str]:
         """Iterate over the keys that have a value, all or those that match."""
         return self._portal.items(
@@ -647,7 +654,7 @@ class TypedKeyValue(Generic[T]):
         at_revision: int = 0,
         at_time: Moment | None = None,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Iterator[TypedEntry[T]]:
         """Iterate over the values of all keys (or those that match) as of one moment."""
         return self._portal.items(
@@ -669,7 +676,7 @@ class TypedKeyValue(Generic[T]):
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> TypedWatcher[T]:
         """Follow keys: first their latest values, then every change."""
         return TypedWatcher(
@@ -723,7 +730,7 @@ class KeyValue:
         *,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Entry: ...
 
     @overload
@@ -734,7 +741,7 @@ class KeyValue:
         default: D | Required,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Entry | D: ...
 
     def get(
@@ -744,7 +751,7 @@ class KeyValue:
         default: D | Required = REQUIRED,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Entry | D:
         """The latest value of ``key``, or the one of a ``revision``.
 
@@ -764,7 +771,7 @@ class KeyValue:
         )
 
     def exists(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> bool:
         """Whether ``key`` has a value."""
         return self._portal.call(
@@ -777,7 +784,7 @@ class KeyValue:
         *,
         at_revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, Entry]:
         """The latest values of many keys, all as of one moment; keys without value are left out.
 
@@ -796,7 +803,7 @@ class KeyValue:
         at_revision: int = 0,
         at_time: Moment | None = None,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Iterator[Entry]:
         """Iterate over the values of all keys (or those that match) as of one moment.
 
@@ -816,7 +823,7 @@ class KeyValue:
         )
 
     def history(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[Entry]:
         """All entries of ``key`` (wildcards allowed) that the bucket still has, oldest first.
 
@@ -827,7 +834,7 @@ class KeyValue:
         )
 
     def keys(
-        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+        self, *filters: str, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> Iterator[str]:
         """Iterate over the keys that have a value, all or those that match one of ``filters``.
 
@@ -849,7 +856,7 @@ class KeyValue:
         resume_from: int = 0,
         min_last_revision: int = 0,
         callback: Callable[[Entry], object] | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then every change.
 
@@ -876,12 +883,17 @@ class KeyValue:
             ),
         )
 
-    def status(self, *, timeout: float | None = None) -> BucketStatus:
+    def status(self, *, timeout: Timeout | None = None) -> BucketStatus:
         """Counts and configuration of the bucket; BucketNotFound when it is gone."""
         return self._portal.call(self._inner.status(timeout=timeout))
 
     def put(
-        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self,
+        key: str,
+        value: bytes,
+        *,
+        ttl: GivenTimeToLive = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
         return self._portal.call(self._inner.put(key, value, ttl=ttl, timeout=timeout))
@@ -891,7 +903,7 @@ class KeyValue:
         values: Mapping[str, bytes],
         *,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
 
@@ -901,7 +913,12 @@ class KeyValue:
         return self._portal.call(self._inner.put_many(values, ttl=ttl, timeout=timeout))
 
     def create(
-        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self,
+        key: str,
+        value: bytes,
+        *,
+        ttl: GivenTimeToLive = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if it has no value (none yet, deleted or purged).
 
@@ -916,12 +933,12 @@ class KeyValue:
         last: int,
         *,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return self._portal.call(self._inner.update(key, value, last, ttl=ttl, timeout=timeout))
 
-    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> int:
+    def delete(self, key: str, *, last: int | None = None, timeout: Timeout | None = None) -> int:
         """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
         With ``last`` only if that is its latest revision; WrongLastSequence otherwise. Of a
@@ -935,7 +952,7 @@ class KeyValue:
         *,
         last: int | None = None,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
 
@@ -944,7 +961,7 @@ class KeyValue:
         return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
     def purge_deletes(
-        self, *, older_than: float = OLDER_THAN, timeout: float | None = None
+        self, *, older_than: float = OLDER_THAN, timeout: Timeout | None = None
     ) -> int:
         """Remove the markers of deletions, and what is left of their keys.
 
@@ -953,7 +970,7 @@ class KeyValue:
         """
         return self._portal.call(self._inner.purge_deletes(older_than=older_than, timeout=timeout))
 
-    def transaction(self, *, timeout: float | None = None) -> Transaction:
+    def transaction(self, *, timeout: Timeout | None = None) -> Transaction:
         """Write several keys together or not at all; use it with ``with``."""
         return Transaction(
             self._portal, self._portal.run(self._inner.transaction, timeout=timeout)
@@ -976,7 +993,7 @@ class KeyValue:
         return TypedKeyValue(self._portal, self._inner.typed(kind))
 
     def replica(
-        self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: float | None = None
+        self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: Timeout | None = None
     ) -> KeyValueReplica:
         """A copy of the values in memory, kept current; returns when it is complete.
 
@@ -988,7 +1005,7 @@ class KeyValue:
             self._portal.call(self._inner.replica(*filters, max_bytes=max_bytes, timeout=timeout)),
         )
 
-    def destroy(self, *, timeout: float | None = None) -> None:
+    def destroy(self, *, timeout: Timeout | None = None) -> None:
         """Remove the bucket and all data; the handle cannot be used afterwards."""
         self._portal.call(self._inner.destroy(timeout=timeout))
 

@@ -19,6 +19,7 @@ from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.objects.store import ObjectStore as _ObjectStore
 from jetspark.client.jetstream.objects.watching import ObjectWatcher as _ObjectWatcher
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import Timeout
 from jetspark.sync.portal import Portal
 
 
@@ -87,7 +88,7 @@ class ObjectWatcher:
     def __next__(self) -> ObjectInfo:
         return next(self._items)
 
-    def next(self, *, timeout: float | None = None) -> ObjectInfo:
+    def next(self, *, timeout: Timeout | None = None) -> ObjectInfo:
         """The next change; RequestTimeout when none comes within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
@@ -105,7 +106,7 @@ class ObjectWatcher:
         """Iterate over everything, with one None where the initial data ends."""
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
-    def ready(self, *, timeout: float | None = None) -> None:
+    def ready(self, *, timeout: Timeout | None = None) -> None:
         """Wait until everything that was there when the watch began is here."""
         self._portal.call(self._inner.ready(timeout=timeout))
 
@@ -151,7 +152,7 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         chunk_size: int = CHUNK_SIZE,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Store an object: bytes, a binary file, or an iterable (also async) of bytes.
 
@@ -179,7 +180,7 @@ class ObjectStore:
         *,
         min_last_seq: int = 0,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> bytes:
         """The whole object; ObjectNotFound, or DigestMismatch when it is damaged.
 
@@ -199,7 +200,7 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         chunk_size: int = CHUNK_SIZE,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Store a file under ``name``, or under the name that it has in its folder.
 
@@ -225,7 +226,7 @@ class ObjectStore:
         *,
         min_last_seq: int = 0,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Write an object to the file ``path``, which appears when it is whole.
 
@@ -247,7 +248,7 @@ class ObjectStore:
         length: int | None = None,
         min_last_seq: int = 0,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectReader:
         """Read an object in pieces, or ``length`` bytes of it from ``start`` on.
 
@@ -269,7 +270,7 @@ class ObjectStore:
         )
 
     def info(
-        self, name: str, *, min_last_seq: int = 0, timeout: float | None = None
+        self, name: str, *, min_last_seq: int = 0, timeout: Timeout | None = None
     ) -> ObjectInfo:
         """What is known about an object; ObjectNotFound when there is none."""
         return self._portal.call(
@@ -284,7 +285,7 @@ class ObjectStore:
         description: str | None = None,
         headers: Mapping[str, list[str]] | None = None,
         metadata: Mapping[str, str] | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Change name, description, headers or metadata; what is None stays.
 
@@ -301,19 +302,21 @@ class ObjectStore:
             )
         )
 
-    def delete(self, name: str, *, timeout: float | None = None) -> None:
+    def delete(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete an object; a marker tells watchers. ObjectNotFound when there is none."""
         self._portal.call(self._inner.delete(name, timeout=timeout))
 
-    def link(self, name: str, target: ObjectInfo, *, timeout: float | None = None) -> ObjectInfo:
+    def link(self, name: str, target: ObjectInfo, *, timeout: Timeout | None = None) -> ObjectInfo:
         """Make ``name`` lead to another object, of this or another store."""
         return self._portal.call(self._inner.link(name, target, timeout=timeout))
 
-    def link_bucket(self, name: str, bucket: str, *, timeout: float | None = None) -> ObjectInfo:
+    def link_bucket(self, name: str, bucket: str, *, timeout: Timeout | None = None) -> ObjectInfo:
         """Make ``name`` lead to another store as a whole."""
         return self._portal.call(self._inner.link_bucket(name, bucket, timeout=timeout))
 
-    def list(self, *, min_last_seq: int = 0, timeout: float | None = None) -> Iterator[ObjectInfo]:
+    def list(
+        self, *, min_last_seq: int = 0, timeout: Timeout | None = None
+    ) -> Iterator[ObjectInfo]:
         """Iterate over all objects."""
         return self._portal.items(
             self._portal.run(
@@ -329,7 +332,7 @@ class ObjectStore:
         updates_only: bool = False,
         min_last_seq: int = 0,
         callback: Callable[[ObjectInfo], object] | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectWatcher:
         """Follow the objects: first what is there, then every change.
 
@@ -349,7 +352,7 @@ class ObjectStore:
             ),
         )
 
-    def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
+    def status(self, *, timeout: Timeout | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
         return self._portal.call(self._inner.status(timeout=timeout))
 
@@ -358,7 +361,7 @@ class ObjectStore:
         *,
         older_than: float = OLDER_THAN,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> OrphansPurged:
         """Remove chunks that no object has: what puts left whose process was killed.
 
@@ -370,7 +373,7 @@ class ObjectStore:
             self._inner.purge_orphans(older_than=older_than, progress=progress, timeout=timeout)
         )
 
-    def seal(self, *, timeout: float | None = None) -> None:
+    def seal(self, *, timeout: Timeout | None = None) -> None:
         """Allow no further change, for ever."""
         self._portal.call(self._inner.seal(timeout=timeout))
 

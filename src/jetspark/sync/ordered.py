@@ -14,6 +14,7 @@ from jetspark.client.jetstream.consumer.ordered import HEARTBEAT
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer as _OrderedConsumer
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import Timeout
 from jetspark.sync.consumers import Consumption, JetStreamMessage, MessageIterator
 from jetspark.sync.portal import Portal
 
@@ -45,14 +46,14 @@ class OrderedConsumer:
         """The consumer that ``fetch`` and ``next`` made last; None before the first of them."""
         return self._inner.cached_info
 
-    def fetch(self, batch: int = 1, *, timeout: float | None = None) -> list[JetStreamMessage]:
+    def fetch(self, batch: int = 1, *, timeout: Timeout | None = None) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
         return [
             JetStreamMessage(self._portal, one)
             for one in self._portal.call(self._inner.fetch(batch, timeout=timeout))
         ]
 
-    def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 

@@ -3,15 +3,17 @@
 import asyncio
 import re
 from collections.abc import Coroutine, Generator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.client.conftest import Connect
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.every_call import EveryCall, waiting_methods
 from tests.support.waiting import until
 
-from jetspark import Client, connect
+from jetspark import Client, Timeout, client_options, connect, connect_with
 from jetspark.errors import Error, RequestTimeout
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "client" / "timeouts.md"
@@ -67,8 +69,9 @@ async def test_every_call_is_in_the_table(client: Connect, name: str, tmp_path: 
         assert with_timeout == every.calls.keys() | ENDING
 
 
+@pytest.mark.parametrize("timeout", [0.2, timedelta(seconds=0.2)], ids=["seconds", "timedelta"])
 async def test_no_call_waits_longer_than_its_timeout(
-    server: Any, name: str, tmp_path: Path
+    server: Any, name: str, tmp_path: Path, timeout: Timeout
 ) -> None:
     """Everything at once, to a server that does not answer any more."""
     async with ChaosProxy(server.url.removeprefix("nats://")) as proxy:
@@ -80,7 +83,7 @@ async def test_no_call_waits_longer_than_its_timeout(
 
         async def tried(method: str) -> object:
             try:
-                return await every.calls[method](0.2)
+                return await every.calls[method](timeout)
             except Error as error:
                 return error
 
@@ -93,6 +96,47 @@ async def test_no_call_waits_longer_than_its_timeout(
         assert wrong == {}
         assert isinstance(await tried(last), RequestTimeout)
         await nc.close()
+
+
+async def test_every_call_takes_a_timedelta(client: Connect, name: str, tmp_path: Path) -> None:
+    """Whatever it asks for, also what ends something."""
+    async with client() as nc, EveryCall(nc, name, tmp_path) as every:
+        wrong = {}
+        for method, call in {**every.calls, **every.endings()}.items():
+            short = method == "MessageIterator.close" or waits_in_vain(method)
+            try:
+                await call(timedelta(seconds=0.1 if short else 30))
+            except Error:
+                pass  # of the server, or because nothing came
+            except Exception as error:  # noqa: BLE001 - all of them at once
+                wrong[method] = error
+        assert wrong == {}
+
+
+async def test_what_ends_for_good_takes_a_timedelta(client: Connect, name: str) -> None:
+    soon = timedelta(seconds=30)
+    async with client() as nc:
+        js = nc.jetstream(timeout=soon)
+        await js.create_stream(name, subjects=[f"{name}.>"])
+        await (await js.subscribe(f"{name}.>")).unsubscribe(timeout=soon)
+        await (await js.pull_subscribe(f"{name}.>")).unsubscribe(timeout=soon)
+        await (await js.create_object_store(name)).seal(timeout=soon)
+        kv = await js.create_key_value(name)
+        await (await kv.members("group").join("me")).close(timeout=soon)
+        await kv.destroy(timeout=soon)
+        await nc.drain(timeout=soon)
+        assert nc.is_closed
+
+
+async def test_a_client_is_connected_with_timedeltas(server: Any, name: str) -> None:
+    options = client_options(
+        server.url, timeout=timedelta(milliseconds=50), ping_interval=timedelta(minutes=1)
+    )
+    assert (options.timeout, options.ping_interval) == (0.05, 60.0)
+    async with connect_with(options) as nc:
+        subscription = await nc.subscribe(name)
+        with pytest.raises(RequestTimeout, match=r"within 0\.05 s"):
+            await subscription.next()
 
 
 def is_over(method: str, end: object) -> bool:

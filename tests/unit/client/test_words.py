@@ -3,7 +3,8 @@
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from datetime import timedelta
+from typing import Any, get_args
 
 import jetspark
 import jetspark.sync
@@ -56,6 +57,18 @@ def test_durations_of_the_client_are_no_nanoseconds() -> None:
         if inspect.isfunction(member)
         for each in inspect.signature(member).parameters
         if unit.search(each) and each != "time_ns"
+    ]
+
+    assert wrong == []
+
+
+def test_every_timeout_is_seconds_or_a_timedelta_to_type_checkers() -> None:
+    wrong = [
+        f"{kind}.{name}({each}=)"
+        for kind, name, member in members()
+        if inspect.isfunction(member)
+        for each, argument in inspect.signature(member).parameters.items()
+        if each.endswith("timeout") and timedelta not in get_args(argument.annotation)
     ]
 
     assert wrong == []

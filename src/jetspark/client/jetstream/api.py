@@ -8,7 +8,7 @@ from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.options import PUBLISH_RETRIES
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import (
     ApiError,
     BadSubject,
@@ -69,7 +69,7 @@ class ApiClient:
         """A subject that nobody else listens on."""
         return new_inbox(self.nuid, self.core.options.inbox_prefix)
 
-    def seconds(self, timeout: float | None) -> float:
+    def seconds(self, timeout: Timeout | None) -> float:
         """The timeout of a call: its own, or the default of this handle."""
         return call_seconds(timeout, self.timeout)
 
@@ -83,7 +83,7 @@ class ApiClient:
         request: ApiStruct | None,
         response: Response[S],
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> S:
         """Ask and return the answer's model; an error body is raised as its exception."""
         body = b"" if request is None else encode_request(request)

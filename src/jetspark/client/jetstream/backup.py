@@ -30,6 +30,7 @@ from jetspark.client.message import Message
 from jetspark.client.models.base import Model, from_wire
 from jetspark.client.models.stream import StreamConfig, StreamState
 from jetspark.client.subscription import SubscriptionCore
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import BackupFailed, ConnectionClosed, RequestTimeout, status_error
 from jetspark.headers.status import END_OF_BATCH, parse_status
 
@@ -95,7 +96,7 @@ async def take_backup(
     folder: str | os.PathLike[str],
     request: SnapshotRequest,
     progress: BackupProgress | None,
-    timeout: float | None,
+    timeout: Timeout | None,
 ) -> StreamBackup:
     """Let the server send its archive, and write it into ``folder``."""
     place = Path(folder)
@@ -230,7 +231,7 @@ async def put_back(
     folder: str | os.PathLike[str],
     config: wire.StreamConfig | None,
     progress: BackupProgress | None,
-    timeout: float | None,
+    timeout: Timeout | None,
 ) -> wire.StreamInfo:
     """Make a stream from a backup; the answer of the server."""
     backup = await asyncio.to_thread(read_meta, folder)
@@ -254,7 +255,7 @@ async def put_back(
             sent += len(piece)
             if progress is not None:
                 progress(sent)
-    patience = max(api.timeout, RESTORE_PATIENCE) if timeout is None else timeout
+    patience = call_seconds(timeout, max(api.timeout, RESTORE_PATIENCE))
     reply = await api.core.ask(target, b"", b"", patience)
     return read_answer(target, STREAM_CREATE, reply.data)
 

@@ -15,13 +15,16 @@ from jetspark.client.jetstream.listing import stream_pages
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerConfig as ShownConsumer
 from jetspark.client.models.stream import StreamConfig as ShownStream
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import Error, StreamExists, SubjectsOverlap
 from jetspark.subjects.match import overlaps
 
 NAMED_MAX: Final = 5  # differences and streams that a message lists
 
 
-async def create_stream(api: ApiClient, config: StreamConfig, timeout: float | None) -> StreamInfo:
+async def create_stream(
+    api: ApiClient, config: StreamConfig, timeout: Timeout | None
+) -> StreamInfo:
     """Create a stream; StreamExists says what differs, SubjectsOverlap which stream it is."""
     try:
         return await api.call(
@@ -72,7 +75,7 @@ def _text(value: object) -> str:
     return str(getattr(value, "value", value)) if not isinstance(value, str) else repr(value)
 
 
-async def _overlapping(api: ApiClient, config: StreamConfig, timeout: float | None) -> str:
+async def _overlapping(api: ApiClient, config: StreamConfig, timeout: Timeout | None) -> str:
     mine = config.subjects or (config.name,)
     parts: list[str] = []
     async for page in stream_pages(api, "", timeout):

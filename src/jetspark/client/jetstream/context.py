@@ -99,6 +99,7 @@ from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOption
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     BadName,
     BucketExists,
@@ -140,7 +141,7 @@ class JetStream:
         self,
         config: StreamConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
         """Create a stream: a name with `StreamOptions`, or a `StreamConfig`.
@@ -159,7 +160,7 @@ class JetStream:
         self,
         config: StreamConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
         """Change a stream: with its name only what the options name, as ``Stream.update``.
@@ -183,7 +184,7 @@ class JetStream:
         self,
         config: StreamConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
         """Update the stream as ``update_stream``, or create it when it does not exist."""
@@ -192,27 +193,27 @@ class JetStream:
         except StreamNotFound:
             return await self.create_stream(config, timeout=timeout, **options)
 
-    async def stream(self, name: str, *, timeout: float | None = None) -> Stream:
+    async def stream(self, name: str, *, timeout: Timeout | None = None) -> Stream:
         """A handle to an existing stream; StreamNotFound when there is none."""
         verb = f"STREAM.INFO.{check_name(name)}"
         info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
         return Stream(self._api, info, self._high_water)
 
-    async def delete_stream(self, name: str, *, timeout: float | None = None) -> None:
+    async def delete_stream(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete a stream with everything in it; StreamNotFound when there is none."""
         verb = f"STREAM.DELETE.{check_name(name)}"
         await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
         self._high_water.forget(name)
 
-    def streams(self, *, subject: str = "", timeout: float | None = None) -> Pager[StreamInfo]:
+    def streams(self, *, subject: str = "", timeout: Timeout | None = None) -> Pager[StreamInfo]:
         """Iterate over all streams, or those whose subjects collide with ``subject``."""
         return Pager(models(StreamInfo, stream_pages(self._api, subject, timeout)))
 
-    def stream_names(self, *, subject: str = "", timeout: float | None = None) -> Pager[str]:
+    def stream_names(self, *, subject: str = "", timeout: Timeout | None = None) -> Pager[str]:
         """Iterate over the names of all streams, or of those that collide with ``subject``."""
         return Pager(stream_name_pages(self._api, subject, timeout))
 
-    async def stream_name_by_subject(self, subject: str, *, timeout: float | None = None) -> str:
+    async def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
         """The one stream that takes ``subject`` (ADR-15).
 
         Raises StreamNotFound when there is none, and ValueError when there are several.
@@ -235,7 +236,7 @@ class JetStream:
         *,
         config: StreamConfig | None = None,
         progress: BackupProgress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Stream:
         """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
 
@@ -249,7 +250,7 @@ class JetStream:
         info = await put_back(self._api, folder, wanted, progress, timeout)
         return Stream(self._api, info, self._high_water)
 
-    async def account_info(self, *, timeout: float | None = None) -> AccountInfo:
+    async def account_info(self, *, timeout: Timeout | None = None) -> AccountInfo:
         """Usage and limits of this account, and the API level of the server."""
         return await self._api.call("INFO", None, ACCOUNT_INFO, timeout=timeout)
 
@@ -260,7 +261,7 @@ class JetStream:
         stream: str,
         config: ConsumerConfig | None = None,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Create a consumer of a stream: `ConsumerOptions`, or a `ConsumerConfig`.
@@ -273,7 +274,9 @@ class JetStream:
         )
         return Consumer(self._api, info)
 
-    async def consumer(self, stream: str, name: str, *, timeout: float | None = None) -> Consumer:
+    async def consumer(
+        self, stream: str, name: str, *, timeout: Timeout | None = None
+    ) -> Consumer:
         """A handle to an existing consumer; ConsumerNotFound when there is none."""
         found = await consumer_info(self._api, check_name(stream), name, timeout=timeout)
         return Consumer(self._api, found)
@@ -289,7 +292,7 @@ class JetStream:
         msg_id: str = "",
         expect: Expect | None = None,
         ttl: TimeToLive | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> PubAck:
         """Publish and wait for the stream's ack: its name and the sequence of the message.
 
@@ -314,7 +317,7 @@ class JetStream:
         msg_id: str = "",
         expect: Expect | None = None,
         ttl: TimeToLive | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> AckFuture:
         """Publish without waiting for the ack, which is returned as something to await.
 
@@ -330,7 +333,7 @@ class JetStream:
         """Publishes of ``publish_async`` whose ack has not arrived."""
         return self._window.pending
 
-    async def publish_async_complete(self, *, timeout: float | None = None) -> None:
+    async def publish_async_complete(self, *, timeout: Timeout | None = None) -> None:
         """Wait for the acks of all ``publish_async`` so far.
 
         Raises the first failure since the last call whose ack nobody awaited, and RequestTimeout
@@ -343,7 +346,7 @@ class JetStream:
         *,
         max_messages: int = BATCH_MESSAGES_MAX,
         eob: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> AtomicBatch:
         """Messages that are stored together or not at all (ADR-50); for ``async with``.
 
@@ -362,7 +365,7 @@ class JetStream:
         on_gap: GapCallback | None = None,
         on_refused: RefusalCallback | None = None,
         dialect: Literal["reply", "headers"] = "reply",
-        ack_timeout: float | None = None,
+        ack_timeout: Timeout | None = None,
     ) -> FastPublisher:
         """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
 
@@ -391,7 +394,7 @@ class JetStream:
         *,
         subjects: Sequence[str] = (">",),
         max_bytes: int = MEMORY_MAX,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
@@ -436,7 +439,7 @@ class JetStream:
         alarm: float | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> PushSubscription:
         """Receive the messages of a push consumer, which is found or made (ADR-15).
 
@@ -488,7 +491,7 @@ class JetStream:
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         keep: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> PullSubscription:
         """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
 
@@ -518,7 +521,7 @@ class JetStream:
         self,
         config: KeyValueConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
         """Create a bucket: a name with `KeyValueOptions`, or a `KeyValueConfig`.
@@ -534,7 +537,7 @@ class JetStream:
         self,
         config: KeyValueConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
         """Change a bucket: with its name only what the options name.
@@ -553,7 +556,7 @@ class JetStream:
         self,
         config: KeyValueConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
         """Change a bucket as ``update_key_value``, or create it when it does not exist."""
@@ -571,7 +574,7 @@ class JetStream:
         read_after_write: bool = False,
         key_codec: KeyCodec | None = None,
         value_codec: ValueCodec | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> KeyValue:
         """A handle to an existing bucket; BucketNotFound when there is none.
 
@@ -585,12 +588,12 @@ class JetStream:
             value_codec=value_codec,
         )
 
-    async def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
+    async def delete_key_value(self, bucket: str, *, timeout: Timeout | None = None) -> None:
         """Delete a bucket with everything in it; BucketNotFound when there is none."""
         await delete_bucket(self._api, bucket, timeout)
         self._high_water.forget(stream_name(bucket))
 
-    def key_value_names(self, *, timeout: float | None = None) -> Pager[str]:
+    def key_value_names(self, *, timeout: Timeout | None = None) -> Pager[str]:
         """Iterate over the names of all buckets."""
         return Pager(bucket_name_pages(self._api, timeout))
 
@@ -600,7 +603,7 @@ class JetStream:
         self,
         config: ObjectStoreConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
         """Create an object store: a name with `ObjectStoreOptions`, or an `ObjectStoreConfig`.
@@ -616,7 +619,7 @@ class JetStream:
         return ObjectStore(self._api, info, self._high_water)
 
     async def object_store(
-        self, bucket: str, *, read_after_write: bool = False, timeout: float | None = None
+        self, bucket: str, *, read_after_write: bool = False, timeout: Timeout | None = None
     ) -> ObjectStore:
         """A handle to an existing object store; BucketNotFound when there is none.
 
@@ -631,7 +634,7 @@ class JetStream:
         self,
         config: ObjectStoreConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
         """Change an object store: with its name only what the options name.
@@ -642,15 +645,15 @@ class JetStream:
         info = await update_store(self._api, config, options, timeout)
         return ObjectStore(self._api, info, self._high_water)
 
-    def object_stores(self, *, timeout: float | None = None) -> Pager[ObjectStoreStatus]:
+    def object_stores(self, *, timeout: Timeout | None = None) -> Pager[ObjectStoreStatus]:
         """Iterate over all object stores: size and configuration."""
         return Pager(store_pages(self._api, timeout))
 
-    def object_store_names(self, *, timeout: float | None = None) -> Pager[str]:
+    def object_store_names(self, *, timeout: Timeout | None = None) -> Pager[str]:
         """Iterate over the names of all object stores."""
         return Pager(store_name_pages(self._api, timeout))
 
-    async def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
+    async def delete_object_store(self, bucket: str, *, timeout: Timeout | None = None) -> None:
         """Delete an object store with everything in it; BucketNotFound when there is none."""
         verb = f"STREAM.DELETE.{object_stream_name(bucket)}"
         try:
@@ -680,7 +683,7 @@ class JetStream:
         )
 
     async def _attach(
-        self, wanted: Wanted, pending_msgs: int, pending_bytes: int, timeout: float | None
+        self, wanted: Wanted, pending_msgs: int, pending_bytes: int, timeout: Timeout | None
     ) -> Attached:
         subject = wanted.subject or "".join(wanted.config.filter_subjects[:1])
         stream = wanted.stream or await self.stream_name_by_subject(subject, timeout=timeout)

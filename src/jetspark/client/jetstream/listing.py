@@ -20,6 +20,7 @@ from jetspark.api.stream import (
 )
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.models.base import Model, from_wire
+from jetspark.client.timeouts import Timeout
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model[Any])
@@ -49,7 +50,7 @@ async def models(
 
 
 def stream_pages(
-    api: ApiClient, subject: str, timeout: float | None
+    api: ApiClient, subject: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[StreamInfo, ...], None]:
     """All streams, or those whose subjects collide with ``subject``."""
 
@@ -62,7 +63,7 @@ def stream_pages(
 
 
 async def bucket_pages(
-    api: ApiClient, is_bucket: Callable[[StreamConfig], bool], timeout: float | None
+    api: ApiClient, is_bucket: Callable[[StreamConfig], bool], timeout: Timeout | None
 ) -> AsyncGenerator[list[StreamInfo], None]:
     """The streams that are buckets of a kind.
 
@@ -74,7 +75,7 @@ async def bucket_pages(
 
 
 def stream_name_pages(
-    api: ApiClient, subject: str, timeout: float | None
+    api: ApiClient, subject: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[str, ...], None]:
     """The names of all streams, or of those that collide with ``subject``."""
 
@@ -87,7 +88,7 @@ def stream_name_pages(
 
 
 def consumer_pages(
-    api: ApiClient, stream: str, timeout: float | None
+    api: ApiClient, stream: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[ConsumerInfo, ...], None]:
     """All consumers of a stream."""
     verb = f"CONSUMER.LIST.{stream}"
@@ -102,7 +103,7 @@ def consumer_pages(
 
 
 def consumer_name_pages(
-    api: ApiClient, stream: str, timeout: float | None
+    api: ApiClient, stream: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[str, ...], None]:
     """The names of all consumers of a stream."""
     verb = f"CONSUMER.NAMES.{stream}"

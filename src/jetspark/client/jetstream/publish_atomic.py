@@ -18,6 +18,7 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.publish import Expect, TimeToLive, publish_headers, read_ack
 from jetspark.client.message import Message
 from jetspark.client.requests import SingleReply
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     AlreadyEnded,
     ApiError,
@@ -53,7 +54,7 @@ class AtomicBatch:
         *,
         max_messages: int = BATCH_MESSAGES_MAX,
         eob: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> None:
         if max_messages < 1:
             raise ValueError(f"max_messages={max_messages}: expected at least 1")

@@ -7,6 +7,7 @@ from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.local_copy import LocalCopy
 from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import MessageNotFound
 from jetspark.errors.codes import ErrCode
 
@@ -52,7 +53,7 @@ class StreamReplica:
         return sorted(map(self._message, self._copy.all()), key=lambda message: message.seq)
 
     async def get_last_at(
-        self, subject: str, min_last_seq: int, *, timeout: float | None = None
+        self, subject: str, min_last_seq: int, *, timeout: Timeout | None = None
     ) -> StreamMessage:
         """The newest message as of ``min_last_seq`` or later.
 
@@ -65,7 +66,7 @@ class StreamReplica:
         request = make_request(last_by_subject=subject, min_last_seq=min_last_seq)
         return await self._reader.get(request, seconds)
 
-    async def wait_for(self, seq: int, *, timeout: float | None = None) -> bool:
+    async def wait_for(self, seq: int, *, timeout: Timeout | None = None) -> bool:
         """Wait until the replica has seen ``seq``; False when it does not in time."""
         return await self._copy.wait_for(seq, self._api.seconds(timeout))
 

@@ -69,6 +69,7 @@ from jetspark.client.models.consumer import (
 )
 from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions
 from jetspark.client.pager import Pager
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import ApiError, MessageNotFound
 from jetspark.errors.codes import ErrCode
 
@@ -108,7 +109,7 @@ class Stream:
         *,
         subjects_filter: str = "",
         deleted_details: bool = False,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamInfo:
         """Ask the stream's leader what it holds.
 
@@ -140,7 +141,7 @@ class Stream:
         return from_wire(StreamInfo, info)
 
     async def update(
-        self, *, timeout: float | None = None, **changes: Unpack[StreamOptions]
+        self, *, timeout: Timeout | None = None, **changes: Unpack[StreamOptions]
     ) -> StreamInfo:
         """Change what is named, and nothing else: ``stream.update(max_msgs=5)``.
 
@@ -164,7 +165,7 @@ class Stream:
         subject: str = "",
         seq: int = 0,
         keep: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Remove messages and return how many.
 
@@ -186,7 +187,7 @@ class Stream:
         return answer.purged
 
     async def delete_msg(
-        self, seq: int, *, erase: bool = True, timeout: float | None = None
+        self, seq: int, *, erase: bool = True, timeout: Timeout | None = None
     ) -> None:
         """Remove one message; with ``erase`` nats-server overwrites its bytes at once, too.
 
@@ -214,7 +215,7 @@ class Stream:
         next_by_subject: str = "",
         start_time: Moment | None = None,
         min_last_seq: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamMessage:
         """One message: by sequence, the last on a subject, or the next one on a subject.
 
@@ -248,7 +249,7 @@ class Stream:
         max_bytes: int = BATCH_BYTES,
         min_last_seq: int = 0,
         copies: Copies | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Pager[StreamMessage]:
         """Iterate over messages from ``seq`` or ``start_time`` on, following the pages (ADR-31).
 
@@ -288,7 +289,7 @@ class Stream:
         max_bytes: int = 0,
         min_last_seq: int = 0,
         copies: Copies | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Pager[StreamMessage]:
         """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
 
@@ -323,7 +324,7 @@ class Stream:
         batch: int = BATCH_SIZE,
         max_bytes: int = BATCH_BYTES,
         copies: Copies = "stream",
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> AsyncGenerator[MessageColumns, None]:
         """Read the messages with sequences from ``first`` to ``last`` in bulk, as columns.
 
@@ -372,7 +373,7 @@ class Stream:
         check: bool = False,
         chunk_bytes: int = CHUNK_BYTES,
         progress: BackupProgress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> StreamBackup:
         """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
 
@@ -389,7 +390,7 @@ class Stream:
         folder: str | os.PathLike[str],
         *,
         progress: BackupProgress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> None:
         """Bring this stream back from a backup, after it was deleted.
 
@@ -405,7 +406,7 @@ class Stream:
         self,
         config: ConsumerConfig | None = None,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Create a consumer: `ConsumerOptions`, or a `ConsumerConfig`.
@@ -422,7 +423,7 @@ class Stream:
         self,
         config: ConsumerConfig | str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Change a consumer: with its name only what the options name, as ``Consumer.update``.
@@ -441,29 +442,29 @@ class Stream:
         self,
         config: ConsumerConfig | None = None,
         *,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
         """Create a consumer, or give the one of that name this configuration."""
         settings = consumer_config(config, options)
         return await self._make_consumer(settings, ConsumerAction.CREATE_OR_UPDATE, timeout)
 
-    async def consumer(self, name: str, *, timeout: float | None = None) -> Consumer:
+    async def consumer(self, name: str, *, timeout: Timeout | None = None) -> Consumer:
         """A handle to an existing consumer; ConsumerNotFound when there is none."""
         return Consumer(
             self._api, await consumer_info(self._api, self._name, name, timeout=timeout)
         )
 
-    async def delete_consumer(self, name: str, *, timeout: float | None = None) -> None:
+    async def delete_consumer(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete a consumer; ConsumerNotFound when there is none."""
         verb = f"CONSUMER.DELETE.{self._name}.{check_consumer_name(name)}"
         await self._api.call(verb, None, CONSUMER_DELETE, timeout=timeout)
 
-    def consumers(self, *, timeout: float | None = None) -> Pager[ConsumerInfo]:
+    def consumers(self, *, timeout: Timeout | None = None) -> Pager[ConsumerInfo]:
         """Iterate over the consumers of the stream."""
         return Pager(models(ConsumerInfo, consumer_pages(self._api, self._name, timeout)))
 
-    def consumer_names(self, *, timeout: float | None = None) -> Pager[str]:
+    def consumer_names(self, *, timeout: Timeout | None = None) -> Pager[str]:
         """Iterate over the names of the consumers of the stream."""
         return Pager(consumer_name_pages(self._api, self._name, timeout))
 
@@ -485,7 +486,7 @@ class Stream:
         return OrderedConsumer(self._api, self._name, ordered_config(settings), push=push)
 
     async def _make_consumer(
-        self, config: ConsumerConfig, action: ConsumerAction, timeout: float | None
+        self, config: ConsumerConfig, action: ConsumerAction, timeout: Timeout | None
     ) -> Consumer:
         struct = to_wire(config)
         info = await create_consumer(self._api, self._name, struct, action, timeout=timeout)

@@ -21,6 +21,7 @@ from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, ChunkSource, E
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.subscription import HELD_PER_WORKER
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import ConnectionClosed, Error, RequestTimeout, SubscribeRefused
 
 MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
@@ -110,7 +111,7 @@ class CallbackRun:
         """Whether the caller is the callback itself, which cannot wait for its own end."""
         return is_calling(self.task, self._pool or self._callback)
 
-    async def stop(self, *, timeout: float | None = None) -> None:
+    async def stop(self, *, timeout: Timeout | None = None) -> None:
         """As ``Consumption.close``."""
         seconds = self._core.seconds(timeout)
         deadline = self._core.loop.time() + seconds
@@ -145,7 +146,7 @@ class CallbackRun:
             "timeout, or let the callback end sooner"
         )
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """As ``Consumption.drain``."""
         await self._source.stop()
         if not self.is_calling_here:
@@ -249,7 +250,7 @@ class Consumption:
         """Whether the callback will not be called again."""
         return self._run.task.done()
 
-    async def close(self, *, timeout: float | None = None) -> None:
+    async def close(self, *, timeout: Timeout | None = None) -> None:
         """End now: after what the callback works on; what it did not begin is given back.
 
         Others get that at once (``nak``). After ``timeout`` seconds the callback is cancelled, its
@@ -258,7 +259,7 @@ class Consumption:
         """
         await self._run.stop(timeout=timeout)
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Ask for nothing more and wait until the callback had all that has arrived.
 
         The callback may call it too; it then returns without waiting.

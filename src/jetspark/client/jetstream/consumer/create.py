@@ -18,6 +18,7 @@ from jetspark.api.enums import ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.conflicts import consumer_differences
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     ApiError,
     BadName,
@@ -61,7 +62,7 @@ async def create_consumer(
     action: ConsumerAction,
     *,
     temporary: bool = False,
-    timeout: float | None = None,
+    timeout: Timeout | None = None,
 ) -> ConsumerInfo:
     """Create or update a consumer; a name is made up when the configuration has none.
 
@@ -127,7 +128,7 @@ async def _or_forget(
 
 
 async def consumer_info(
-    api: ApiClient, stream: str, name: str, *, timeout: float | None = None
+    api: ApiClient, stream: str, name: str, *, timeout: Timeout | None = None
 ) -> ConsumerInfo:
     """Look a consumer up; ConsumerNotFound when there is none."""
     verb = f"CONSUMER.INFO.{stream}.{check_consumer_name(name)}"

@@ -24,7 +24,7 @@ from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
 from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore, Taker
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import (
     AlreadyEnded,
     ConnectionClosed,
@@ -365,19 +365,19 @@ class MessageIterator:
             self._emptied.set()
         return message
 
-    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds.
 
         Without ``timeout`` it waits as long as it takes, as ``async for`` does.
         """
         if not self._items:
-            timeout = call_seconds(timeout, math.inf) if timeout is not None else None
+            seconds = None if timeout is None else call_seconds(timeout, math.inf)
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(seconds):
                     self._items.extend(await self._source.next_chunk(CHUNK_MAX))
             except TimeoutError:
                 raise RequestTimeout(
-                    f"{self._source.label}: no message within {timeout} s"
+                    f"{self._source.label}: no message within {seconds} s"
                 ) from None
         try:
             return await anext(self)

@@ -51,6 +51,7 @@ from jetspark.client.models.consumer import (
 )
 from jetspark.client.models.durations import to_wire_ns
 from jetspark.client.subscription import HELD_PER_WORKER
+from jetspark.client.timeouts import Timeout
 from jetspark.clock import SystemClock
 from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
 from jetspark.headers.block import find_value
@@ -109,7 +110,7 @@ class Consumer:
         no_wait: bool = False,
         heartbeat: float = 0.0,
         group: PullGroup | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
 
@@ -160,7 +161,7 @@ class Consumer:
         return fetch.messages[:batch]
 
     async def next(
-        self, *, group: PullGroup | None = None, timeout: float | None = None
+        self, *, group: PullGroup | None = None, timeout: Timeout | None = None
     ) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         fetched = await self.fetch(1, group=group, timeout=timeout)
@@ -248,12 +249,12 @@ class Consumer:
 
     # Management.
 
-    async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+    async def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
         return from_wire(ConsumerInfo, await self._target.refresh(timeout=timeout))
 
     async def update(
-        self, *, timeout: float | None = None, **changes: Unpack[ConsumerOptions]
+        self, *, timeout: Timeout | None = None, **changes: Unpack[ConsumerOptions]
     ) -> ConsumerInfo:
         """Change what is named, and nothing else: ``consumer.update(max_ack_pending=5)``.
 
@@ -271,7 +272,7 @@ class Consumer:
         return after
 
     async def pause(
-        self, until: Moment | timedelta | float, *, timeout: float | None = None
+        self, until: Moment | timedelta | float, *, timeout: Timeout | None = None
     ) -> PauseState:
         """Deliver nothing until then (a datetime with a time zone), or for so many seconds."""
         if not isinstance(until, datetime | Timestamp):
@@ -285,14 +286,14 @@ class Consumer:
         )
         return from_wire(PauseState, answer)
 
-    async def resume(self, *, timeout: float | None = None) -> PauseState:
+    async def resume(self, *, timeout: Timeout | None = None) -> PauseState:
         """End a pause now."""
         answer = await self._api.call(
             f"CONSUMER.PAUSE.{self._target.verb}", None, CONSUMER_PAUSE, timeout=timeout
         )
         return from_wire(PauseState, answer)
 
-    async def unpin(self, group: str, *, timeout: float | None = None) -> None:
+    async def unpin(self, group: str, *, timeout: Timeout | None = None) -> None:
         """Let another client be pinned to a priority group (policy pinned client)."""
         await self._api.call(
             f"CONSUMER.UNPIN.{self._target.verb}",
@@ -301,7 +302,7 @@ class Consumer:
             timeout=timeout,
         )
 
-    async def reset(self, seq: int = 0, *, timeout: float | None = None) -> int:
+    async def reset(self, seq: int = 0, *, timeout: Timeout | None = None) -> int:
         """Deliver again from ``seq`` on (0: from the ack floor); returns where it starts.
 
         What waits for its ack is forgotten. Needs nats-server 2.15 or jetspark.
@@ -316,7 +317,7 @@ class Consumer:
         )
         return answer.reset_seq
 
-    async def explain(self, seq: int = 0, *, timeout: float | None = None) -> Explanation:
+    async def explain(self, seq: int = 0, *, timeout: Timeout | None = None) -> Explanation:
         """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
         if seq < 0:
             raise ValueError(f"seq={seq}: expected a sequence, or 0 for the next message")
@@ -349,7 +350,7 @@ class Consumer:
             return explain_delivered(answer) or found_out
         return found_out
 
-    async def delete(self, *, timeout: float | None = None) -> None:
+    async def delete(self, *, timeout: Timeout | None = None) -> None:
         """Delete the consumer; ConsumerNotFound when it is gone already."""
         await self._api.call(
             f"CONSUMER.DELETE.{self._target.verb}", None, CONSUMER_DELETE, timeout=timeout

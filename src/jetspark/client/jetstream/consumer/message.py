@@ -14,6 +14,7 @@ from jetspark.client.jetstream.consumer.ack_subject import (
 )
 from jetspark.client.message import Message
 from jetspark.client.models.durations import to_wire_ns
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import NoResponders, NotJetStreamMessage
 from jetspark.headers.block import decode_headers
 from jetspark.headers.headers import Headers
@@ -83,7 +84,7 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
         """Acknowledge: the message is done."""
         self._send(ACK, final=True)
 
-    async def ack_sync(self, *, timeout: float | None = None) -> None:
+    async def ack_sync(self, *, timeout: Timeout | None = None) -> None:
         """Acknowledge and wait until the server has taken it.
 
         Raises RequestTimeout when no answer came (it may be acknowledged or not), NoResponders
@@ -92,7 +93,7 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
         if self._ignored():
             return
         link = self._link
-        seconds = link.timeout if timeout is None else timeout
+        seconds = call_seconds(timeout, link.timeout)
         answer = await link.core.ask(self.reply.encode(), b"", ACK, seconds)
         if answer.status == NO_RESPONDERS:
             error = NoResponders(self.reply)

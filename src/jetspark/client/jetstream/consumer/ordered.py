@@ -24,6 +24,7 @@ from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     AlreadyEnded,
     ApiError,
@@ -102,7 +103,7 @@ class OrderedReader:
             return self._api.core.closed_error()
         return AlreadyEnded(f"the {self.label} was closed")
 
-    async def start(self, *, timeout: float | None = None) -> ConsumerInfo:
+    async def start(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Make the consumer; raises what the server says against it.
 
         One that is not answered is given up for another with a new name: a cluster may have put

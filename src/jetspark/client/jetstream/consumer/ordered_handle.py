@@ -17,6 +17,7 @@ from jetspark.client.jetstream.consumer.ordered import EXPIRES, HEARTBEAT, Order
 from jetspark.client.jetstream.consumer.pull import check_pull
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import RequestTimeout
 
 
@@ -59,7 +60,7 @@ class OrderedConsumer:
         return from_wire(ConsumerInfo, self._reader.info)
 
     async def fetch(
-        self, batch: int = 1, *, timeout: float | None = None
+        self, batch: int = 1, *, timeout: Timeout | None = None
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
         if batch < 1:
@@ -85,7 +86,7 @@ class OrderedConsumer:
                 return
             self._kept.extend(chunk)
 
-    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         fetched = await self.fetch(1, timeout=timeout)
         if not fetched:

@@ -2,6 +2,7 @@
 
 from jetspark.api.consumer import CONSUMER_INFO, ConsumerInfo
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.timeouts import Timeout
 
 
 class ConsumerTarget:
@@ -24,7 +25,7 @@ class ConsumerTarget:
         """Where pull requests go."""
         return self._api.subject(f"CONSUMER.MSG.NEXT.{self.verb}")
 
-    async def refresh(self, *, timeout: float | None = None) -> ConsumerInfo:
+    async def refresh(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Ask again; ConsumerNotFound or StreamNotFound when it is gone."""
         self.info = await self._api.call(
             f"CONSUMER.INFO.{self.verb}", None, CONSUMER_INFO, timeout=timeout

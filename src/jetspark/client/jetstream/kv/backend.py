@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation
+from jetspark.client.timeouts import Timeout
 
 # How long a value lives: seconds, for ever, or as long as the bucket says; and as people give it.
 TimeToLive = float | Literal["never"] | None
@@ -57,7 +58,7 @@ class WatchSource(Protocol):
     def initial_done(self) -> bool:
         """Whether everything that was there when the watch began has been handed out."""
 
-    async def start(self, *, timeout: float | None = None) -> None:
+    async def start(self, *, timeout: Timeout | None = None) -> None:
         """Begin within ``timeout`` seconds; raises what the store says against it."""
 
     async def next_chunk(self, count: int) -> list[Stored]:
@@ -78,14 +79,14 @@ class Backend(Protocol):
     def bucket(self) -> str:
         """The name of the bucket."""
 
-    def seconds(self, timeout: float | None) -> float:
+    def seconds(self, timeout: Timeout | None) -> float:
         """The timeout of a call: its own, or the default."""
 
     def report(self, error: Exception) -> None:
         """Tell the user of an error that nobody waits for."""
 
     async def get(
-        self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
+        self, key: str, *, revision: int, min_last_revision: int, timeout: Timeout | None
     ) -> Stored | None:
         """The latest entry of a key, or the one of a revision; None when there is none.
 
@@ -100,7 +101,7 @@ class Backend(Protocol):
         at_revision: int,
         at_time_ns: int | None,
         min_last_revision: int,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> AsyncGenerator[list[Stored], None]:
         """The latest entry of every key that matches, as of one moment; marks too."""
 
@@ -111,7 +112,7 @@ class Backend(Protocol):
         operation: Operation,
         expected: int | None,
         ttl: TimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> int:
         """Write a value or marker, if the key's latest revision is ``expected`` (0: none).
 
@@ -126,7 +127,7 @@ class Backend(Protocol):
         entries: Sequence[tuple[str, bytes]],
         operation: Operation,
         ttl: TimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> list[int]:
         """Write many values or markers, in any way that is fast; their revisions in order."""
 
@@ -134,18 +135,18 @@ class Backend(Protocol):
         self,
         entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
         *,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> list[int]:
         """Write all or nothing, as ``put`` each; their revisions. NotSupported if it cannot."""
 
     def watch(self, plan: WatchPlan) -> WatchSource:
         """Follow the entries of keys; nothing happens before ``start``."""
 
-    async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
+    async def erase(self, key: str, *, below: int, timeout: Timeout | None) -> None:
         """Remove the entries of a key with revisions below this one from the store."""
 
-    async def status(self, *, timeout: float | None) -> BucketStatus:
+    async def status(self, *, timeout: Timeout | None) -> BucketStatus:
         """Counts and configuration; BucketNotFound when the bucket is gone."""
 
-    async def destroy(self, *, timeout: float | None) -> None:
+    async def destroy(self, *, timeout: Timeout | None) -> None:
         """Remove the bucket and all data; BucketNotFound when it is gone already."""

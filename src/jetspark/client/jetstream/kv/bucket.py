@@ -34,7 +34,7 @@ from jetspark.client.models.base import to_wire
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.required import REQUIRED, D, Required
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import KeyNotFound, ReadOnly
 
 LOCK_TTL: Final = 10.0
@@ -76,7 +76,7 @@ class KeyValue:
         *,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Entry: ...
 
     @overload
@@ -87,7 +87,7 @@ class KeyValue:
         default: D | Required,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Entry | D: ...
 
     async def get(
@@ -97,7 +97,7 @@ class KeyValue:
         default: D | Required = REQUIRED,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Entry | D:
         """The latest value of ``key``, or the one of a ``revision``.
 
@@ -123,7 +123,7 @@ class KeyValue:
         return self._coding.entry(stored)
 
     async def exists(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> bool:
         """Whether ``key`` has a value."""
         found = await self.get(
@@ -137,7 +137,7 @@ class KeyValue:
         *,
         at_revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, Entry]:
         """The latest values of many keys, all as of one moment; keys without value are left out.
 
@@ -166,7 +166,7 @@ class KeyValue:
         at_revision: int = 0,
         at_time: Moment | None = None,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Pager[Entry]:
         """Iterate over the values of all keys (or those that match) as of one moment.
 
@@ -187,7 +187,7 @@ class KeyValue:
         return Pager(value_pages(self._coding, pages))
 
     async def history(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[Entry]:
         """All entries of ``key`` (wildcards allowed) that the bucket still has, oldest first.
 
@@ -201,7 +201,7 @@ class KeyValue:
         return entries
 
     def keys(
-        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+        self, *filters: str, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> Pager[str]:
         """Iterate over the keys that have a value, all or those that match one of ``filters``.
 
@@ -225,7 +225,7 @@ class KeyValue:
         resume_from: int = 0,
         min_last_revision: int = 0,
         callback: EntryCallback | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then every change.
 
@@ -250,14 +250,19 @@ class KeyValue:
             feed.call(callback, self._backend.report)
         return KeyWatcher(feed, self._watches)
 
-    async def status(self, *, timeout: float | None = None) -> BucketStatus:
+    async def status(self, *, timeout: Timeout | None = None) -> BucketStatus:
         """Counts and configuration of the bucket; BucketNotFound when it is gone."""
         return await self._backend.status(timeout=timeout)
 
     # Writing.
 
     async def put(
-        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self,
+        key: str,
+        value: bytes,
+        *,
+        ttl: GivenTimeToLive = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
         return await self._write(key, value, Operation.PUT, None, ttl, timeout)
@@ -267,7 +272,7 @@ class KeyValue:
         values: Mapping[str, bytes],
         *,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
 
@@ -284,7 +289,12 @@ class KeyValue:
         return dict(zip(values, revisions, strict=True))
 
     async def create(
-        self, key: str, value: bytes, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self,
+        key: str,
+        value: bytes,
+        *,
+        ttl: GivenTimeToLive = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if it has no value (none yet, deleted or purged).
 
@@ -301,7 +311,7 @@ class KeyValue:
         last: int,
         *,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         if last is None:
@@ -309,7 +319,7 @@ class KeyValue:
         return await self._write(key, value, Operation.PUT, last, ttl, timeout)
 
     async def delete(
-        self, key: str, *, last: int | None = None, timeout: float | None = None
+        self, key: str, *, last: int | None = None, timeout: Timeout | None = None
     ) -> int:
         """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
@@ -324,7 +334,7 @@ class KeyValue:
         *,
         last: int | None = None,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
 
@@ -333,7 +343,7 @@ class KeyValue:
         return await self._remove(key, Operation.PURGE, last, ttl, timeout)
 
     async def purge_deletes(
-        self, *, older_than: float = OLDER_THAN, timeout: float | None = None
+        self, *, older_than: float = OLDER_THAN, timeout: Timeout | None = None
     ) -> int:
         """Remove the markers of deletions, and what is left of their keys.
 
@@ -343,7 +353,7 @@ class KeyValue:
         self._check_writable()
         return await purge_deletes(self._backend, older_than, timeout)
 
-    def transaction(self, *, timeout: float | None = None) -> Transaction:
+    def transaction(self, *, timeout: Timeout | None = None) -> Transaction:
         """Write several keys together or not at all; use it with ``async with``."""
         self._check_writable()
         return Transaction(self, self._backend, self._coding, timeout)
@@ -371,7 +381,7 @@ class KeyValue:
 
     @opens
     async def replica(
-        self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: float | None = None
+        self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: Timeout | None = None
     ) -> KeyValueReplica:
         """A copy of the values in memory, kept current; returns when it is complete.
 
@@ -395,7 +405,7 @@ class KeyValue:
 
     # The handle and the bucket.
 
-    async def destroy(self, *, timeout: float | None = None) -> None:
+    async def destroy(self, *, timeout: Timeout | None = None) -> None:
         """Remove the bucket and all data; the handle cannot be used afterwards."""
         self._check_writable()
         await self.close()
@@ -430,7 +440,7 @@ class KeyValue:
         operation: Operation,
         expected: int | None,
         ttl: GivenTimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> int:
         self._check_writable()
         if expected is not None and expected < 0:
@@ -446,7 +456,7 @@ class KeyValue:
         operation: Operation,
         last: int | None,
         ttl: GivenTimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> int:
         pattern = self._coding.pattern(key)
         if pattern is None:

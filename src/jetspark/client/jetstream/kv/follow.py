@@ -23,6 +23,7 @@ from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_block
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     BucketNotFound,
     ConnectionClosed,
@@ -75,7 +76,7 @@ class Follow:
         """How many entries there were when it began."""
         return self._due
 
-    async def start(self, *, timeout: float | None = None) -> None:
+    async def start(self, *, timeout: Timeout | None = None) -> None:
         """Make the consumer and count what is due."""
         seconds = self._api.seconds(timeout)
         held = self._min_last_seq
@@ -301,7 +302,7 @@ class BucketFollow:
         """How many entries there were when it began."""
         return self._follow.due
 
-    async def start(self, *, timeout: float | None = None) -> None:
+    async def start(self, *, timeout: Timeout | None = None) -> None:
         """Make the consumer; BucketNotFound when there is nothing to follow."""
         try:
             await self._follow.start(timeout=timeout)

@@ -6,13 +6,14 @@ from typing import Final
 from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.kv.listing import initial_pages
+from jetspark.client.timeouts import Timeout
 from jetspark.clock import SystemClock
 
 OLDER_THAN: Final = 30 * 60.0  # seconds, as nats.go
 REQUESTS_AT_ONCE: Final = 50
 
 
-async def purge_deletes(backend: Backend, older_than: float, timeout: float | None) -> int:
+async def purge_deletes(backend: Backend, older_than: float, timeout: Timeout | None) -> int:
     """Remove markers and return how many; a young one stays, and what came before it goes.
 
     Only up to the marker: a value that is written meanwhile stays, whoever is faster.

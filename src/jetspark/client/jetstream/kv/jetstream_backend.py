@@ -29,6 +29,7 @@ from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import noted
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.stream import StreamInfo
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     ApiError,
     BatchNotEnabled,
@@ -69,7 +70,7 @@ class JetStreamBackend:
         """The name of the bucket."""
         return self._bucket
 
-    def seconds(self, timeout: float | None) -> float:
+    def seconds(self, timeout: Timeout | None) -> float:
         """The timeout of a call: its own, or the default of the JetStream handle."""
         return self._api.seconds(timeout)
 
@@ -78,7 +79,7 @@ class JetStreamBackend:
         self._api.core.report(error)
 
     async def get(
-        self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
+        self, key: str, *, revision: int, min_last_revision: int, timeout: Timeout | None
     ) -> Stored | None:
         """The latest message of the key's subject, or the one with a sequence."""
         subject = self._read_prefix + key
@@ -104,7 +105,7 @@ class JetStreamBackend:
         at_revision: int,
         at_time_ns: int | None,
         min_last_revision: int,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> AsyncGenerator[list[Stored], None]:
         """The last message of every matching subject at one point in time (ADR-31)."""
         if not at_revision and at_time_ns is None:
@@ -142,7 +143,7 @@ class JetStreamBackend:
         operation: Operation,
         expected: int | None,
         ttl: TimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> int:
         """Publish and wait for the ack; the revision is the sequence."""
         subject = self._write_prefix + key
@@ -160,7 +161,7 @@ class JetStreamBackend:
         entries: Sequence[tuple[str, bytes]],
         operation: Operation,
         ttl: TimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> list[int]:
         """Publish all with a window of acks; the first failure is raised when all are in."""
         window = PublishWindow(self._api, PUT_MANY_WINDOW, None)
@@ -189,7 +190,7 @@ class JetStreamBackend:
         self,
         entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
         *,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> list[int]:
         """Publish as one atomic batch (ADR-50)."""
         config = self._info.config
@@ -218,7 +219,7 @@ class JetStreamBackend:
         follow = Follow(self._reader, self._read_prefix, plan, least, self._high_water)
         return BucketFollow(self._bucket, follow)
 
-    async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
+    async def erase(self, key: str, *, below: int, timeout: Timeout | None) -> None:
         """Purge the subject; deny_delete forbids only the deletion of single messages."""
         await self._api.call(
             f"STREAM.PURGE.{self._stream}",
@@ -227,7 +228,7 @@ class JetStreamBackend:
             timeout=timeout,
         )
 
-    async def status(self, *, timeout: float | None) -> BucketStatus:
+    async def status(self, *, timeout: Timeout | None) -> BucketStatus:
         """Ask for the stream's state."""
         verb = f"STREAM.INFO.{self._stream}"
         try:
@@ -244,7 +245,7 @@ class JetStreamBackend:
             info=from_wire(StreamInfo, self._info),
         )
 
-    async def destroy(self, *, timeout: float | None) -> None:
+    async def destroy(self, *, timeout: Timeout | None) -> None:
         """Delete the stream."""
         verb = f"STREAM.DELETE.{self._stream}"
         try:

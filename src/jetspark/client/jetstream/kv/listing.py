@@ -7,13 +7,14 @@ from typing import Final
 from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import ConnectionClosed, RequestTimeout
 
 PAGE_SIZE: Final = 1024
 
 
 async def initial_pages(
-    backend: Backend, plan: WatchPlan, timeout: float | None
+    backend: Backend, plan: WatchPlan, timeout: Timeout | None
 ) -> AsyncGenerator[list[Stored], None]:
     """The initial data of a watch, which is ended behind it.
 
@@ -43,7 +44,7 @@ async def initial_pages(
 
 
 async def key_pages(
-    backend: Backend, coding: Coding, plan: WatchPlan, timeout: float | None
+    backend: Backend, coding: Coding, plan: WatchPlan, timeout: Timeout | None
 ) -> AsyncGenerator[list[str], None]:
     """The keys that have a value, each once."""
     seen: set[str] = set()  # a key that changes while it is listed comes twice
@@ -66,7 +67,7 @@ async def value_pages(
 
 
 async def stored_keys(
-    backend: Backend, filters: tuple[str, ...], timeout: float | None
+    backend: Backend, filters: tuple[str, ...], timeout: Timeout | None
 ) -> list[str]:
     """The stored keys that match and have a value, sorted."""
     found: set[str] = set()

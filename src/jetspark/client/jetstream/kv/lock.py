@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from jetspark.client.jetstream.kv.backend import Backend
 from jetspark.client.jetstream.kv.watch import Watches
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import (
     ConnectionClosed,
     Error,
@@ -85,7 +85,7 @@ class Lock:
             raise InvalidState(f"the lock {self._key!r} is not held: there is no token")
         return self._token
 
-    async def acquire(self, *, timeout: float | None = None) -> int:
+    async def acquire(self, *, timeout: Timeout | None = None) -> int:
         """Wait until the lock is ours; returns the fencing token.
 
         Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
@@ -104,7 +104,7 @@ class Lock:
             ) from None
         return self._token
 
-    async def try_acquire(self, *, timeout: float | None = None) -> bool:
+    async def try_acquire(self, *, timeout: Timeout | None = None) -> bool:
         """Take the lock if it is free now."""
         loop = asyncio.get_running_loop()
         if not self._lease:
@@ -134,7 +134,7 @@ class Lock:
         self._renewing = loop.create_task(self._renew(loop), name=f"jetspark lock {self._key}")
         return True
 
-    async def wait_lost(self, *, timeout: float | None = None) -> bool:
+    async def wait_lost(self, *, timeout: Timeout | None = None) -> bool:
         """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
         seconds = None if timeout is None else call_seconds(timeout, 0.0)
         with suppress(TimeoutError):
@@ -142,7 +142,7 @@ class Lock:
                 return await self.lost.wait()
         return False
 
-    async def release(self, *, timeout: float | None = None) -> None:
+    async def release(self, *, timeout: Timeout | None = None) -> None:
         """Give it up; does nothing when it is not held."""
         renewing, held = self._renewing, self.is_held
         if renewing is None:
@@ -224,7 +224,7 @@ class Lock:
         with suppress(Error):  # it expires anyway
             await self._remove(revision, None)
 
-    async def _remove(self, revision: int, timeout: float | None) -> None:
+    async def _remove(self, revision: int, timeout: Timeout | None) -> None:
         with suppress(WrongLastSequence):
             # The marker goes too: who waits has seen it by then.
             await self._bucket.purge(self._key, last=revision, ttl=self._ttl, timeout=timeout)
@@ -283,7 +283,7 @@ class Election:
         """The fencing token of the current leadership; InvalidState when it does not lead."""
         return self._lock.token
 
-    async def leader(self, *, timeout: float | None = None) -> str | None:
+    async def leader(self, *, timeout: Timeout | None = None) -> str | None:
         """The candidate that leads now; None when nobody does."""
         try:
             entry = await self._bucket.get(self._key, timeout=timeout)
@@ -291,18 +291,18 @@ class Election:
             return None
         return entry.value.decode("utf-8", "replace")
 
-    async def campaign(self, *, timeout: float | None = None) -> int:
+    async def campaign(self, *, timeout: Timeout | None = None) -> int:
         """Wait until this candidate leads; returns the fencing token.
 
         Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
         """
         return await self._lock.acquire(timeout=timeout)
 
-    async def resign(self, *, timeout: float | None = None) -> None:
+    async def resign(self, *, timeout: Timeout | None = None) -> None:
         """Let others lead."""
         await self._lock.release(timeout=timeout)
 
-    async def wait_deposed(self, *, timeout: float | None = None) -> bool:
+    async def wait_deposed(self, *, timeout: Timeout | None = None) -> bool:
         """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""
         return await self._lock.wait_lost(timeout=timeout)
 

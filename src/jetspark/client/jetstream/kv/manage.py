@@ -21,6 +21,7 @@ from jetspark.client.jetstream.kv.config import (
     to_stream_config,
 )
 from jetspark.client.jetstream.listing import bucket_pages
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     BucketExists,
     BucketNotFound,
@@ -30,7 +31,7 @@ from jetspark.errors import (
 )
 
 
-async def api_level(api: ApiClient, timeout: float | None) -> int:
+async def api_level(api: ApiClient, timeout: Timeout | None) -> int:
     """The API level of the server: INFO says it since 2.12, $JS.API.INFO before."""
     level = api.core.server_info.api_lvl
     if level:
@@ -40,7 +41,7 @@ async def api_level(api: ApiClient, timeout: float | None) -> int:
 
 
 async def create_bucket(
-    api: ApiClient, config: KeyValueConfig, timeout: float | None
+    api: ApiClient, config: KeyValueConfig, timeout: Timeout | None
 ) -> StreamInfo:
     """Create the stream of a bucket."""
     stream = to_stream_config(config, await api_level(api, timeout))
@@ -51,7 +52,7 @@ async def create_bucket(
 
 
 async def update_bucket(
-    api: ApiClient, config: KeyValueConfig, timeout: float | None
+    api: ApiClient, config: KeyValueConfig, timeout: Timeout | None
 ) -> StreamInfo:
     """Change the stream of a bucket."""
     stream: StreamConfig = to_stream_config(config, await api_level(api, timeout))
@@ -63,7 +64,7 @@ async def update_bucket(
         raise BucketNotFound(config.bucket) from None
 
 
-async def open_bucket(api: ApiClient, bucket: str, timeout: float | None) -> StreamInfo:
+async def open_bucket(api: ApiClient, bucket: str, timeout: Timeout | None) -> StreamInfo:
     """Find the stream of a bucket and make sure that it is one."""
     name = stream_name(bucket)
     try:
@@ -78,7 +79,7 @@ async def open_bucket(api: ApiClient, bucket: str, timeout: float | None) -> Str
     return info
 
 
-async def delete_bucket(api: ApiClient, bucket: str, timeout: float | None) -> None:
+async def delete_bucket(api: ApiClient, bucket: str, timeout: Timeout | None) -> None:
     """Delete the stream of a bucket."""
     try:
         verb = f"STREAM.DELETE.{stream_name(bucket)}"
@@ -88,7 +89,7 @@ async def delete_bucket(api: ApiClient, bucket: str, timeout: float | None) -> N
 
 
 async def bucket_name_pages(
-    api: ApiClient, timeout: float | None
+    api: ApiClient, timeout: Timeout | None
 ) -> AsyncGenerator[list[str], None]:
     """The names of all buckets."""
     async with aclosing(bucket_pages(api, is_bucket, timeout)) as pages:

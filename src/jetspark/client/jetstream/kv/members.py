@@ -15,6 +15,7 @@ import msgspec
 from jetspark.client.jetstream.kv.lock import is_gone
 from jetspark.client.jetstream.kv.watch import Watches
 from jetspark.client.opening import opens
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import BadName, Error
 from jetspark.subjects.tokens import key_problem
 
@@ -43,7 +44,7 @@ class Membership:
         self._ttl = ttl
         self._task: asyncio.Task[None] | None = None
 
-    async def announce(self, data: bytes | None = None, *, timeout: float | None = None) -> None:
+    async def announce(self, data: bytes | None = None, *, timeout: Timeout | None = None) -> None:
         """Announce now, with new ``data`` if given."""
         if data is not None:
             self._data = data
@@ -53,7 +54,7 @@ class Membership:
                 self._repeat(), name=f"jetspark member {self._key}"
             )
 
-    async def close(self, *, timeout: float | None = None) -> None:
+    async def close(self, *, timeout: Timeout | None = None) -> None:
         """Leave: stop announcing and tell the others."""
         task, self._task = self._task, None
         if task is None:
@@ -101,7 +102,7 @@ class Members:
 
     @opens
     async def join(
-        self, member: str, data: bytes = b"", *, timeout: float | None = None
+        self, member: str, data: bytes = b"", *, timeout: Timeout | None = None
     ) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
         if not member or "." in member:
@@ -110,7 +111,7 @@ class Members:
         await membership.announce(timeout=timeout)
         return membership
 
-    async def list(self, *, timeout: float | None = None) -> dict[str, bytes]:
+    async def list(self, *, timeout: Timeout | None = None) -> dict[str, bytes]:
         """Who is there now, and what they announce."""
         entries = self._bucket.snapshot(f"{self._group}.*", timeout=timeout)
         skip = len(self._group) + 1

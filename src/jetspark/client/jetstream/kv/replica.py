@@ -8,6 +8,7 @@ from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry
 from jetspark.client.jetstream.local_copy import LocalCopy
 from jetspark.client.required import REQUIRED, D, Required
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import KeyNotFound
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class KeyValueReplica:
         return {entry.key: entry for entry in entries}
 
     async def get_at(
-        self, key: str, min_last_revision: int, *, timeout: float | None = None
+        self, key: str, min_last_revision: int, *, timeout: Timeout | None = None
     ) -> Entry:
         """The value as of ``min_last_revision`` or later.
 
@@ -94,7 +95,7 @@ class KeyValueReplica:
             return self.get(key)
         return await self._bucket.get(key, min_last_revision=min_last_revision, timeout=seconds)
 
-    async def wait_for(self, revision: int, *, timeout: float | None = None) -> bool:
+    async def wait_for(self, revision: int, *, timeout: Timeout | None = None) -> bool:
         """Wait until the replica has seen ``revision``; False when it does not in time."""
         return await self._copy.wait_for(revision, self._backend.seconds(timeout))
 

@@ -11,6 +11,7 @@ from jetspark.client.jetstream.kv.backend import (
 )
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import AlreadyEnded, InvalidState, KeyNotFound, WrongLastSequence
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Transaction:
         bucket: "KeyValue",
         backend: Backend,
         coding: Coding,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> None:
         self._bucket = bucket
         self._backend = backend

@@ -15,6 +15,7 @@ from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.required import REQUIRED, D, Required
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import CodecFailed
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class TypedKeyValue(Generic[T]):
         *,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> TypedEntry[T]: ...
 
     @overload
@@ -87,7 +88,7 @@ class TypedKeyValue(Generic[T]):
         default: D | Required,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> TypedEntry[T] | D: ...
 
     async def get(
@@ -97,7 +98,7 @@ class TypedKeyValue(Generic[T]):
         default: D | Required = REQUIRED,
         revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> TypedEntry[T] | D:
         """The latest value of ``key``; ``default`` if given, else KeyNotFound, when there is none.
 
@@ -115,7 +116,7 @@ class TypedKeyValue(Generic[T]):
         return entry
 
     async def exists(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> bool:
         """Whether ``key`` has a value, of whatever type."""
         return await self._bucket.exists(key, min_last_revision=min_last_revision, timeout=timeout)
@@ -126,7 +127,7 @@ class TypedKeyValue(Generic[T]):
         *,
         at_revision: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, TypedEntry[T]]:
         """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
         found = await self._bucket.get_many(
@@ -135,20 +136,24 @@ class TypedKeyValue(Generic[T]):
         return {key: TypedEntry(self._value(entry), entry) for key, entry in found.items()}
 
     async def put(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` and return the revision."""
         return await self._bucket.put(key, self.encode(value), ttl=ttl, timeout=timeout)
 
     async def put_many(
-        self, values: Mapping[str, T], *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self,
+        values: Mapping[str, T],
+        *,
+        ttl: GivenTimeToLive = None,
+        timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions."""
         encoded = {key: self.encode(value) for key, value in values.items()}
         return await self._bucket.put_many(encoded, ttl=ttl, timeout=timeout)
 
     async def create(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: float | None = None
+        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` only if it has no value; KeyExists otherwise."""
         return await self._bucket.create(key, self.encode(value), ttl=ttl, timeout=timeout)
@@ -160,13 +165,13 @@ class TypedKeyValue(Generic[T]):
         last: int,
         *,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return await self._bucket.update(key, self.encode(value), last, ttl=ttl, timeout=timeout)
 
     async def delete(
-        self, key: str, *, last: int | None = None, timeout: float | None = None
+        self, key: str, *, last: int | None = None, timeout: Timeout | None = None
     ) -> int:
         """Delete ``key`` (wildcards allowed), keeping its history; the marker's revision."""
         return await self._bucket.delete(key, last=last, timeout=timeout)
@@ -177,13 +182,13 @@ class TypedKeyValue(Generic[T]):
         *,
         last: int | None = None,
         ttl: GivenTimeToLive = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
         return await self._bucket.purge(key, last=last, ttl=ttl, timeout=timeout)
 
     async def history(
-        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+        self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[TypedEntry[T | None]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
         found = await self._bucket.history(
@@ -192,7 +197,7 @@ class TypedKeyValue(Generic[T]):
         return [self.decode(entry) for entry in found]
 
     def keys(
-        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+        self, *filters: str, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> Pager[str]:
         """Iterate over the keys that have a value, all or those that match."""
         return self._bucket.keys(*filters, min_last_revision=min_last_revision, timeout=timeout)
@@ -203,7 +208,7 @@ class TypedKeyValue(Generic[T]):
         at_revision: int = 0,
         at_time: Moment | None = None,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> Pager[TypedEntry[T]]:
         """Iterate over the values of all keys (or those that match) as of one moment."""
         entries = self._bucket.snapshot(
@@ -224,7 +229,7 @@ class TypedKeyValue(Generic[T]):
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> "TypedWatcher[T]":
         """Follow keys: first their latest values, then every change."""
         feed = await self._watches.start(
@@ -290,7 +295,7 @@ class TypedWatcher(Generic[T]):
             raise StopAsyncIteration
         return entry
 
-    async def next(self, *, timeout: float | None = None) -> TypedEntry[T | None]:
+    async def next(self, *, timeout: Timeout | None = None) -> TypedEntry[T | None]:
         """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
         return await self._watches.next(self._feed, timeout)
 
@@ -305,7 +310,7 @@ class TypedWatcher(Generic[T]):
         """Iterate over everything, with one None where the initial data ends."""
         return Pager(self._feed.marked())
 
-    async def ready(self, *, timeout: float | None = None) -> None:
+    async def ready(self, *, timeout: Timeout | None = None) -> None:
         """Wait until everything that was there when the watch began is here."""
         await self._feed.wait_initial(self._watches.seconds(timeout))
 

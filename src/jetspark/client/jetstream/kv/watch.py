@@ -13,6 +13,7 @@ from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.pager import Pager
 from jetspark.client.thread_callback import Report
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     AlreadyClaimed,
     AlreadyEnded,
@@ -217,7 +218,7 @@ class Watches:
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> WatchFeed[Stored, E]:
         """Follow keys; arguments as in ``KeyValue.watch``."""
         if updates_only and (include_history or resume_from):
@@ -242,11 +243,11 @@ class Watches:
         """The bucket that is watched."""
         return self._backend.bucket
 
-    def seconds(self, timeout: float | None) -> float:
+    def seconds(self, timeout: Timeout | None) -> float:
         """The timeout of a call: its own, or the default."""
         return self._backend.seconds(timeout)
 
-    async def next(self, feed: WatchFeed[Any, E], timeout: float | None) -> E:
+    async def next(self, feed: WatchFeed[Any, E], timeout: Timeout | None) -> E:
         """The next item of a watch; RequestTimeout or AlreadyEnded when there is none."""
         seconds = self.seconds(timeout)
         try:
@@ -314,7 +315,7 @@ class KeyWatcher:
             raise StopAsyncIteration
         return entry
 
-    async def next(self, *, timeout: float | None = None) -> Entry:
+    async def next(self, *, timeout: Timeout | None = None) -> Entry:
         """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
         return await self._watches.next(self._feed, timeout)
 
@@ -329,7 +330,7 @@ class KeyWatcher:
         """Iterate over everything, with one None where the initial data ends."""
         return Pager(self._feed.marked())
 
-    async def ready(self, *, timeout: float | None = None) -> None:
+    async def ready(self, *, timeout: Timeout | None = None) -> None:
         """Wait until everything that was there when the watch began is here.
 
         With a callback, until it has been called with all of that. RequestTimeout when it takes

@@ -9,6 +9,7 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.info import ObjectInfo
 from jetspark.client.jetstream.objects.meta import MetaMessages, again, deleted
 from jetspark.client.jetstream.objects.writing import ChunkWriter
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import Error, ObjectIncomplete, WrongLastSequence
 
 # Seconds before each purge of chunks that were sent and may not be stored yet.
@@ -62,7 +63,7 @@ class Cleaner:
         info: ObjectInfo,
         writer: ChunkWriter,
         offered: Offer | None,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> None:
         """Remove the chunks of a put that failed, or of what it has replaced after all.
 
@@ -79,11 +80,11 @@ class Cleaner:
                 else:
                     await self._remove_late(info.nuid, writer.sent, timeout)
 
-    async def delete(self, name: str, timeout: float | None) -> None:
+    async def delete(self, name: str, timeout: Timeout | None) -> None:
         """Mark an object as deleted, and remove its chunks; ObjectNotFound."""
         await self.remove_data(await self._meta.mark_deleted(name, timeout=timeout), timeout)
 
-    async def remove_data(self, info: ObjectInfo | None, timeout: float | None) -> None:
+    async def remove_data(self, info: ObjectInfo | None, timeout: Timeout | None) -> None:
         """Remove the chunks of what was replaced or deleted.
 
         That is done already, so what goes wrong here is told and not raised.
@@ -99,7 +100,7 @@ class Cleaner:
             )
             self._api.core.report(error)
 
-    async def check_data(self, info: ObjectInfo, offered: Offer, timeout: float | None) -> None:
+    async def check_data(self, info: ObjectInfo, offered: Offer, timeout: Timeout | None) -> None:
         """Take back an object whose chunks were removed before it was complete.
 
         ``purge_orphans`` does that to a put that paused for longer than it was told to allow.
@@ -114,7 +115,7 @@ class Cleaner:
             error.add_note("its chunks were removed while it was put, by purge_orphans perhaps")
             raise error
 
-    async def _is_stored(self, info: ObjectInfo, offered: Offer, timeout: float | None) -> bool:
+    async def _is_stored(self, info: ObjectInfo, offered: Offer, timeout: Timeout | None) -> bool:
         """Whether the meta message of a put was stored; if not, it never will be.
 
         It may be on its way still, and must not make a name lead to data that was removed, nor
@@ -134,7 +135,7 @@ class Cleaner:
             return found is not None and found.nuid == info.nuid and not found.deleted
         return False
 
-    async def _remove_late(self, nuid: str, sent: int, timeout: float | None) -> None:
+    async def _remove_late(self, nuid: str, sent: int, timeout: Timeout | None) -> None:
         """Purge until as many chunks are gone as were sent, or none came for a while."""
         for pause in PURGE_PAUSES:
             await asyncio.sleep(pause)
@@ -142,7 +143,7 @@ class Cleaner:
             if sent <= 0:
                 return
 
-    async def _purge(self, nuid: str, timeout: float | None) -> int:
+    async def _purge(self, nuid: str, timeout: Timeout | None) -> int:
         return await again(
             lambda part: self._meta.purge_chunks(nuid, timeout=part), self._api, timeout
         )

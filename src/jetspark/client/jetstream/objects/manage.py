@@ -19,13 +19,14 @@ from jetspark.client.jetstream.objects.config import (
 from jetspark.client.jetstream.objects.info import ObjectStoreStatus
 from jetspark.client.jetstream.objects.source import stream_info
 from jetspark.client.jetstream.objects.store import store_status
+from jetspark.client.timeouts import Timeout
 
 
 async def update_store(
     api: ApiClient,
     config: ObjectStoreConfig | str,
     options: ObjectStoreOptions,
-    timeout: float | None,
+    timeout: Timeout | None,
 ) -> StreamInfo:
     """Change the stream of a store: what ``options`` name, or to a whole configuration."""
     bucket = config if isinstance(config, str) else store_config(config, options).bucket
@@ -36,7 +37,7 @@ async def update_store(
 
 
 async def store_pages(
-    api: ApiClient, timeout: float | None
+    api: ApiClient, timeout: Timeout | None
 ) -> AsyncGenerator[list[ObjectStoreStatus], None]:
     """All object stores."""
     async with aclosing(bucket_pages(api, is_object_store, timeout)) as pages:
@@ -45,7 +46,7 @@ async def store_pages(
 
 
 async def store_name_pages(
-    api: ApiClient, timeout: float | None
+    api: ApiClient, timeout: Timeout | None
 ) -> AsyncGenerator[list[str], None]:
     """The names of all object stores."""
     async with aclosing(bucket_pages(api, is_object_store, timeout)) as pages:

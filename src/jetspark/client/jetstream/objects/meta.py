@@ -29,6 +29,7 @@ from jetspark.client.jetstream.objects.info import (
     encode_name,
 )
 from jetspark.client.jetstream.publish import Expect, publish_acked, publish_headers
+from jetspark.client.timeouts import Timeout
 from jetspark.clock import SystemClock
 from jetspark.errors import (
     MessageNotFound,
@@ -79,7 +80,7 @@ class MetaMessages:
         min_last_seq: int = 0,
         *,
         to_replace: bool = False,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> ObjectInfo | None:
         """The meta message of a name, deleted or not; None when there is none.
 
@@ -102,13 +103,15 @@ class MetaMessages:
             error.add_note(f"object {name!r}: put it again, or delete it")
             raise
 
-    async def look(self, name: str, *, timeout: float | None) -> ObjectInfo | None:
+    async def look(self, name: str, *, timeout: Timeout | None) -> ObjectInfo | None:
         """The same to clean up, asked up to three times: requests may be lost on the way."""
         return await again(
             lambda part: self.find(name, to_replace=True, timeout=part), self._api, timeout
         )
 
-    async def write(self, info: ObjectInfo, *, expected: int, timeout: float | None) -> ObjectInfo:
+    async def write(
+        self, info: ObjectInfo, *, expected: int, timeout: Timeout | None
+    ) -> ObjectInfo:
         """Write it over the one with the sequence ``expected``, 0 for none; WrongLastSequence."""
         subject = f"{self._prefix}.M.{encode_name(info.name)}"
         block = publish_headers(ROLLUP, "", Expect(last_subject_seq=expected), None)
@@ -125,7 +128,7 @@ class MetaMessages:
         make: Make,
         *,
         guess: ObjectInfo | None = None,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> tuple[ObjectInfo, ObjectInfo | None]:
         """Write what ``make`` makes of what is there, which is returned too.
 
@@ -144,7 +147,7 @@ class MetaMessages:
                 reached = error.actual or 0
                 found = await self.find(name, reached, to_replace=True, timeout=timeout)
 
-    async def mark_deleted(self, name: str, *, timeout: float | None) -> ObjectInfo:
+    async def mark_deleted(self, name: str, *, timeout: Timeout | None) -> ObjectInfo:
         """Write a marker, which watchers see; returns what was there, or ObjectNotFound."""
         last = ObjectInfo()
 
@@ -162,7 +165,7 @@ class MetaMessages:
                 raise
         return last
 
-    async def edit(self, name: str, edit: Edit, *, timeout: float | None) -> ObjectInfo:
+    async def edit(self, name: str, edit: Edit, *, timeout: Timeout | None) -> ObjectInfo:
         """Change what is known about an object; ObjectNotFound when there is none."""
         stored, _ = await self.change(
             name, lambda found: edit(self._existing(name, found)), timeout=timeout
@@ -170,7 +173,7 @@ class MetaMessages:
         return stored
 
     async def rename(
-        self, name: str, target: str, edit: Edit, *, timeout: float | None
+        self, name: str, target: str, edit: Edit, *, timeout: Timeout | None
     ) -> ObjectInfo:
         """Write it under another name, then a marker under the old one.
 
@@ -209,7 +212,7 @@ class MetaMessages:
                 return stored
         raise RequestTimeout(f"object {name!r} was changed by others all the time: try again")
 
-    async def purge_chunks(self, nuid: str, *, below: int = 0, timeout: float | None) -> int:
+    async def purge_chunks(self, nuid: str, *, below: int = 0, timeout: Timeout | None) -> int:
         """Remove the data of an object, if asked for only below a sequence; how many chunks."""
         answer = await self._purge_api.call(
             f"STREAM.PURGE.{self._purged}",
@@ -219,7 +222,7 @@ class MetaMessages:
         )
         return answer.purged
 
-    async def count_chunks(self, nuid: str, *, timeout: float | None) -> int:
+    async def count_chunks(self, nuid: str, *, timeout: Timeout | None) -> int:
         """How many chunks of an object are stored."""
         subject = f"{self._prefix}.C.{nuid}"
         found = await self._purge_api.call(
@@ -236,7 +239,9 @@ class MetaMessages:
         return found
 
 
-async def again(call: Callable[[float], Awaitable[T]], api: ApiClient, timeout: float | None) -> T:
+async def again(
+    call: Callable[[float], Awaitable[T]], api: ApiClient, timeout: Timeout | None
+) -> T:
     """Ask up to three times within ``timeout``; the last RequestTimeout is raised."""
     part = api.seconds(timeout) / TRIES
     for _ in range(TRIES - 1):

@@ -11,6 +11,7 @@ from jetspark.client.jetstream.objects.info import ObjectInfo
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.objects.writing import ChunkWriter
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import ApiError
 
 UNAVAILABLE: Final = 500  # errors from here on do not say that nothing was stored
@@ -27,7 +28,7 @@ class ObjectPut:
         cleaner: Cleaner,
         writer: ChunkWriter,
         info: ObjectInfo,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> None:
         self._loop = api.core.loop
         self._meta = meta

@@ -10,6 +10,7 @@ from jetspark.client.jetstream.objects.config import STREAM_PREFIX
 from jetspark.client.jetstream.objects.info import ObjectInfo, check_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import BucketNotFound, ObjectNotFound, StreamNotFound
 
 
@@ -36,18 +37,18 @@ class ObjectSource:
         """Whether these are the objects of ``bucket``: this store, or the origin of it."""
         return bucket in {self.bucket, self.home}
 
-    async def refresh(self, timeout: float | None) -> StreamInfo:
+    async def refresh(self, timeout: Timeout | None) -> StreamInfo:
         """Ask for the state of the store's stream; BucketNotFound when it is gone."""
         self.info = await stream_info(self._api, self.bucket, timeout)
         self.reader.allow_direct = self.info.config.allow_direct
         return self.info
 
-    async def other(self, bucket: str, timeout: float | None) -> "ObjectSource":
+    async def other(self, bucket: str, timeout: Timeout | None) -> "ObjectSource":
         """Another store of the same account; BucketNotFound when there is none."""
         info = await stream_info(self._api, bucket, timeout)
         return ObjectSource(self._api, info, self._high_water)
 
-    async def find(self, name: str, min_last_seq: int, timeout: float | None) -> ObjectInfo:
+    async def find(self, name: str, min_last_seq: int, timeout: Timeout | None) -> ObjectInfo:
         """What is known about an object; ObjectNotFound when there is none."""
         found = await self.meta.find(check_name(name), min_last_seq, timeout=timeout)
         if found is None or found.deleted:
@@ -65,7 +66,7 @@ class ObjectSource:
         end: int,
         min_last_seq: int,
         progress: Progress | None,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> ObjectReader:
         """What reads the bytes from ``start`` to ``end``."""
         config, prefix = self.info.config, f"{self.prefix}.C."
@@ -88,7 +89,7 @@ class ObjectSource:
         )
 
 
-async def stream_info(api: ApiClient, bucket: str, timeout: float | None) -> StreamInfo:
+async def stream_info(api: ApiClient, bucket: str, timeout: Timeout | None) -> StreamInfo:
     """What a store's stream holds; BucketNotFound when there is none."""
     try:
         return await api.call(

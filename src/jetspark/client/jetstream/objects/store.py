@@ -44,6 +44,7 @@ from jetspark.client.models.base import from_wire, to_wire
 from jetspark.client.models.stream import StreamInfo
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     NotSupported,
     ObjectExists,
@@ -80,7 +81,7 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         chunk_size: int = CHUNK_SIZE,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Store an object: bytes, a binary file, or an iterable (also async) of bytes.
 
@@ -116,7 +117,7 @@ class ObjectStore:
         *,
         min_last_seq: int = 0,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> bytes:
         """The whole object; ObjectNotFound, or DigestMismatch when it is damaged.
 
@@ -145,7 +146,7 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         chunk_size: int = CHUNK_SIZE,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Store a file under ``name``, or under the name that it has in its folder.
 
@@ -171,7 +172,7 @@ class ObjectStore:
         *,
         min_last_seq: int = 0,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Write an object to the file ``path``, which appears when it is whole.
 
@@ -211,7 +212,7 @@ class ObjectStore:
         length: int | None = None,
         min_last_seq: int = 0,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectReader:
         """Read an object in pieces, or ``length`` bytes of it from ``start`` on.
 
@@ -248,7 +249,7 @@ class ObjectStore:
         return source.open(info, min(start, end), end, wanted, progress, timeout)
 
     async def info(
-        self, name: str, *, min_last_seq: int = 0, timeout: float | None = None
+        self, name: str, *, min_last_seq: int = 0, timeout: Timeout | None = None
     ) -> ObjectInfo:
         """What is known about an object; ObjectNotFound when there is none."""
         return await self._source.find(name, min_last_seq, timeout)
@@ -261,7 +262,7 @@ class ObjectStore:
         description: str | None = None,
         headers: Mapping[str, list[str]] | None = None,
         metadata: Mapping[str, str] | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectInfo:
         """Change name, description, headers or metadata; what is None stays.
 
@@ -284,12 +285,12 @@ class ObjectStore:
         rename = self._meta.rename(check_name(name), target, edit, timeout=timeout)
         return await surely(rename)
 
-    async def delete(self, name: str, *, timeout: float | None = None) -> None:
+    async def delete(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete an object; a marker tells watchers. ObjectNotFound when there is none."""
         await surely(self._cleaner.delete(check_name(name), timeout))
 
     async def link(
-        self, name: str, target: ObjectInfo, *, timeout: float | None = None
+        self, name: str, target: ObjectInfo, *, timeout: Timeout | None = None
     ) -> ObjectInfo:
         """Make ``name`` lead to another object, of this or another store."""
         if target.deleted:
@@ -300,14 +301,14 @@ class ObjectStore:
         return await self._write_link(name, link, timeout)
 
     async def link_bucket(
-        self, name: str, bucket: str, *, timeout: float | None = None
+        self, name: str, bucket: str, *, timeout: Timeout | None = None
     ) -> ObjectInfo:
         """Make ``name`` lead to another store as a whole."""
         return await self._write_link(name, ObjectLink(bucket=check_bucket(bucket)), timeout)
 
     # The store as a whole.
 
-    def list(self, *, min_last_seq: int = 0, timeout: float | None = None) -> Pager[ObjectInfo]:
+    def list(self, *, min_last_seq: int = 0, timeout: Timeout | None = None) -> Pager[ObjectInfo]:
         """Iterate over all objects."""
         follow = self._source.follow_info(WatchPlan(), min_last_seq)
         return Pager(info_pages(follow, self._api.core.report, self._api.seconds(timeout)))
@@ -321,7 +322,7 @@ class ObjectStore:
         updates_only: bool = False,
         min_last_seq: int = 0,
         callback: ObjectCallback | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> ObjectWatcher:
         """Follow the objects: first what is there, then every change.
 
@@ -338,7 +339,7 @@ class ObjectStore:
             feed.call(callback, report)
         return ObjectWatcher(feed, self.bucket, self._api.timeout)
 
-    async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
+    async def status(self, *, timeout: Timeout | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
         return store_status(await self._source.refresh(timeout))
 
@@ -347,7 +348,7 @@ class ObjectStore:
         *,
         older_than: float = OLDER_THAN,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> OrphansPurged:
         """Remove chunks that no object has: what puts left whose process was killed.
 
@@ -361,7 +362,7 @@ class ObjectStore:
         hunt = OrphanHunt(self._source.reader, self._meta, self._source.prefix, seconds)
         return await hunt.run(older_than, progress)
 
-    async def seal(self, *, timeout: float | None = None) -> None:
+    async def seal(self, *, timeout: Timeout | None = None) -> None:
         """Allow no further change, for ever."""
         status = await self.status(timeout=timeout)
         sealed = to_wire(status.stream_info.config.replace(sealed=True))
@@ -371,7 +372,9 @@ class ObjectStore:
 
     # Private parts.
 
-    async def _write_link(self, name: str, link: ObjectLink, timeout: float | None) -> ObjectInfo:
+    async def _write_link(
+        self, name: str, link: ObjectLink, timeout: Timeout | None
+    ) -> ObjectInfo:
         check_name(name)
 
         def make(found: ObjectInfo | None) -> ObjectInfo:

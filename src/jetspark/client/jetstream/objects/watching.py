@@ -12,7 +12,7 @@ from jetspark.client.jetstream.kv.watch import WatchFeed
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
 from jetspark.client.pager import Pager
 from jetspark.client.thread_callback import Report
-from jetspark.client.timeouts import call_seconds
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import ConnectionClosed, ProtocolViolation, RequestTimeout
 
 ObjectCallback = ItemCallback[ObjectInfo]
@@ -41,7 +41,7 @@ class ObjectWatcher:
             raise StopAsyncIteration
         return info
 
-    async def next(self, *, timeout: float | None = None) -> ObjectInfo:
+    async def next(self, *, timeout: Timeout | None = None) -> ObjectInfo:
         """The next change; RequestTimeout when none comes within ``timeout`` seconds."""
         seconds = call_seconds(timeout, self._timeout)
         try:
@@ -66,7 +66,7 @@ class ObjectWatcher:
         """Iterate over everything, with one None where the initial data ends."""
         return Pager(self._feed.marked())
 
-    async def ready(self, *, timeout: float | None = None) -> None:
+    async def ready(self, *, timeout: Timeout | None = None) -> None:
         """Wait until everything that was there when the watch began is here."""
         await self._feed.wait_initial(call_seconds(timeout, self._timeout))
 

@@ -10,6 +10,7 @@ from jetspark.client.jetstream.objects.info import Digest
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.publish import PendingAck, PublishWindow
 from jetspark.client.jetstream.publish_fast import FastPublisher
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import BatchNotEnabled
 
 CHUNKS_IN_FLIGHT: Final = 32
@@ -19,7 +20,9 @@ FLOW: Final = 8  # chunks per ack of fast ingest: a megabyte
 class ChunkWriter:
     """Writes chunks to one subject and counts them."""
 
-    def __init__(self, api: ApiClient, subject: str, *, fast: bool, timeout: float | None) -> None:
+    def __init__(
+        self, api: ApiClient, subject: str, *, fast: bool, timeout: Timeout | None
+    ) -> None:
         self._api = api
         self._subject = subject
         self._timeout = api.seconds(timeout)

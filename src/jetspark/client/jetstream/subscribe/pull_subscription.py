@@ -23,6 +23,7 @@ from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.consumer import ConsumerInfo
 from jetspark.client.subscription import LAST_WORD
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import AlreadyEnded, Error, RequestTimeout
 
 
@@ -62,7 +63,7 @@ class PullSubscription:
         """Whether it was unsubscribed or drained."""
         return self._closed
 
-    async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+    async def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending."""
         return await self._consumer.info(timeout=timeout)
 
@@ -73,7 +74,7 @@ class PullSubscription:
         max_bytes: int = 0,
         no_wait: bool = False,
         heartbeat: float = 0.0,
-        timeout: float | None = None,
+        timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
 
@@ -84,7 +85,7 @@ class PullSubscription:
             batch, max_bytes=max_bytes, no_wait=no_wait, heartbeat=heartbeat, timeout=timeout
         )
 
-    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         self._check_open()
         return await self._consumer.next(timeout=timeout)
@@ -145,7 +146,7 @@ class PullSubscription:
         self._consumptions = [*going_on, consumption]
         return consumption
 
-    async def unsubscribe(self, *, timeout: float | None = None) -> None:
+    async def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised."""
         if self._closed or self._api.core.is_closed:
             return
@@ -159,7 +160,7 @@ class PullSubscription:
         finally:
             await delete_created(self._api, self._attached, timeout=timeout)
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Ask for nothing more, wait until what has arrived was taken, delete what was made.
 
         Raises RequestTimeout when iterators still hold messages after ``timeout`` seconds. An

@@ -21,6 +21,7 @@ from jetspark.client.jetstream.subscribe.workflow import Attached, delete_create
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerInfo
 from jetspark.client.subscription import Taker
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     ConsumerDeleted,
     ConsumerNotFound,
@@ -109,7 +110,7 @@ class PushSubscription:
         """Whether no further message will arrive; pending ones can still be read."""
         return self._subscription.is_closed
 
-    async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+    async def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending."""
         found = await consumer_info(self._api, self.stream, self.consumer, timeout=timeout)
         return from_wire(ConsumerInfo, found)
@@ -129,7 +130,7 @@ class PushSubscription:
             self._note_taken()
         return message
 
-    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+    async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         seconds = self._api.seconds(timeout)
         if not self._items:
@@ -147,7 +148,7 @@ class PushSubscription:
         self._note_taken()
         return message
 
-    async def unsubscribe(self, *, timeout: float | None = None) -> None:
+    async def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised.
 
         A callback gets nothing more, and what it did not begin is given back, as by
@@ -164,7 +165,7 @@ class PushSubscription:
             await self._source.stop()
             await delete_created(self._api, self._attached, timeout=timeout)
 
-    async def drain(self, *, timeout: float | None = None) -> None:
+    async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop, wait until what has arrived was taken, then delete what the library made.
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``. An

@@ -11,6 +11,7 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
 from jetspark.client.jetstream.subscribe.plan import MADE_BY, Bind, Change, Create, Wanted, plan
 from jetspark.client.subscription import SubscriptionCore
+from jetspark.client.timeouts import Timeout
 from jetspark.errors import ConsumerExists, ConsumerNotFound, Error, StreamNotFound
 
 # Seconds after which the last member of a queue looks again whether it is the last: one that has
@@ -144,7 +145,7 @@ async def pause(seconds: float) -> None:
 
 
 async def delete_created(
-    api: ApiClient, attached: Attached, *, timeout: float | None = None
+    api: ApiClient, attached: Attached, *, timeout: Timeout | None = None
 ) -> None:
     """Delete the consumer that the library made, unless other queue members still use it."""
     info = attached.info

@@ -127,14 +127,14 @@ class AtomicBatch:
     def extend(
         self,
         subjects: Sequence[str],
-        payloads: Sequence[bytes],
+        data: Sequence[bytes],
         headers: Sequence[bytes] | None = None,
     ) -> None:
         """Add columns of messages: ``headers`` are whole blocks, empty for none.
 
         Raises BatchTooLarge, and adds nothing, when they do not all fit.
         """
-        self._portal.run(self._inner.extend, subjects, payloads, headers)
+        self._portal.run(self._inner.extend, subjects, data, headers)
 
     def abort(self) -> None:
         """Forget everything; nothing was sent."""
@@ -230,7 +230,7 @@ class FastPublisher:
     def extend(
         self,
         subjects: Sequence[str],
-        payloads: Sequence[bytes],
+        data: Sequence[bytes],
         headers: Sequence[bytes] | None = None,
         msg_ids: Sequence[str] | None = None,
     ) -> None:
@@ -238,7 +238,7 @@ class FastPublisher:
 
         The same as ``publish`` for each row, without its price.
         """
-        self._portal.call(self._inner.extend(subjects, payloads, headers, msg_ids))
+        self._portal.call(self._inner.extend(subjects, data, headers, msg_ids))
 
     def commit(self) -> PubAck:
         """End the batch and wait until all of it is stored; ``with`` does it by itself."""

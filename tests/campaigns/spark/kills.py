@@ -127,7 +127,7 @@ class SparkKills:
         for target in self._targets:
             copied: Counter[tuple[int, bytes]] = Counter()
             for chunk in self._jetstream.stream(target).scan(filters=(f"{target}.row.*",)):
-                for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True):
+                for subject, payload in zip(chunk.subjects, chunk.data, strict=True):
                     copied[int(subject.rpartition(".")[2]), payload] += 1
             found[target] = ((due - copied).total(), (copied - due).total())
         return found

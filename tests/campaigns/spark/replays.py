@@ -252,7 +252,7 @@ class Model:
         return Counter(
             one.decode()
             for chunk in self.stream.scan(filters=(f"{self.name}.rows",))
-            for one in chunk.payloads
+            for one in chunk.data
         )
 
 

@@ -232,7 +232,7 @@ class World:
                 found[value if key == value else f"{key} holds {value}"] += 1
         else:
             for chunk in self.js.stream(query.name).scan(filters=(f"{query.name}.row.>",)):
-                for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True):
+                for subject, payload in zip(chunk.subjects, chunk.data, strict=True):
                     found[_checked(subject, query, payload.decode())] += 1
         return found
 

@@ -62,7 +62,7 @@ async def test_columns_that_do_not_fit_add_nothing(client: Connect, name: str) -
 
         with pytest.raises(BatchTooLarge):
             batch.extend([f"{name}.a"] * 2, [b""] * 2)
-        with pytest.raises(ValueError, match="1 subjects and 2 payloads"):
+        with pytest.raises(ValueError, match="1 subjects, but data has 2 rows"):
             batch.extend([f"{name}.a"], [b""] * 2)
         # The headers of the batch count too, so that nothing is sent that cannot be ended.
         with pytest.raises(PayloadTooLarge):

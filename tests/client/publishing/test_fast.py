@@ -69,7 +69,7 @@ async def test_columns_are_sent(client: Connect, name: str) -> None:
         assert await stored(stream) == [b"%d" % n for n in range(3000)]
         assert odd.headers.items() == [("A", "b"), ("Nats-Msg-Id", "id-1")]
         assert even.headers.items() == [("Nats-Msg-Id", "id-2")]
-        with pytest.raises(ValueError, match="2 subjects and 1 payloads"):
+        with pytest.raises(ValueError, match="2 subjects, but data has 1 rows"):
             await js.fast_publisher().extend(["a", "b"], [b""])
 
 

@@ -48,7 +48,7 @@ async def contents(stream: Stream) -> list[tuple[int, str, bytes, bytes, int]]:
             zip(
                 chunk.sequences,
                 chunk.subjects,
-                chunk.payloads,
+                chunk.data,
                 chunk.headers,
                 chunk.times,
                 strict=True,

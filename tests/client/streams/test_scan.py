@@ -40,9 +40,7 @@ async def test_a_scan_reads_everything_whatever_the_page(
         chunks = [chunk async for chunk in stream.scan(batch=batch)]
 
     assert [seq for chunk in chunks for seq in chunk.sequences] == list(range(1, count + 1))
-    assert [p for chunk in chunks for p in chunk.payloads] == [
-        b"%d" % n for n in range(1, count + 1)
-    ]
+    assert [p for chunk in chunks for p in chunk.data] == [b"%d" % n for n in range(1, count + 1)]
     assert chunks[-1].subjects[-1] == f"{name}.0"
     assert chunks[-1].headers[-1] == b"NATS/1.0\r\nn: %d\r\n\r\n" % count
     assert max(len(chunk) for chunk in chunks) <= batch
@@ -112,10 +110,10 @@ async def test_filters_are_read_one_after_the_other(client: Connect, name: str) 
 async def test_only_the_columns_asked_for_are_filled(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 5)
-        chunk = await anext(aiter(stream.scan(columns=["payloads"])))
+        chunk = await anext(aiter(stream.scan(columns=["data"])))
 
     assert isinstance(chunk, MessageColumns)
-    assert (len(chunk), len(chunk.payloads)) == (5, 5)
+    assert (len(chunk), len(chunk.data)) == (5, 5)
     assert (chunk.times, chunk.subjects, chunk.headers) == ([], [], [])
 
 
@@ -173,7 +171,7 @@ async def test_a_stream_without_direct_get_is_scanned_too(client: Connect, name:
 
     assert [seq for c in chunks for seq in c.sequences] == [2, 3, *range(5, 21)]
     assert chunks[0].headers[2] == b"NATS/1.0\r\nn: 5\r\n\r\n"
-    assert chunks[0].payloads[0] == b"2"
+    assert chunks[0].data[0] == b"2"
 
 
 async def test_a_scan_of_a_deleted_stream_says_so(client: Connect, name: str) -> None:

@@ -67,9 +67,7 @@ def content(stream: sync.Stream, *, own: bool = False) -> list[tuple[str, bytes,
     """Subject, payload and headers of every message; ``own``: without those of publishing."""
     found = []
     for chunk in stream.scan(1, None):
-        for subject, payload, block in zip(
-            chunk.subjects, chunk.payloads, chunk.headers, strict=True
-        ):
+        for subject, payload, block in zip(chunk.subjects, chunk.data, chunk.headers, strict=True):
             lines = block.split(b"\r\n")[1:-2]
             if own:
                 lines = [line for line in lines if not line.startswith(b"Nats-")]

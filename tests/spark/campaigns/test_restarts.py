@@ -132,5 +132,5 @@ def test_a_checkpoint_of_0_1_0_goes_on_inside_its_epoch_on_other_partitions(
 
     stored: Counter[str] = Counter()
     for chunk in js.stream(name).scan():
-        stored.update(payload.decode() for payload in chunk.payloads)
+        stored.update(payload.decode() for payload in chunk.data)
     assert stored == Counter(OLD_ROWS)

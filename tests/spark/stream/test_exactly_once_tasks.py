@@ -78,9 +78,7 @@ def _with_ids(stream: str, count: int) -> Iterator[pa.RecordBatch]:
 
 def _stored(stream: sync.Stream) -> Counter[int]:
     return Counter(
-        int(one)
-        for chunk in stream.scan(filters=(f"{stream.name}.rows",))
-        for one in chunk.payloads
+        int(one) for chunk in stream.scan(filters=(f"{stream.name}.rows",)) for one in chunk.data
     )
 
 
@@ -502,7 +500,7 @@ def test_a_committed_write_is_skipped_in_a_copy_of_its_stream(
     jetstream.delete_stream("COPIED")
     stream = _stream(jetstream, "COPIED")
     for chunk in saved:
-        for block, payload in zip(chunk.headers, chunk.payloads, strict=True):
+        for block, payload in zip(chunk.headers, chunk.data, strict=True):
             msg_id = find_value(block, b"Nats-Msg-Id")
             assert msg_id is not None
             headers = {"Nats-Msg-Id": msg_id.decode()}
@@ -846,7 +844,7 @@ def test_copies_of_equal_rows_get_the_subject_of_the_others_where_the_stream_cha
     stored = Counter(
         (subject, payload)
         for chunk in stream.scan(filters=(f"{name}.>",))
-        for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True)
+        for subject, payload in zip(chunk.subjects, chunk.data, strict=True)
     )
     kept = f"{name}.kept.rows"
     assert stored == {(kept, b"a"): 3, (kept, b"b"): 1, (kept, b"c"): 1}

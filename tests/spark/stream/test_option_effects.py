@@ -67,9 +67,7 @@ def _rows(stream: str, first: int, count: int, **more: object) -> Iterator[pa.Re
 
 def _stored(stream: sync.Stream) -> Counter[int]:
     return Counter(
-        int(one)
-        for chunk in stream.scan(filters=(f"{stream.name}.rows",))
-        for one in chunk.payloads
+        int(one) for chunk in stream.scan(filters=(f"{stream.name}.rows",)) for one in chunk.data
     )
 
 

@@ -77,7 +77,7 @@ def test_an_epoch_is_planned_although_the_server_restarts(server: "NatsServer") 
 
     with sync.connect(server.url) as client:
         stream = client.jetstream().stream("S")
-        stored = Counter(one for chunk in stream.scan() for one in chunk.payloads)
+        stored = Counter(one for chunk in stream.scan() for one in chunk.data)
     assert stored == Counter([b"1", b"2"])
 
 

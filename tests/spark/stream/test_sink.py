@@ -36,7 +36,7 @@ def _pairs(stream: sync.Stream) -> Counter[tuple[str, bytes]]:
     return Counter(
         (subject.rpartition(".")[2], payload)
         for chunk in stream.scan()
-        for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True)
+        for subject, payload in zip(chunk.subjects, chunk.data, strict=True)
     )
 
 
@@ -144,9 +144,7 @@ def test_a_foreach_batch_that_dies_within_an_epoch_comes_back_with_other_partiti
 
 
 def _payloads(stream: sync.Stream, name: str) -> Counter[bytes]:
-    return Counter(
-        one for chunk in stream.scan(filters=(f"{name}.rows",)) for one in chunk.payloads
-    )
+    return Counter(one for chunk in stream.scan(filters=(f"{name}.rows",)) for one in chunk.data)
 
 
 def test_mistakes_are_one_line(spark: SparkSession, streams: "Streams", tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def _batch(stream: str, first: int, count: int, **more: object) -> Iterator[pa.R
 
 
 def _stored(stream: sync.Stream) -> Counter[int]:
-    return Counter(int(one) for chunk in stream.scan() for one in chunk.payloads)
+    return Counter(int(one) for chunk in stream.scan() for one in chunk.data)
 
 
 @pytest.mark.usefixtures("task")

@@ -86,7 +86,7 @@ class Query:
         return Counter(
             int(one)
             for chunk in self.stream.scan(filters=(f"{self.name}.rows",))
-            for one in chunk.payloads
+            for one in chunk.data
         )
 
 

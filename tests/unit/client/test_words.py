@@ -13,7 +13,7 @@ from jetspark.client.models.base import Model
 # What a store for buckets must have, and threads: not for those who use the client.
 NOT_FOR_USERS = {"Backend", "Pager", "ReplicaServer", "Server", "ThreadCallback", "WatchSource"}
 ENDINGS = {"stop", "leave", "end", "shutdown", "terminate", "aclose"}
-RETIRED = {"payload", "max_msgs", "created_ns", "mtime", "readonly", "next_msg"}
+RETIRED = {"payload", "payloads", "max_msgs", "created_ns", "mtime", "readonly", "next_msg"}
 
 
 def members() -> Iterator[tuple[str, str, Any]]:

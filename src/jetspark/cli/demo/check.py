@@ -63,8 +63,8 @@ def _truth(js: sync.JetStream, account: Account) -> tuple["array[int]", set[int]
     decode = msgspec.json.Decoder(Event).decode
     ids = array("q", [-1])  # sequences begin at 1
     alerts: set[int] = set()
-    for chunk in js.stream("EVENTS").scan(columns=("payloads",)):
-        for seq, payload in zip(chunk.sequences, chunk.payloads, strict=True):
+    for chunk in js.stream("EVENTS").scan(columns=("data",)):
+        for seq, payload in zip(chunk.sequences, chunk.data, strict=True):
             if seq != len(ids):
                 account.problems.append(f"the stream lacks sequence {len(ids)}")
                 ids.extend([-1] * (seq - len(ids)))
@@ -126,8 +126,8 @@ def _check_rows(
 
 def _check_alerts(js: sync.JetStream, due: set[int], account: Account) -> None:
     found: Counter[int] = Counter()
-    for chunk in js.stream("ALERTS").scan(columns=("payloads",)):
-        found.update(int(json.loads(payload)["seq"]) for payload in chunk.payloads)
+    for chunk in js.stream("ALERTS").scan(columns=("data",)):
+        found.update(int(json.loads(payload)["seq"]) for payload in chunk.data)
     account.alerts = found.total()
     if found != Counter(due):
         lost = len(due - found.keys())

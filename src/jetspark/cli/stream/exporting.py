@@ -194,7 +194,7 @@ class Export:
 
     def _count(self, rows: ExportRows, progress: Progress) -> None:
         self._summary.messages += len(rows)
-        self._summary.bytes += sum(map(len, rows.messages.payloads))
+        self._summary.bytes += sum(map(len, rows.messages.data))
         progress(rows.messages.sequences[-1])
 
     def _chunks(self, first: int) -> Iterator[ExportRows]:
@@ -265,7 +265,7 @@ def _single(chunks: Iterator[MessageColumns]) -> Iterator[tuple[int, int, str, b
             chunk.sequences,
             chunk.times,
             chunk.subjects,
-            chunk.payloads,
+            chunk.data,
             chunk.headers,
             strict=True,
         )

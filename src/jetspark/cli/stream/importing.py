@@ -119,11 +119,11 @@ class Import:
         if not new:
             return
         taken = MessageColumns.to_publish(
-            rows.messages.subjects, rows.messages.payloads, headers
+            rows.messages.subjects, rows.messages.data, headers
         ).picked(new)
         self._send(taken)
         self._summary.messages += len(new)
-        self._summary.bytes += sum(map(len, taken.payloads))
+        self._summary.bytes += sum(map(len, taken.data))
 
     def _block(self, rows: ExportRows, row: int) -> bytes:
         """Return the headers a message is stored with: its own, without orders, with our id."""
@@ -145,7 +145,7 @@ class Import:
             source = rows.streams[row].encode("utf-8", "replace")
             return b"%b%b:%d:%d" % (_ID_PREFIX, source, seq, rows.messages.times[row])
         # A file of somebody else's: the same content in the same place is the same message.
-        digest = blake2b(rows.messages.payloads[row], digest_size=16)
+        digest = blake2b(rows.messages.data[row], digest_size=16)
         digest.update(rows.messages.headers[row])
         digest.update(rows.messages.subjects[row].encode("utf-8", "surrogateescape"))
         where = self._rows_before + row
@@ -167,7 +167,7 @@ class Import:
                     return
                 publisher = self._jetstream.fast_publisher(ack_timeout=self._request.timeout)
                 with publisher:
-                    publisher.extend(left.subjects, left.payloads, left.headers)
+                    publisher.extend(left.subjects, left.data, left.headers)
             except Error as error:
                 acked = publisher.acked if publisher is not None else 0
                 left = left.part(acked, len(left))

@@ -50,7 +50,7 @@ class NdjsonWriter:
                     line["headers_block"] = base64.b64encode(block).decode()
                 else:
                     line["headers"] = named
-            line["data"] = base64.b64encode(rows.messages.payloads[row]).decode()
+            line["data"] = base64.b64encode(rows.messages.data[row]).decode()
             lines.append(_ENCODE(line))
         if lines:
             lines.append(b"")

@@ -61,7 +61,7 @@ class ParquetWriter:
     def write(self, rows: ExportRows) -> None:
         """Append messages."""
         self._held.extend(rows)
-        self._size += sum(map(len, rows.messages.payloads)) + sum(map(len, rows.messages.headers))
+        self._size += sum(map(len, rows.messages.data)) + sum(map(len, rows.messages.headers))
         if len(self._held) >= _GROUP_ROWS or self._size >= _GROUP_BYTES:
             self._write_group()
 
@@ -85,7 +85,7 @@ class ParquetWriter:
             rows.messages.times,
             [text for text, _ in subjects],
             [None if names is None else list(names.items()) for names in named],
-            rows.messages.payloads,
+            rows.messages.data,
             [exact for _, exact in subjects],
             blocks,
         )

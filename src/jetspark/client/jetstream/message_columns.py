@@ -5,8 +5,8 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-Column = Literal["sequences", "times", "subjects", "payloads", "headers"]
-COLUMNS: Final[tuple[Column, ...]] = ("sequences", "times", "subjects", "payloads", "headers")
+Column = Literal["sequences", "times", "subjects", "data", "headers"]
+COLUMNS: Final[tuple[Column, ...]] = ("sequences", "times", "subjects", "data", "headers")
 
 _Value = TypeVar("_Value")
 
@@ -22,7 +22,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
     sequences: list[int]
     times: list[int]
     subjects: list[str]
-    payloads: list[bytes]
+    data: list[bytes]
     headers: list[bytes]
 
     @classmethod
@@ -32,10 +32,10 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
 
     @classmethod
     def to_publish(
-        cls, subjects: list[str], payloads: list[bytes], headers: list[bytes]
+        cls, subjects: list[str], data: list[bytes], headers: list[bytes]
     ) -> "MessageColumns":
         """Messages that no stream has yet."""
-        return cls([], [], subjects, payloads, headers)
+        return cls([], [], subjects, data, headers)
 
     @classmethod
     def joined(cls, parts: Sequence["MessageColumns"]) -> "MessageColumns":
@@ -55,7 +55,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
         self.sequences.append(seq)
         self.times.append(time_ns)
         self.subjects.append(subject)
-        self.payloads.append(data)
+        self.data.append(data)
         self.headers.append(headers)
 
     def extend(self, other: "MessageColumns") -> None:
@@ -63,7 +63,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
         self.sequences += other.sequences
         self.times += other.times
         self.subjects += other.subjects
-        self.payloads += other.payloads
+        self.data += other.data
         self.headers += other.headers
 
     def picked(self, places: Sequence[int]) -> "MessageColumns":
@@ -72,7 +72,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
             _picked(self.sequences, places),
             _picked(self.times, places),
             _picked(self.subjects, places),
-            _picked(self.payloads, places),
+            _picked(self.data, places),
             _picked(self.headers, places),
         )
 
@@ -85,7 +85,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
             self.sequences[rows],
             self.times[rows],
             self.subjects[rows],
-            self.payloads[rows],
+            self.data[rows],
             self.headers[rows],
         )
 

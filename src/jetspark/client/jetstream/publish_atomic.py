@@ -109,7 +109,7 @@ class AtomicBatch:
     def extend(
         self,
         subjects: Sequence[str],
-        payloads: Sequence[bytes],
+        data: Sequence[bytes],
         headers: Sequence[bytes] | None = None,
     ) -> None:
         """Add columns of messages: ``headers`` are whole blocks, empty for none.
@@ -117,13 +117,13 @@ class AtomicBatch:
         Raises BatchTooLarge, and adds nothing, when they do not all fit.
         """
         rows = len(subjects)
-        for name, column in (("payloads", payloads), ("headers", headers)):
+        for name, column in (("data", data), ("headers", headers)):
             if column is not None and len(column) != rows:
-                raise ValueError(f"extend: {rows} subjects and {len(column)} {name}")
+                raise ValueError(f"extend: {rows} subjects, but {name} has {len(column)} rows")
         self._check_open(rows)
         blocks = headers if headers is not None else repeat(b"", rows)
         targets = map(self._core.literal, subjects)
-        added = list(zip(targets, blocks, map(to_bytes, payloads), strict=True))
+        added = list(zip(targets, blocks, map(to_bytes, data), strict=True))
         self._check_size(
             max((len(block) + len(payload) for _, block, payload in added), default=0)
         )

@@ -36,7 +36,7 @@ async def publish_columns(
     """
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     acks: list[PendingAck] = []
-    columns = (messages.subjects, messages.payloads, messages.headers)
+    columns = (messages.subjects, messages.data, messages.headers)
     for subject, payload, block in zip(*columns, strict=True):
         acks.append(await window.publish(subject, block, payload, timeout))
     last, duplicates = 0, 0
@@ -65,5 +65,5 @@ async def publish_together(
 ) -> PubAck:
     """Publish messages as one atomic batch (ADR-50); raises what ``AtomicBatch.commit`` raises."""
     batch: AtomicBatch = jetstream.atomic_batch(max_messages=max_messages, timeout=timeout)
-    batch.extend(messages.subjects, messages.payloads, messages.headers)
+    batch.extend(messages.subjects, messages.data, messages.headers)
     return await batch.commit()

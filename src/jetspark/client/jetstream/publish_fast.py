@@ -150,7 +150,7 @@ class FastPublisher:
     async def extend(
         self,
         subjects: Sequence[str],
-        payloads: Sequence[bytes],
+        data: Sequence[bytes],
         headers: Sequence[bytes] | None = None,
         msg_ids: Sequence[str] | None = None,
     ) -> None:
@@ -159,9 +159,9 @@ class FastPublisher:
         The same as ``publish`` for each row, without its price.
         """
         rows = len(subjects)
-        for name, column in (("payloads", payloads), ("headers", headers), ("msg_ids", msg_ids)):
+        for name, column in (("data", data), ("headers", headers), ("msg_ids", msg_ids)):
             if column is not None and len(column) != rows:
-                raise ValueError(f"extend: {rows} subjects and {len(column)} {name}")
+                raise ValueError(f"extend: {rows} subjects, but {name} has {len(column)} rows")
         at = 0
         while at < rows:
             room = await self._room()
@@ -169,7 +169,7 @@ class FastPublisher:
             if room == 1:
                 # The first message, or one that bytes are counted of.
                 block = row_block(headers, msg_ids, at)
-                if self._post(self._core.literal(subjects[at]), block, payloads[at]):
+                if self._post(self._core.literal(subjects[at]), block, data[at]):
                     at = stop
                     await self._started()
                 else:
@@ -178,7 +178,7 @@ class FastPublisher:
             targets = list(map(self._core.literal, subjects[at:stop]))
             blocks = row_blocks(headers, msg_ids, at, stop)
             frames = self._dialect.frames(
-                self.sent + 1, targets, blocks, payloads[at:stop], self._core.max_payload
+                self.sent + 1, targets, blocks, data[at:stop], self._core.max_payload
             )
             try:
                 self._core.send_messages(frames)

@@ -163,7 +163,7 @@ class RangeReader:
             self._last,
             "times" in self._columns,
             "subjects" in self._columns,
-            "payloads" in self._columns,
+            "data" in self._columns,
             "headers" in self._columns,
             lambda: None if done.done() else done.set_result(None),
         )
@@ -243,8 +243,8 @@ class RangeReader:
                 chunk.times.append(found.time_ns)
             if "subjects" in self._columns:
                 chunk.subjects.append(found.subject)
-            if "payloads" in self._columns:
-                chunk.payloads.append(found.data)
+            if "data" in self._columns:
+                chunk.data.append(found.data)
             if "headers" in self._columns:
                 chunk.headers.append(found.header_block)
             self._left -= 1

@@ -39,7 +39,7 @@ async def noted(
 
 def to_messages(stream: str, chunk: MessageColumns) -> list[StreamMessage]:
     """A message per row; the chunk must have all columns."""
-    columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)
+    columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.data, chunk.headers)
     return [
         StreamMessage(
             stream=stream,

@@ -286,13 +286,13 @@ def _keep_last(last: MessageColumns, places: dict[str, int], chunk: MessageColum
                 chunk.sequences[at],
                 chunk.times[at],
                 subject,
-                chunk.payloads[at],
+                chunk.data[at],
                 chunk.headers[at],
             )
         else:
             last.sequences[place] = chunk.sequences[at]
             last.times[place] = chunk.times[at]
-            last.payloads[place] = chunk.payloads[at]
+            last.data[place] = chunk.data[at]
             last.headers[place] = chunk.headers[at]
 
 

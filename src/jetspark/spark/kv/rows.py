@@ -112,9 +112,9 @@ class KvEncoder:
             case "key":
                 return keys(chunk.subjects)
             case "value":
-                values: Sequence[bytes | None] = chunk.payloads
+                values: Sequence[bytes | None] = chunk.data
                 if operations is not None:
-                    pairs = zip(chunk.payloads, operations, strict=True)
+                    pairs = zip(chunk.data, operations, strict=True)
                     values = [data if done is Operation.PUT else None for data, done in pairs]
                 return pa.array(values, kind)
             case "revision":

@@ -165,7 +165,7 @@ class RepeatedKeys:
             return
         lines = rows.lines or [b""] * len(rows)
         for subject, payload, headers, line, digest in zip(
-            messages.subjects, messages.payloads, messages.headers, lines, digests, strict=True
+            messages.subjects, messages.data, messages.headers, lines, digests, strict=True
         ):
             if subject in seen:
                 self.last_rows[subject] = payload, headers, line, digest
@@ -228,7 +228,7 @@ class KvRowWriter:
             if not found.startswith(prefix.encode()) or found.startswith(wanted.encode()):
                 continue
             messages.subjects.append(subject)
-            messages.payloads.append(payload)
+            messages.data.append(payload)
             messages.headers.append(headers)
             lines.append(line)
             ids.append(f"{wanted}.{self._plan.run}".encode())
@@ -343,7 +343,7 @@ class KvRowWriter:
         marked = [_LINES[done] + line for done, line in zip(operations, lines, strict=True)]
         payloads = [
             data if done is Operation.PUT else b""
-            for data, done in zip(messages.payloads, operations, strict=True)
+            for data, done in zip(messages.data, operations, strict=True)
         ]
         return SinkRows(
             MessageColumns.to_publish(messages.subjects, payloads, messages.headers), marked

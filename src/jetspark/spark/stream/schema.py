@@ -55,8 +55,8 @@ _READ_FOR: Final[Mapping[str, Column]] = {
     "subject": "subjects",
     "timestamp": "times",
     "timestamp_ns": "times",
-    "data": "payloads",
-    "size": "payloads",
+    "data": "data",
+    "size": "data",
     "headers": "headers",
 }
 
@@ -150,9 +150,9 @@ class BatchEncoder:
             case "timestamp_ns":
                 return pa.array(chunk.times, kind)
             case "data":
-                return pa.array(chunk.payloads, kind)
+                return pa.array(chunk.data, kind)
             case "size":
-                return pa.array([len(payload) for payload in chunk.payloads], kind)
+                return pa.array([len(payload) for payload in chunk.data], kind)
             case _ if self._headers is HeaderMode.RAW:
                 return pa.array(chunk.headers, kind)
             case _:

@@ -37,7 +37,7 @@ CHUNK = MessageColumns(
     sequences=[7, 9],
     times=[1_700_000_000_123_456_789, -1],
     subjects=["a.b", "ä"],
-    payloads=[b"", b"\x00\xff"],
+    data=[b"", b"\x00\xff"],
     headers=[b"", BLOCK],
 )
 
@@ -120,8 +120,8 @@ def test_a_users_schema_chooses_and_orders_columns() -> None:
     ("names", "columns"),
     [
         (["seq", "stream"], ()),
-        (["subject", "seq", "data"], ("payloads", "subjects")),
-        (["size", "timestamp_ns", "Timestamp"], ("payloads", "times")),
+        (["subject", "seq", "data"], ("data", "subjects")),
+        (["size", "timestamp_ns", "Timestamp"], ("data", "times")),
     ],
 )
 def test_only_what_the_columns_need_is_read(names: list[str], columns: tuple[str, ...]) -> None:

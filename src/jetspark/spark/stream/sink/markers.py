@@ -151,11 +151,11 @@ class MarkedLedger:
             first,
             last,
             filters=(f"{self.subject}.{part}",),
-            columns=("sequences", "subjects", "payloads"),
+            columns=("sequences", "subjects", "data"),
         )
         for chunk in chunks:
             for seq, subject, payload in zip(
-                chunk.sequences, chunk.subjects, chunk.payloads, strict=True
+                chunk.sequences, chunk.subjects, chunk.data, strict=True
             ):
                 found = subject.rpartition(".")[2]
                 if found != RUN_PART:
@@ -254,7 +254,7 @@ class MarkedWriter:
         """Return the batch with what stops it once a later run has taken over."""
         blocks = fenced(batch.headers, self._ledger.fence(found.revision))
         if blocks is not None:
-            return MessageColumns.to_publish(batch.subjects, batch.payloads, blocks)
+            return MessageColumns.to_publish(batch.subjects, batch.data, blocks)
         # Every row expects a sequence of its own, and a message can expect only one.
         self._sender.with_retries(self._ledger.epochs.check)
         return batch
@@ -329,7 +329,7 @@ def followed_by(
 ) -> MessageColumns:
     """Return the messages of ``batch`` and one after them."""
     return MessageColumns.to_publish(
-        [*batch.subjects, subject], [*batch.payloads, payload], [*batch.headers, headers]
+        [*batch.subjects, subject], [*batch.data, payload], [*batch.headers, headers]
     )
 
 
@@ -382,7 +382,7 @@ def missing_copies(
         digests += [digest] * wanted
         for _ in range(wanted):
             missing.subjects.append(subjects.get(digest, message.subject))
-            missing.payloads.append(message.data)
+            missing.data.append(message.data)
             missing.headers.append(own_headers(message.header_block))
     return missing, digests
 
@@ -415,9 +415,7 @@ def batch_digests(stream: sync.Stream, marker_seq: int) -> bytes:
     for at in range(len(ids) - 1):
         if ids[at] is not None and ids[at] == ids[-1]:
             block, lines = split_headers(messages.headers[at])
-            row = MessageColumns.to_publish(
-                [messages.subjects[at]], [messages.payloads[at]], [block]
-            )
+            row = MessageColumns.to_publish([messages.subjects[at]], [messages.data[at]], [block])
             digests += row_digests(SinkRows(row, [lines]), strong_digest)
     return b"".join(digests)
 

@@ -118,7 +118,7 @@ def row_digests(rows: SinkRows, digest: Callable[[bytes], bytes] = xxh3_128_dige
         }
         return [
             digest(starts[subject] + payload)
-            for subject, payload in zip(messages.subjects, messages.payloads, strict=True)
+            for subject, payload in zip(messages.subjects, messages.data, strict=True)
         ]
     return [
         # The lengths keep 'a' + 'bc' apart from 'ab' + 'c'.
@@ -130,7 +130,7 @@ def row_digests(rows: SinkRows, digest: Callable[[bytes], bytes] = xxh3_128_dige
             + payload
         )
         for subject, block, line, payload in zip(
-            messages.subjects, messages.headers, lines, messages.payloads, strict=True
+            messages.subjects, messages.headers, lines, messages.data, strict=True
         )
     ]
 

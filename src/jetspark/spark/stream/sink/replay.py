@@ -304,7 +304,7 @@ class ReplayLedger:
                         missing.ids.append(one)
                         subject = subjects.get(digest, chunk.subjects[at])
                         missing.messages.subjects.append(subject)
-                        missing.messages.payloads.append(chunk.payloads[at])
+                        missing.messages.data.append(chunk.data[at])
                         missing.messages.headers.append(own_headers(block))
         if left:
             raise ReplayRefused(

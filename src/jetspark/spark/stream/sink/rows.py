@@ -91,7 +91,7 @@ class SinkRows(msgspec.Struct, frozen=True, eq=False):
         if ids is not None and self.lines is None and not any(messages.headers):
             start = append_lines(b"", expected + b"Nats-Msg-Id: ")[: -len(b"\r\n")]
             headers = [b"%s%s\r\n\r\n" % (start, one) for one in ids]
-            return MessageColumns.to_publish(messages.subjects, messages.payloads, headers)
+            return MessageColumns.to_publish(messages.subjects, messages.data, headers)
         if ids is None:
             lines = [expected] * len(messages)
         else:
@@ -102,7 +102,7 @@ class SinkRows(msgspec.Struct, frozen=True, eq=False):
             append_lines(block, line) if line else block
             for block, line in zip(messages.headers, lines, strict=True)
         ]
-        return MessageColumns.to_publish(messages.subjects, messages.payloads, headers)
+        return MessageColumns.to_publish(messages.subjects, messages.data, headers)
 
 
 def _joined(columns: Sequence[list[_Value] | None]) -> list[_Value] | None:

@@ -123,7 +123,7 @@ class Sender:
                         ack_timeout=self._options.ack_timeout_s,
                     )
                     with publisher:
-                        publisher.extend(left.subjects, left.payloads, left.headers)
+                        publisher.extend(left.subjects, left.data, left.headers)
                     return publisher.ack.seq
             except Error as error:
                 check_line(error, left.subjects)
@@ -199,7 +199,7 @@ def check_line(error: Error, subjects: Sequence[str]) -> None:
 
 def _largest_row(messages: MessageColumns) -> str:
     """Say which row is too large, and what can be done about it."""
-    rows = zip(messages.subjects, messages.payloads, messages.headers, strict=True)
+    rows = zip(messages.subjects, messages.data, messages.headers, strict=True)
     size, subject = max((len(payload) + len(block), subject) for subject, payload, block in rows)
     return (
         f"the largest row, of subject {shortened(subject)}, has {size} bytes with its headers: "

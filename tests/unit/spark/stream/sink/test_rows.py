@@ -54,7 +54,7 @@ def test_text_becomes_bytes_and_null_an_empty_payload() -> None:
     rows = _decode(SCHEMA, _batch(subject=["a", "b"], data=["\u00e4", None]))
 
     assert rows.messages.subjects == ["a", "b"]
-    assert rows.messages.payloads == ["\u00e4".encode(), b""]
+    assert rows.messages.data == ["\u00e4".encode(), b""]
 
 
 def test_the_option_subject_is_that_of_every_row() -> None:
@@ -208,21 +208,21 @@ def test_small_batches_are_gathered() -> None:
 
 
 @pytest.mark.parametrize("subjects", [["a"], ["a", "bc", "\u00e4"], [f"s{n}" for n in range(60)]])
-@pytest.mark.parametrize("payloads", [60, 7])
+@pytest.mark.parametrize("different", [60, 7])
 @pytest.mark.parametrize("block", [b"", b"NATS/1.0\r\nA: 1\r\n\r\n"])
 def test_ids_are_those_of_the_version_before_however_they_are_computed(
-    subjects: list[str], payloads: int, block: bytes
+    subjects: list[str], different: int, block: bytes
 ) -> None:
     """A task of 0.1.0 may have stored the same row: the stream must recognise its id."""
     count = 60
     rows = _messages(
         [subjects[n % len(subjects)] for n in range(count)],
-        [b"%d" % (n % payloads) for n in range(count)],
+        [b"%d" % (n % different) for n in range(count)],
         [block] * count,
     )
     seen: Counter[bytes] = Counter()
     expected = []
-    for subject, payload in zip(rows.messages.subjects, rows.messages.payloads, strict=True):
+    for subject, payload in zip(rows.messages.subjects, rows.messages.data, strict=True):
         start = b"%d %d 0 " % (len(subject), len(block)) + subject.encode() + block
         digest = xxh3_128_digest(start + payload)
         nth = f".{seen[digest]}" if seen[digest] else ""

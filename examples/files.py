@@ -1,19 +1,25 @@
 """Files in an object store, without asyncio."""
 
+import sys
 import tempfile
 from pathlib import Path
 
 from jetspark import sync
 
 
-def main() -> int:
+def main(url: str | None = None) -> int:
     """Store a file, read a part of it, write it back; returns its size."""
-    with tempfile.TemporaryDirectory() as folder, sync.Server(store_dir=folder) as server:
+    with tempfile.TemporaryDirectory() as folder:
+        if url is None:  # a server of our own, for as long as this takes
+            with sync.Server(store_dir=folder) as server:
+                return main(server.client_url)
+
         original, copy = Path(folder, "readings.csv"), Path(folder, "copy.csv")
         original.write_text("".join(f"{n},{n * n}\n" for n in range(200_000)))
 
-        with sync.connect(server.client_url) as client:
-            store = client.jetstream().create_object_store("files")
+        with sync.connect(url) as client:
+            js = client.jetstream()
+            store = js.create_object_store("example_files")
             info = store.put_file(original, metadata={"station": "north"})
             print(f"{info.size:,} bytes in {info.chunks} chunks, {info.digest}")
 
@@ -21,9 +27,10 @@ def main() -> int:
                 print(head.read())
 
             store.get_file("readings.csv", copy)  # never the whole file in memory
+            js.delete_object_store("example_files")
         assert copy.read_bytes() == original.read_bytes()
         return info.size
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

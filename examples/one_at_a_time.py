@@ -5,6 +5,7 @@ with every holder: whatever the work writes to refuses a token lower than the hi
 """
 
 import asyncio
+import sys
 import tempfile
 
 import jetspark
@@ -34,21 +35,23 @@ async def close_the_books(bucket: KeyValue, name: str, ledger: Ledger) -> None:
         ledger.write(f"{name} ends", lock.token)
 
 
-async def main() -> list[str]:
+async def main(url: str | None = None) -> list[str]:
     """Three at once; returns what they wrote."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            jetspark.Server(store_dir=folder) as server,
-            jetspark.connect(server.client_url) as client,
-        ):
-            js = client.jetstream()
-            bucket = await js.create_key_value("locks")
-            ledger = Ledger()
-            names = ("anna", "ben", "cleo")
-            await asyncio.gather(*(close_the_books(bucket, name, ledger) for name in names))
-            print(*ledger.lines, sep="\n")
-            return ledger.lines
+    if url is None:  # a server of our own, for as long as this takes
+        with tempfile.TemporaryDirectory() as folder:
+            async with jetspark.Server(store_dir=folder) as server:
+                return await main(server.client_url)
+
+    async with jetspark.connect(url) as client:
+        js = client.jetstream()
+        bucket = await js.create_key_value("example_locks")
+        ledger = Ledger()
+        names = ("anna", "ben", "cleo")
+        await asyncio.gather(*(close_the_books(bucket, name, ledger) for name in names))
+        print(*ledger.lines, sep="\n")
+        await js.delete_key_value("example_locks")
+        return ledger.lines
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*sys.argv[1:2]))

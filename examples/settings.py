@@ -1,6 +1,7 @@
 """Settings with types in a bucket: changed with compare-and-set, watched by who uses them."""
 
 import asyncio
+import sys
 import tempfile
 
 import msgspec
@@ -16,35 +17,37 @@ class Limits(msgspec.Struct):
     burst: int = 10
 
 
-async def main() -> list[int]:
+async def main(url: str | None = None) -> list[int]:
     """Change a setting while it is watched; returns what the watcher saw."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            jetspark.Server(store_dir=folder) as server,
-            jetspark.connect(server.client_url) as client,
-        ):
-            js = client.jetstream()
-            bucket = await js.create_key_value("settings", history=5)
-            limits = bucket.typed(Limits)
-            first = await limits.create("tenant-1", Limits(requests=100))
+    if url is None:  # a server of our own, for as long as this takes
+        with tempfile.TemporaryDirectory() as folder:
+            async with jetspark.Server(store_dir=folder) as server:
+                return await main(server.client_url)
 
-            seen = []
-            async with limits.watch("tenant-1") as watcher:
-                await limits.update("tenant-1", Limits(requests=200), first)
-                try:
-                    # Somebody who read the first revision, too, does not write over it.
-                    await limits.update("tenant-1", Limits(requests=50), first)
-                except WrongLastSequence as error:
-                    print("refused:", error)
-                async for entry in watcher:
-                    if entry.value is None:
-                        continue  # a deletion
-                    print(f"revision {entry.revision}: {entry.value}")
-                    seen.append(entry.value.requests)
-                    if entry.value.requests == 200:
-                        break
-            return seen
+    async with jetspark.connect(url) as client:
+        js = client.jetstream()
+        bucket = await js.create_key_value("example_settings", history=5)
+        limits = bucket.typed(Limits)
+        first = await limits.create("tenant-1", Limits(requests=100))
+
+        seen = []
+        async with limits.watch("tenant-1") as watcher:
+            await limits.update("tenant-1", Limits(requests=200), first)
+            try:
+                # Somebody who read the first revision, too, does not write over it.
+                await limits.update("tenant-1", Limits(requests=50), first)
+            except WrongLastSequence as error:
+                print("refused:", error)
+            async for entry in watcher:
+                if entry.value is None:
+                    continue  # a deletion
+                print(f"revision {entry.revision}: {entry.value}")
+                seen.append(entry.value.requests)
+                if entry.value.requests == 200:
+                    break
+        await js.delete_key_value("example_settings")
+        return seen
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*sys.argv[1:2]))

@@ -5,6 +5,7 @@ and dies; the server gives the job to the next one.
 """
 
 import asyncio
+import sys
 import tempfile
 
 import jetspark
@@ -13,7 +14,7 @@ from jetspark import Client
 
 async def work(client: Client, name: str, *, dies: bool = False) -> int:
     """Do jobs until none is left; returns how many."""
-    jobs = await client.jetstream().stream("JOBS")
+    jobs = await client.jetstream().stream("EXAMPLE_JOBS")
     workers = await jobs.consumer("workers")
     done = 0
     while messages := await workers.fetch(1, timeout=1):
@@ -28,26 +29,30 @@ async def work(client: Client, name: str, *, dies: bool = False) -> int:
     return done
 
 
-async def main() -> int:
+async def main(url: str | None = None) -> int:
     """Publish jobs and do them; returns how many were done."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            jetspark.Server(store_dir=folder) as server,
-            jetspark.connect(server.client_url) as client,
-        ):
-            js = client.jetstream()
-            jobs = await js.create_stream("JOBS", subjects=["jobs.>"], retention="workqueue")
-            # A job that is unacknowledged for half a second is given to another worker.
-            await jobs.create_consumer(durable="workers", ack_wait=0.5)
-            for n in range(5):
-                await js.publish("jobs.resize", b"picture %d" % n)
+    if url is None:  # a server of our own, for as long as this takes
+        with tempfile.TemporaryDirectory() as folder:
+            async with jetspark.Server(store_dir=folder) as server:
+                return await main(server.client_url)
 
-            await work(client, "worker 1", dies=True)
-            done = await work(client, "worker 2")
-            left = (await jobs.info()).state.messages
-            print(f"{done} jobs done, {left} left")
-            return done
+    async with jetspark.connect(url) as client:
+        js = client.jetstream()
+        jobs = await js.create_stream(
+            "EXAMPLE_JOBS", subjects=["example.jobs.>"], retention="workqueue"
+        )
+        # A job that is unacknowledged for half a second is given to another worker.
+        await jobs.create_consumer(durable="workers", ack_wait=0.5)
+        for n in range(5):
+            await js.publish("example.jobs.resize", b"picture %d" % n)
+
+        await work(client, "worker 1", dies=True)
+        done = await work(client, "worker 2")
+        left = (await jobs.info()).state.messages
+        print(f"{done} jobs done, {left} left")
+        await js.delete_stream("EXAMPLE_JOBS")
+        return done
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*sys.argv[1:2]))

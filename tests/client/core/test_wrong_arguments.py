@@ -97,13 +97,13 @@ async def test_a_timeout_that_is_none_is_refused(timeout: Any, kind: type[Except
     async with client() as nc:
         subscription = await nc.subscribe("a")
         for call in (subscription.next, subscription.drain, nc.flush, nc.drain):
-            with pytest.raises(kind, match="number of seconds"):
+            with pytest.raises(kind, match="seconds"):
                 await call(timeout=timeout)
-        with pytest.raises(kind, match="number of seconds"):
+        with pytest.raises(kind, match="seconds"):
             await nc.request("a", timeout=timeout)
         with pytest.raises(kind, match="stall"):
             nc.request_many("a", stall=timeout)
-        with pytest.raises(kind, match="number of seconds"):
+        with pytest.raises(kind, match="seconds"):
             await nc.jetstream().stream("S", timeout=timeout)
         with pytest.raises(TimeoutError):
             await nc.request("a", timeout=0.01)

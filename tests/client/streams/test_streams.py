@@ -563,7 +563,7 @@ async def test_reads_that_make_no_sense_are_refused_before_they_are_sent(
             stream.get_batch(copies=wrong)
         with pytest.raises(ValueError, match="copies='nearest': expected 'stream' or 'any'"):
             stream.get_last_many([">"], copies=wrong)
-        with pytest.raises(TypeError, match="expected a datetime with a time zone, or an int"):
+        with pytest.raises(TypeError, match="expected a datetime with a time zone"):
             await stream.get_msg(start_time=wrong)
         assert (await stream.info()).state.messages == 3
 

@@ -267,6 +267,11 @@ def extreme_values(_deadline: float, _seed: int) -> str:
     return run_tests("tests/interop/api/test_limits_of_values.py", JETSPARK_WHOLE_TABLE="1")
 
 
+def endings(_deadline: float, _seed: int) -> str:
+    """Every call of the client that waits, ended in every way at both servers, once."""
+    return run_tests("tests/client/core/test_one_ending.py", "-n2", JETSPARK_WHOLE_TABLE="1")
+
+
 def through_replica(_deadline: float, _seed: int) -> str:
     """The client's whole suite through read replicas, once: it takes what it takes."""
     return run_tests("tests/client", "-n2", "--dist", "loadgroup", JETSPARK_THROUGH_REPLICA="1")
@@ -388,6 +393,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     chaos,
     walks,
     extreme_values,
+    endings,
     through_replica,
     spark_kills,
     spark_replays,

@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+from jetspark.errors import InvalidState
+
 
 class Openable(Protocol):
     """An asynchronous context manager."""
@@ -30,17 +32,20 @@ class Opening(Coroutine[Any, Any, T], Generic[T]):
     It is a coroutine, so that it also works where asyncio asks for one: ``create_task``.
     """
 
-    __slots__ = ("_coroutine", "_opened")
+    __slots__ = ("_begun", "_coroutine", "_opened")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
+        self._begun = False
         self._opened: T | None = None
 
     def __await__(self) -> Generator[Any, Any, T]:
+        self._begin()
         return self._coroutine.__await__()
 
     def send(self, value: Any, /) -> Any:
         """As of a coroutine."""
+        self._begun = True
         return self._coroutine.send(value)
 
     def throw(self, *error: Any) -> Any:
@@ -52,10 +57,19 @@ class Opening(Coroutine[Any, Any, T], Generic[T]):
         self._coroutine.close()
 
     def __repr__(self) -> str:
-        name = getattr(self._coroutine, "__qualname__", "")
-        return f"Opening({name}: await it, or use it with async with)"
+        return f"Opening({self._name}: await it, or use it with async with)"
+
+    @property
+    def _name(self) -> str:
+        return getattr(self._coroutine, "__qualname__", "")
+
+    def _begin(self) -> None:
+        if self._begun:
+            raise InvalidState(f"{self._name} was opened already: call it again for another one")
+        self._begun = True
 
     async def __aenter__(self) -> T:
+        self._begin()
         opened = await self._coroutine
         self._opened = opened
         await opened.__aenter__()
@@ -67,7 +81,8 @@ class Opening(Coroutine[Any, Any, T], Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._opened is not None
+        if self._opened is None:
+            raise InvalidState(f"{self._name} is not open: enter it with async with")
         await self._opened.__aexit__(kind, error, traceback)
 
 

@@ -12,12 +12,12 @@ import platform
 import random
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from jetspark.clock import Clock, SystemClock
 from jetspark.engine.failures import Failures
 from jetspark.engine.stream.config import API_LEVEL
-from jetspark.errors import InvalidState
+from jetspark.errors import AlreadyEnded, InvalidState
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
@@ -116,6 +116,7 @@ class Server:
         self._monitor: Monitor | None = None
         self._listener: Acceptor | None = None
         self._port = 0
+        self._life: Literal["new", "running", "over"] = "new"
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.password_checks = PasswordChecks()
@@ -157,6 +158,7 @@ class Server:
 
     async def start(self) -> None:
         """Recover the store and listen."""
+        self._begin()
         raise_open_files_limit()
         loop = asyncio.get_running_loop()
         self.busy_poll = BusyPoll(loop.call_soon, self.clock.monotonic_ns)
@@ -167,7 +169,11 @@ class Server:
             self.runtime = JetStreamRuntime(
                 self.settings, self.clock, name, self.remotes, self.failures
             )
-            self.runtime.open(accounts, self.flush)
+            try:
+                self.runtime.open(accounts, self.flush)
+            except BaseException:
+                self._life = "over"
+                raise
             for account in self.accounts.values():
                 if account.name not in granted:
                     account.refuse_jetstream()
@@ -183,6 +189,14 @@ class Server:
         log.info("Server is ready")
         if self.runtime is not None:
             self.runtime.keep_house()
+
+    def _begin(self) -> None:
+        """Refuse to start twice: what the first start opened would be lost."""
+        if self._life == "over":
+            raise AlreadyEnded("the server was closed, or could not start: make a new one")
+        if self._life == "running":
+            raise InvalidState("the server runs already")
+        self._life = "running"
 
     def _listen(self) -> None:
         """Open the port for clients."""
@@ -259,6 +273,7 @@ class Server:
 
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
+        self._life = "over"
         self.stop_listening()
         if self._listener is not None:
             await self._listener.wait_closed()

@@ -95,7 +95,10 @@ class OrderedConsumer:
         )
 
     def close(self) -> None:
-        """End what ``fetch`` and ``next`` use; its consumer is deleted."""
+        """End what ``fetch`` and ``next`` use; its consumer is deleted. Idempotent.
+
+        Reading with this handle again raises AlreadyEnded.
+        """
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:

@@ -18,7 +18,7 @@ from jetspark.client.jetstream.consumer.pull import check_pull
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.client.timeouts import Timeout
-from jetspark.errors import RequestTimeout
+from jetspark.errors import AlreadyEnded, RequestTimeout
 
 
 class OrderedConsumer:
@@ -41,6 +41,7 @@ class OrderedConsumer:
         # Messages that fetch and next ask for ahead: more with every call, up to PREFETCH.
         self._ahead = 0
         self._fetching = asyncio.Lock()
+        self._closed = False
 
     @property
     def stream(self) -> str:
@@ -65,6 +66,7 @@ class OrderedConsumer:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
         if batch < 1:
             raise ValueError(f"batch={batch}: expected at least 1 message")
+        self._check_open()
         self._api.core.check_open()
         self._ahead = min(max(batch, 2 * self._ahead), PREFETCH)
         with suppress(TimeoutError):
@@ -123,13 +125,18 @@ class OrderedConsumer:
         return Consumption(CallbackRun(self._api.core, reader, callback, reader.label))
 
     async def close(self) -> None:
-        """End what ``fetch`` and ``next`` use; its consumer is deleted."""
+        """End what ``fetch`` and ``next`` use; its consumer is deleted. Idempotent.
+
+        Reading with this handle again raises AlreadyEnded.
+        """
+        self._closed = True
         reader, self._reader = self._reader, None
         self._kept.clear()
         if reader is not None:
             await reader.stop()
 
     async def __aenter__(self) -> Self:
+        self._check_open()
         return self
 
     async def __aexit__(
@@ -140,7 +147,14 @@ class OrderedConsumer:
     ) -> None:
         await self.close()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AlreadyEnded(
+                f"the ordered consumer of stream {self._stream!r} was closed: make a new one"
+            )
+
     def _new_reader(self, prefetch: int, heartbeat: float, alarm: float | None) -> OrderedReader:
+        self._check_open()
         lasts = math.inf if self._push else EXPIRES
         check_pull(prefetch, 0, lasts, heartbeat, counted="prefetch")
         if self._push and not heartbeat:

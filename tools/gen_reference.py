@@ -159,9 +159,7 @@ PAGES = (
         "Server",
         "The server in this process. The guide: [running the server](../server.md).",
         names("jetspark", "Server", "ServerArguments", "ReplicaServer"),
-        {"Server": ("client_url", "monitor_url", "port", "listening", "store_folder", "start",
-                    "close", "connect", "reload"),
-         "ReplicaServer": ("client_url", "monitor_url", "port", "start", "close")},
+        only={"ReplicaServer": ("client_url", "monitor_url", "port", "start", "close")},
     ),
     Page(
         "sync",

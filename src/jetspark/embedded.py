@@ -1,20 +1,22 @@
 """The server as a program embeds it: `jetspark.Server`.
 
-It is the server of `jetspark.server` with what stands above that layer: a client of its own, and
-the connections to the ``remotes`` it is configured with.
+It holds the server of `jetspark.server`, and adds what stands above that layer: a client of its
+own, and the connections to the ``remotes`` it is configured with.
 """
 
-from typing import Unpack
+from types import TracebackType
+from typing import Self, Unpack
 
 from jetspark.client.client import Client, connect
 from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.opening import opens
 from jetspark.server.arguments import ServerArguments
+from jetspark.server.config.settings import Settings
 from jetspark.server.server import Server as _Server
 from jetspark.upstreams import connect_upstream
 
 
-class Server(_Server):
+class Server:
     """A NATS server with JetStream in this process: ``async with jetspark.Server() as server``.
 
     `jetspark.server.arguments.ServerArguments` lists what it takes.
@@ -22,9 +24,59 @@ class Server(_Server):
 
     def __init__(self, **arguments: Unpack[ServerArguments]) -> None:
         arguments["upstreams"] = arguments.get("upstreams") or connect_upstream
-        super().__init__(**arguments)
+        self._inner = _Server(**arguments)
+
+    @property
+    def client_url(self) -> str:
+        """Where clients connect."""
+        return self._inner.client_url
+
+    @property
+    def port(self) -> int:
+        """The port the server listens on; known once it has started."""
+        return self._inner.port
+
+    @property
+    def monitor_url(self) -> str:
+        """Where monitoring is; empty when it is off."""
+        return self._inner.monitor_url
+
+    @property
+    def listening(self) -> bool:
+        """Whether clients can connect."""
+        return self._inner.listening
 
     @opens
     async def connect(self, **options: Unpack[ConnectArguments]) -> Client:
         """Connect a client to this server; the options are those of `jetspark.connect`."""
         return await connect(self.client_url, **options)
+
+    async def start(self) -> None:
+        """Recover the store and listen."""
+        await self._inner.start()
+
+    def reload(self, settings: Settings) -> None:
+        """Take over new settings while running; all of them or, with ConfigRefused, none.
+
+        Users that changed or are gone are disconnected, as nats-server does.
+        """
+        self._inner.reload(settings)
+
+    async def close(self) -> None:
+        """Stop listening, put everything staged on disk, say goodbye, close the store."""
+        await self._inner.close()
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from jetspark.server.server import Server
+
+class Monitored(Protocol):
+    """A server with a monitoring port."""
+
+    @property
+    def monitor_url(self) -> str:
+        """Where monitoring is; empty when it is off."""
 
 
-async def text(server: Server, path: str) -> tuple[int, str]:
+async def text(server: Monitored, path: str) -> tuple[int, str]:
     """Status and body of any answer."""
     address = urlsplit(server.monitor_url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
@@ -22,14 +28,14 @@ async def text(server: Server, path: str) -> tuple[int, str]:
     return int(head.split(b" ")[1]), body.decode()
 
 
-async def get(server: Server, path: str) -> Any:
+async def get(server: Monitored, path: str) -> Any:
     """The answer, which must be a good one in JSON."""
     status, body = await text(server, path)
     assert status == 200, body
     return json.loads(body)
 
 
-async def sample(server: Server, metric: str, *labels: str) -> float | None:
+async def sample(server: Monitored, metric: str, *labels: str) -> float | None:
     """The value of the one series of ``/metrics`` that has these labels; None without one."""
     _, body = await text(server, "/metrics")
     found = [

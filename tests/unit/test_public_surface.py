@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +44,24 @@ def test_import_jetspark_loads_none_of_its_packages() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (
+            jetspark.Server,
+            "client_url close connect listening monitor_url port reload start",
+        ),
+        (jetspark.sync.Server, "client_url close connect monitor_url port start"),
+    ],
+)
+def test_a_server_shows_what_is_for_its_users(kind: type, names: str) -> None:
+    made = kind()
+    shown = [name for name in dir(made) if not name.startswith("_")]
+
+    assert shown == names.split()
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference"
+    text = (page / ("sync.md" if kind is jetspark.sync.Server else "server.md")).read_text()
+    described = text.partition("## Server\n")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^### (\w+)$", described, re.MULTILINE)) == shown

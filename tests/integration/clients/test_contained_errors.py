@@ -52,7 +52,7 @@ async def test_a_mistake_of_ours_is_a_500_for_that_request_alone(
     """The connection stays, one line is logged, one counter counts (not so on 02f3840)."""
     async with jetspark.Server(store_dir=tmp_path) as server:
         wire = await Wire.open(server.port)
-        router = server.default_account.router
+        router = server._inner.default_account.router
         whole = router.engine
         router.engine = Broken(whole)
 
@@ -67,7 +67,7 @@ async def test_a_mistake_of_ours_is_a_500_for_that_request_alone(
     assert pull.startswith(b"NATS/1.0 500 ")
     assert core == b"hi"
     assert b'"type":"io.nats.jetstream.api.v1.account_info_response"' in mended
-    assert server.failures.count == 2
+    assert server._inner.failures.count == 2
     lines = [record for record in caplog.records if "Internal error" in record.message]
     assert len(lines) == 2
     assert "ZeroDivisionError: a mistake of ours" in lines[0].message
@@ -172,8 +172,8 @@ async def test_a_consumer_that_cannot_be_served_is_reported_and_what_it_needs_is
 
 def driver_of(server: jetspark.Server) -> Any:
     """What serves the streams of the only account."""
-    assert server.runtime is not None
-    (driver,) = server.runtime._drivers.values()
+    assert server._inner.runtime is not None
+    (driver,) = server._inner.runtime._drivers.values()
     return driver
 
 

@@ -54,7 +54,7 @@ async def test_any_field_of_connect_is_taken_or_ends_that_connection_alone(tmp_p
         wire = await Wire.open(server.port)
         assert await wire.ask(b"in.1", b"", b"still there") == b"still there"
         wire.writer.close()
-        assert server.failures.count == 0
+        assert server._inner.failures.count == 0
 
 
 async def test_a_second_connect_may_be_anything_as_well(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_any_query_is_answered_and_never_by_a_mistake_of_ours(tmp_path: Pa
     async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
         address = server.monitor_url.removeprefix("http://").strip("/")
         found = await asyncio.to_thread(statuses, address)
-        assert server.failures.count == 0
+        assert server._inner.failures.count == 0
     wrong = {path: status for path, status in found.items() if status not in FINE}
     assert wrong == {}
 

@@ -40,7 +40,7 @@ async def test_a_replica_shows_how_far_it_is_behind_its_leader() -> None:
         then = await sample(replica, "jetspark_replica_lag_messages", KV)
 
         assert shown["leader"] == leader.client_url.removeprefix("nats://")
-        assert (shown["leader_id"], shown["leader_name"]) == (leader.server_id, "first")
+        assert (shown["leader_id"], shown["leader_name"]) == (leader._inner.server_id, "first")
         assert shown["connected"] is True
         assert (shown["streams"], shown["streams_whole"], shown["streams_stuck"]) == (1, 1, 0)
         assert shown["reads_answered"] == replica.reads_answered > 0

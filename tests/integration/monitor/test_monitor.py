@@ -121,7 +121,7 @@ async def test_ports_leave_no_thread_and_no_task_behind() -> None:
 
 async def test_a_server_that_leaves_is_healthy_and_not_ready() -> None:
     async with jetspark.Server(http_port=-1) as server:
-        server.lame_duck = True
+        server._inner.lame_duck = True
         ready, _ = await text(server, "/readyz")
         healthy, _ = await text(server, "/healthz")
 
@@ -134,7 +134,7 @@ async def test_a_closed_connection_is_remembered_with_its_reason() -> None:
         await client.subscribe("zz")
         await client.flush()
         await client.close()
-        while server.connections:
+        while server._inner.connections:
             await asyncio.sleep(0)
         closed = (await get(server, "/connz?state=closed&subs=1"))["connections"]
 
@@ -185,7 +185,7 @@ async def test_asking_for_connections_measures_their_round_trip() -> None:
         client = await nats.connect(server.client_url)
         await client.flush()
         first = (await get(server, "/connz"))["connections"][0]["rtt"]
-        while not next(iter(server.connections)).session.rtt_ns:
+        while not next(iter(server._inner.connections)).session.rtt_ns:
             await client.flush()
         second = (await get(server, "/connz"))["connections"][0]["rtt"]
         await client.close()

@@ -248,8 +248,8 @@ async def test_without_its_leader_a_bucket_can_be_opened_and_read_at_a_replica()
 async def test_a_frozen_leader_does_not_keep_reads_waiting() -> None:
     """The connection is there and nothing comes: the read is refused like any unmet one."""
     async with pair() as at:
-        assert at.leader.default_account.driver is not None
-        router = at.leader.default_account.router
+        assert at.leader._inner.default_account.driver is not None
+        router = at.leader._inner.default_account.router
         router.engine = Silent(router.engine)
 
         unmet = await ask(at.at_replica, f"{DIRECT}.$KV.cfg.a", b'{"min_last_seq":4}')

@@ -301,4 +301,4 @@ async def test_info_says_what_the_leader_can_do_and_how_the_way_there_is() -> No
 
         assert info is not None
         assert info.min_last_seq
-        assert info.path == (third.server_id, at.replica.server_id, at.leader.server_id)
+        assert info.path == (third.server_id, at.replica.server_id, at.leader._inner.server_id)

@@ -123,7 +123,7 @@ async def test_groups_wait_for_company_when_told_to() -> None:
 
         assert sorted(json.loads(ack.data)["seq"] for ack in acks) == list(range(1, 11))
         assert time.monotonic() - begun > 0.055
-        assert server.accounts["$G"].driver is not None
+        assert server._inner.accounts["$G"].driver is not None
         await client.close()
 
 
@@ -237,7 +237,7 @@ async def test_requests_to_the_system_account_are_refused_by_name() -> None:
 
         assert (answer.headers or {})["Status"] == "503"
         assert "jetspark does not serve $SYS.REQ.SERVER.PING yet" in error["description"]
-        assert json.loads(answer.data)["server"]["name"] == server.server_name
+        assert json.loads(answer.data)["server"]["name"] == server._inner.server_name
         with pytest.raises(nats.errors.NoRespondersError):
             await client.request("$SYS.REQ.SERVER.PING.JSZ", b"", timeout=5)
 

@@ -96,8 +96,8 @@ async def test_a_group_that_cannot_be_handed_over_is_refused_and_no_other_one(
         for name in names:
             config = json.dumps({"name": name, "subjects": [name]}).encode()
             await client.request(f"$JS.API.STREAM.CREATE.{name}", config, WAIT)
-        assert server.runtime is not None
-        driver = server.runtime._drivers["$G"]
+        assert server._inner.runtime is not None
+        driver = server._inner.runtime._drivers["$G"]
         driver._committer = Broken(driver._committer, "B")
         asked = [client.request(name, LARGE, WAIT) for name in names]
         a, b, c = (json.loads(answer.data) for answer in await asyncio.gather(*asked))

@@ -423,7 +423,7 @@ async def test_a_server_that_stops_refuses_what_waits_for_the_disk(
         await asyncio.sleep(0.01)
     await world.other.flush(timeout=WAIT)
     closing = asyncio.ensure_future(server.close())
-    driver = server.accounts["$G"].driver
+    driver = server._inner.accounts["$G"].driver
     assert driver is not None
     while not driver.engine.operations.closed:
         await asyncio.sleep(0.01)

@@ -35,7 +35,7 @@ async def test_a_client_that_connects_as_the_server_ends_is_not_left_behind(pass
         await server.close()
 
         assert await at_end(client)
-    assert not server.connections
+    assert not server._inner.connections
 
 
 @pytest.mark.parametrize("passes", range(5))

@@ -71,7 +71,7 @@ async def rows(nc: Client, name: str) -> list[Row]:
     found: list[Row] = []
     async for chunk in stream.scan(1):
         found += zip(
-            chunk.sequences, chunk.times, chunk.subjects, chunk.headers, chunk.payloads,
+            chunk.sequences, chunk.times, chunk.subjects, chunk.headers, chunk.data,
             strict=True,
         )  # fmt: skip
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support.servers import ServerProcess
 
-from jetspark import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig, sync
+from jetspark import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig, Timeout, sync
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
@@ -366,7 +366,7 @@ async def test_a_put_whose_chunks_were_removed_meanwhile_leaves_what_was_there(
         store = await made(js, name)
         before = await store.put("a", b"before")
 
-        async def removed(self: MetaMessages, nuid: str, *, timeout: float | None) -> int:
+        async def removed(self: MetaMessages, nuid: str, *, timeout: Timeout | None) -> int:
             return 1 - await self.purge_chunks(nuid, timeout=timeout)
 
         with monkeypatch.context() as patched:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jetspark import Timeout
 from jetspark.client.jetstream import local_copy
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.entry import Operation
@@ -26,7 +27,7 @@ class Feed:
         self.stopped = False
         self._chunks: asyncio.Queue[list[Stored] | Exception] = asyncio.Queue()
 
-    async def start(self, *, timeout: float | None = None) -> None:
+    async def start(self, *, timeout: Timeout | None = None) -> None:
         del timeout
 
     async def next_chunk(self, count: int) -> list[Stored]:

@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import msgspec
 
-from jetspark import BucketStatus, KeyValueConfig, Operation, Stored, WatchPlan
+from jetspark import BucketStatus, KeyValueConfig, Operation, Stored, Timeout, WatchPlan
 from jetspark.client.jetstream.kv.backend import TimeToLive
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import WrongLastSequence
 from jetspark.subjects.match import matches
 
@@ -28,14 +29,14 @@ class MemoryBackend:
     def bucket(self) -> str:
         return "memory"
 
-    def seconds(self, timeout: float | None) -> float:
-        return 5.0 if timeout is None else timeout
+    def seconds(self, timeout: Timeout | None) -> float:
+        return call_seconds(timeout, 5.0)
 
     def report(self, error: Exception) -> None:
         self.reported.append(error)
 
     async def get(
-        self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
+        self, key: str, *, revision: int, min_last_revision: int, timeout: Timeout | None
     ) -> Stored | None:
         del timeout
         self.gets.append((key, min_last_revision))
@@ -51,7 +52,7 @@ class MemoryBackend:
         at_revision: int,
         at_time_ns: int | None,
         min_last_revision: int,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> AsyncGenerator[list[Stored], None]:
         del min_last_revision, timeout
         last = {
@@ -70,7 +71,7 @@ class MemoryBackend:
         operation: Operation,
         expected: int | None,
         ttl: TimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> int:
         (revision,) = await self.put_together(
             [(key, data, operation, expected, ttl)], timeout=timeout
@@ -82,7 +83,7 @@ class MemoryBackend:
         entries: Sequence[tuple[str, bytes]],
         operation: Operation,
         ttl: TimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> list[int]:
         return await self.put_together(
             [(key, data, operation, None, ttl) for key, data in entries], timeout=timeout
@@ -92,7 +93,7 @@ class MemoryBackend:
         self,
         entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
         *,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> list[int]:
         del timeout
         for key, _, _, expected, _ in entries:
@@ -115,11 +116,11 @@ class MemoryBackend:
     def watch(self, plan: WatchPlan) -> "MemoryWatch":
         return MemoryWatch(self, plan)
 
-    async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
+    async def erase(self, key: str, *, below: int, timeout: Timeout | None) -> None:
         del timeout
         self._blank(key, below)
 
-    async def status(self, *, timeout: float | None) -> BucketStatus:
+    async def status(self, *, timeout: Timeout | None) -> BucketStatus:
         del timeout
         return BucketStatus(
             bucket="memory",
@@ -129,7 +130,7 @@ class MemoryBackend:
             backing_store="a dictionary",
         )
 
-    async def destroy(self, *, timeout: float | None) -> None:
+    async def destroy(self, *, timeout: Timeout | None) -> None:
         del timeout
         self.entries.clear()
 
@@ -161,7 +162,7 @@ class MemoryWatch:
         self._stopped = False
         self.initial_done = False
 
-    async def start(self, *, timeout: float | None = None) -> None:
+    async def start(self, *, timeout: Timeout | None = None) -> None:
         del timeout
         if self._plan.start == "new":
             self._at = len(self._backend.entries)

@@ -13,7 +13,7 @@ import pytest
 from tests.support.virtual_loop import run_virtually
 from tests.unit.client.jetstream.kv.memory_backend import MemoryBackend
 
-from jetspark import BucketStatus, KeyValue, Operation, Stored
+from jetspark import BucketStatus, KeyValue, Operation, Stored, Timeout
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.errors import BucketNotFound, InvalidState, NoResponders, RequestTimeout
 from jetspark.units import seconds
@@ -39,7 +39,7 @@ class ExpiringBackend(MemoryBackend):
         operation: Operation,
         expected: int | None,
         ttl: TimeToLive,
-        timeout: float | None,
+        timeout: Timeout | None,
     ) -> int:
         if self.away:
             raise self.away.pop()
@@ -58,14 +58,14 @@ class ExpiringBackend(MemoryBackend):
         return revision
 
     async def get(
-        self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
+        self, key: str, *, revision: int, min_last_revision: int, timeout: Timeout | None
     ) -> Stored | None:
         self.expire()
         return await super().get(
             key, revision=revision, min_last_revision=min_last_revision, timeout=timeout
         )
 
-    async def status(self, *, timeout: float | None) -> BucketStatus:
+    async def status(self, *, timeout: Timeout | None) -> BucketStatus:
         if self.gone:
             raise BucketNotFound(self.bucket)
         status = await super().status(timeout=timeout)

@@ -16,6 +16,7 @@ from jetspark import (
     PathKeys,
     Stored,
     StreamSource,
+    Timeout,
     WatchPlan,
 )
 from jetspark.client.jetstream.kv.config import to_stream_config
@@ -206,7 +207,7 @@ def test_a_configuration_of_right_types_is_taken() -> None:
 
 async def test_a_failed_clean_up_leaves_nothing_running() -> None:
     class Failing(MemoryBackend):
-        async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
+        async def erase(self, key: str, *, below: int, timeout: Timeout | None) -> None:
             del below, timeout
             await asyncio.sleep(0)
             if key == "k5":

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from jetspark import Timeout
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.watch import WatchFeed, everything
 from jetspark.client.pager import Pager
@@ -23,7 +24,7 @@ class Source:
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._given = False
 
-    async def start(self, *, timeout: float | None = None) -> None:
+    async def start(self, *, timeout: Timeout | None = None) -> None:
         """Nothing to do."""
 
     async def next_chunk(self, count: int) -> list[Stored]:  # noqa: ARG002

@@ -30,7 +30,7 @@ async def main(url: str | None = None) -> list[int]:
         limits = bucket.typed(Limits)
         first = await limits.create("tenant-1", Limits(requests=100))
 
-        seen = []
+        seen: list[int] = []
         async with limits.watch("tenant-1") as watcher:
             await limits.update("tenant-1", Limits(requests=200), first)
             try:

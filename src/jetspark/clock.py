@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-log = logging.getLogger("jetspark.clock")
+log: logging.Logger = logging.getLogger("jetspark.clock")
 
 CHECK_INTERVAL_NS: Final = 60_000_000_000
 """How often engine time is compared with the clock of the machine."""
@@ -68,7 +68,7 @@ class SystemClock:
         started_ns = monotonic()
         self._offset_ns = wall() - started_ns
         self._asleep_ns = asleep()
-        self.wall_lead_ns = 0
+        self.wall_lead_ns: int = 0
         self._check_at_ns = started_ns + check_interval_ns
 
     def now_ns(self) -> int:

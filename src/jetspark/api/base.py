@@ -67,6 +67,8 @@ Size = Annotated[ByteCount, Meta(ge=INT64_MIN, le=INT64_MAX)]
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound="ApiStruct")
+# Under another name: in `Response` the word means an attribute.
+_ModelOf = type[_S]
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII
@@ -209,7 +211,7 @@ class Response(Generic[_S]):
 
     __slots__ = ("_decoder", "_head", "_tail", "model", "type")
 
-    def __init__(self, verb: str, model: type[_S], *, error_keeps: bytes = b"") -> None:
+    def __init__(self, verb: str, model: _ModelOf[_S], *, error_keeps: bytes = b"") -> None:
         self.type: Final = f"io.nats.jetstream.api.v1.{verb}_response"
         self.model: Final = model
         self._decoder: Final = decoder(model)

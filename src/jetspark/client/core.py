@@ -63,7 +63,7 @@ class ClientCore:
         self._thread = threading.get_ident()
         self._nuid = Nuid()
         self._info = self._link.info
-        self.max_payload = self._info.max_payload
+        self.max_payload: int = self._info.max_payload
         self._closed: ConnectionClosed | None = None
         # Done when the client is closed, or lost its connection for good.
         self._end: asyncio.Future[None] = self.loop.create_future()
@@ -76,7 +76,9 @@ class ClientCore:
         self._messages_out = 0
         self.callbacks: Final = CallbackTasks()
         self._draining: asyncio.Task[None] | None = None
-        self.is_draining = False  # readers that make consumers anew stop when theirs has ended
+        self.is_draining: bool = (
+            False  # readers that make consumers anew stop when theirs has ended
+        )
         # Features that must act when the connection changes (consumers ask again, for example).
         self.down_listeners: Final[set[Callable[[], None]]] = set()
         self.up_listeners: Final[set[Callable[[], None]]] = set()

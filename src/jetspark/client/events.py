@@ -14,7 +14,7 @@ from jetspark.client.options import ClientOptions
 from jetspark.errors import Error
 from jetspark.protocol.handshake import ServerInfo
 
-logger = logging.getLogger("jetspark.client")
+logger: logging.Logger = logging.getLogger("jetspark.client")
 
 T = TypeVar("T")
 

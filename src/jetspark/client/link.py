@@ -82,12 +82,12 @@ class Link:
         # What force_reconnect gave up: it is replaced without waiting, however short its life.
         self._given_up: Connection | None = None
         self._backoff = self._new_backoff()
-        self.reconnects = 0
+        self.reconnects: int = 0
         self.outgoing: Final = Outgoing(
             self._loop, options.write_buffer_bytes, options.reconnect_buffer_bytes
         )
         # What is assumed of a server that was never reached (retry_on_failed_connect).
-        self.info = ServerInfo(headers=True, max_payload=PAYLOAD_MAX)
+        self.info: ServerInfo = ServerInfo(headers=True, max_payload=PAYLOAD_MAX)
 
     @property
     def connection(self) -> Connection | None:

@@ -50,8 +50,8 @@ class Outgoing:
         self._foreign_size = 0
         self._foreign_lock = threading.Lock()
         self._pid = os.getpid()
-        self.bytes_out = 0
-        self.messages_from_threads = 0
+        self.bytes_out: int = 0
+        self.messages_from_threads: int = 0
 
     @property
     def size(self) -> int:

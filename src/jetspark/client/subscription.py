@@ -114,15 +114,15 @@ class SubscriptionCore:
             receiver, owner, pending_msgs, pending_bytes, self._on_wake
         )
         self._reported = 0
-        self.is_closed = False
-        self.is_draining = False  # it was told to stop and takes what is still on its way
+        self.is_closed: bool = False
+        self.is_draining: bool = False  # it was told to stop and takes what is still on its way
         self._error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
         # Drains that wait until everything was taken.
         self.drains: list[asyncio.Future[None]] = []
         if isinstance(callback, ThreadCallback):
             callback = callback.for_one_reader()
-        self.callback: Final = callback
+        self.callback: Final[Callback | None] = callback
         self._concurrency = concurrency
         self._pool: CallbackPool[Message] | None = None
         if callback is not None and concurrency > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from jetspark.errors.base import Error
 
@@ -327,7 +327,7 @@ class ObjectIncomplete(DigestMismatch):
 
     def __init__(self, bucket: str, name: str, found: int, size: int) -> None:
         super().__init__(bucket, name)
-        self.args = (bucket, name, found, size)
+        self.args: tuple[Any, ...] = (bucket, name, found, size)
         self.found: Final = found
         self.size: Final = size
 

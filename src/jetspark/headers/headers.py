@@ -5,7 +5,7 @@ This module is not compiled: users pickle, copy and subclass what they hold
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar, overload
+from typing import ClassVar, TypeVar, overload
 
 _D = TypeVar("_D")
 
@@ -104,7 +104,7 @@ class Headers:
         return self._pairs == other._pairs
 
     # Headers can change, so they have no hash.
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Headers({self._pairs!r})"

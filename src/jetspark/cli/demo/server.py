@@ -16,7 +16,7 @@ class ServerProcess:
         self._store = store
         self._process: asyncio.subprocess.Process | None = None
         self._rest: asyncio.Task[bytes] | None = None
-        self.url = ""
+        self.url: str = ""
 
     async def __aenter__(self) -> Self:
         process = self._process = await asyncio.create_subprocess_exec(

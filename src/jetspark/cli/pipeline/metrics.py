@@ -112,7 +112,7 @@ class MetricsServer:
 
         self._server = ThreadingHTTPServer(("", port), Handler)
         self._server.daemon_threads = True
-        self.port = self._server.server_port
+        self.port: int = self._server.server_port
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:

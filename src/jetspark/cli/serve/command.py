@@ -40,7 +40,7 @@ from jetspark.version import COMPILED, NATS_VERSION, VERSION
 SWITCH_INTERVAL_S: Final = 0.0005
 GC_THRESHOLD: Final = (100_000, 20, 100)
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 
 @click.command(

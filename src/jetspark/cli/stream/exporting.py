@@ -87,6 +87,8 @@ class Export:
         self._request = request
         self._stream = _found(jetstream, request.stream)
         self._info = self._stream.info()
+        self.first: int
+        self.last: int
         self.first, self.last = self._range()
         self._summary = ExportSummary(stream=request.stream, first=self.first, last=self.last)
 

@@ -78,7 +78,9 @@ class Import:
     def __init__(self, jetstream: sync.JetStream, request: ImportRequest) -> None:
         self._jetstream = jetstream
         self._request = request
-        self.files = [path for source in request.sources for path in self._files(source)]
+        self.files: list[Path] = [
+            path for source in request.sources for path in self._files(source)
+        ]
         if not self.files:
             raise ExportRefused("there is no file to import")
         self._stream = self._open()

@@ -55,9 +55,9 @@ class FastAnswers:
         self.failure: Error | None = None
         self.unknown: Error | None = None
         self.closing = False
-        self.leaderless = False
+        self.leaderless: bool = False
         # Whether the server has said where the batch ended.
-        self.exact = False
+        self.exact: bool = False
         # First and last message that a cut may have lost, until the server has said what it has.
         self._doubt: tuple[int, int] | None = None
 

@@ -19,8 +19,8 @@ class FastWindow:
         # Bytes up to and including a sequence, for the ones that are not acknowledged.
         self._sizes: deque[tuple[int, int]] = deque()
         self._acked_bytes = 0
-        self.sent = 0
-        self.acked = 0
+        self.sent: int = 0
+        self.acked: int = 0
 
     @property
     def flow(self) -> int:

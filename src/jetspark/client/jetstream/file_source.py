@@ -16,7 +16,7 @@ class FileSource:
         self._lock = threading.Lock()
         self._file: BinaryIO | None = None
         self._closed = False
-        self.size = -1
+        self.size: int = -1
 
     def read(self, size: int, /) -> bytes:
         """Up to ``size`` bytes; empty at the end. It blocks, so it is called on a thread."""

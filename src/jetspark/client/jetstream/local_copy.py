@@ -64,7 +64,7 @@ class LocalCopy:
         self._loop = asyncio.get_running_loop()
         self._filled: asyncio.Future[None] = self._loop.create_future()
         self._task: asyncio.Task[None] | None = None
-        self.revision = 0
+        self.revision: int = 0
 
     @property
     def memory(self) -> int:

@@ -100,7 +100,7 @@ class Page(ReplySink):
         if self._taken == self._seen:
             return False
         self._seen = self._taken
-        self.deadline = now + self._seconds
+        self.deadline: float = now + self._seconds
         return True
 
     def allow(self, seconds: float) -> None:

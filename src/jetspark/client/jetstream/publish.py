@@ -201,7 +201,7 @@ class PendingAck(ReplySink):
         self._headers = b""
         self._payload = b""
         self._error: Exception | None = None
-        self.is_done = False
+        self.is_done: bool = False
         self._seen = False
         # Made when somebody waits: most acks are only counted.
         self._waiters: list[asyncio.Future[None]] | None = None
@@ -331,7 +331,7 @@ class PublishWindow:
         self._room: deque[asyncio.Future[None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self.loop: Final = core.loop
-        self.pending = 0
+        self.pending: int = 0
 
     async def publish(
         self, subject: str, headers: bytes, payload: bytes, wait: float

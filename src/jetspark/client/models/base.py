@@ -79,7 +79,7 @@ class Model(Generic[S]):
             return NotImplemented
         return bool(self._wire == other._wire)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         plain = self._shape.plain()

@@ -41,7 +41,7 @@ from jetspark.subjects.tokens import key_problem
 from jetspark.sync.bulk import last_columns
 
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
-KV_SINK_COLUMNS: Final = {
+KV_SINK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "key": ("string",),
     "value": ("binary", "string"),
     "operation": ("string",),

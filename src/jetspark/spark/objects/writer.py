@@ -23,7 +23,10 @@ from jetspark.spark.writers import Commits
 
 _log = logging.getLogger(__name__)
 
-OBJECT_SINK_COLUMNS: Final = {"path": ("string",), "content": ("binary", "string")}
+OBJECT_SINK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "path": ("string",),
+    "content": ("binary", "string"),
+}
 
 
 @dataclass

@@ -251,7 +251,7 @@ class StreamRows:
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._headers = options.headers
         self._schema = schema
-        self.ranges = RangeReader(options, columns_to_read(schema))
+        self.ranges: RangeReader = RangeReader(options, columns_to_read(schema))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches."""

@@ -79,10 +79,10 @@ class OrderedReader:
         self._stopped = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self.info: ConsumerInfo | None = None
-        self.restarts = 0
+        self.restarts: int = 0
         # Whether a consumer made anew begins as the first one did (last messages, for example);
         # what was handed out is then passed over. Otherwise it begins behind the last message.
-        self.begin_as_before = False
+        self.begin_as_before: bool = False
         # Called when a consumer was made anew; what it raises ends the reader, or is tried again.
         self.on_remade: Callable[[], Awaitable[None]] | None = None
         self._unchecked = False

@@ -10,10 +10,10 @@ class ConsumerTarget:
 
     def __init__(self, api: ApiClient, info: ConsumerInfo) -> None:
         self._api = api
-        self.stream = info.stream_name
-        self.name = info.name
-        self.verb = f"{self.stream}.{self.name}"  # the end of API subjects
-        self.info = info
+        self.stream: str = info.stream_name
+        self.name: str = info.name
+        self.verb: str = f"{self.stream}.{self.name}"  # the end of API subjects
+        self.info: ConsumerInfo = info
 
     @property
     def label(self) -> str:

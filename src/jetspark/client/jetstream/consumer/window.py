@@ -25,8 +25,8 @@ class PullWindow:
         # Asked again when less than this is outstanding.
         self._low = max(1, int(messages * threshold))
         self._low_bytes = max(1, int(max_bytes * threshold))
-        self.messages = 0
-        self.bytes = 0
+        self.messages: int = 0
+        self.bytes: int = 0
         # Of these, what is being worked on.
         self._kept = 0
         self._kept_bytes = 0

@@ -20,17 +20,19 @@ class ObjectSource:
     def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
         self._api = api
         self._high_water = high_water
-        self.info = info
-        self.stream = info.config.name
-        self.bucket = self.stream.removeprefix(STREAM_PREFIX)
+        self.info: StreamInfo = info
+        self.stream: str = info.config.name
+        self.bucket: str = self.stream.removeprefix(STREAM_PREFIX)
         # A mirror holds its origin's subjects, and writes go to the origin. Released servers map
         # $KV over a domain's prefix, and not $O: as their clients do, objects are published to
         # their own subjects everywhere.
         mirror = info.config.mirror
-        self.home = (mirror.name if mirror else self.stream).removeprefix(STREAM_PREFIX)
-        self.prefix = f"$O.{self.home}"
-        self.reader = StreamReader(api, self.stream, allow_direct=info.config.allow_direct)
-        self.meta = MetaMessages(self.reader, info.config, self.prefix, high_water)
+        self.home: str = (mirror.name if mirror else self.stream).removeprefix(STREAM_PREFIX)
+        self.prefix: str = f"$O.{self.home}"
+        self.reader: StreamReader = StreamReader(
+            api, self.stream, allow_direct=info.config.allow_direct
+        )
+        self.meta: MetaMessages = MetaMessages(self.reader, info.config, self.prefix, high_water)
         high_water.opened(self.stream, info.created)
 
     def has_name(self, bucket: str) -> bool:

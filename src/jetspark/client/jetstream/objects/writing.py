@@ -31,8 +31,8 @@ class ChunkWriter:
         self._waiting: deque[PendingAck] = deque()
         self._windowed = 0
         self.digest: Final = Digest()
-        self.size = 0
-        self.chunks = 0
+        self.size: int = 0
+        self.chunks: int = 0
 
     @property
     def sent(self) -> int:

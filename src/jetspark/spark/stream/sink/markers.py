@@ -83,9 +83,9 @@ class MarkedLedger:
         self._plan = plan
         self.run = run
         self._task = task
-        self.subject = f"{plan.options.ledger_subject}.{task.prefix}"
+        self.subject: str = f"{plan.options.ledger_subject}.{task.prefix}"
         entries = SubjectEntries(plan.stream, f"{self.subject}.{RUN_PART}")
-        self.epochs = EpochLedger(plan, run, task, entries, self)
+        self.epochs: EpochLedger = EpochLedger(plan, run, task, entries, self)
 
     def fence(self, revision: int) -> bytes:
         """Return header lines that refuse a message once a later run is registered."""

@@ -70,7 +70,7 @@ class ReplayLedger:
         self._task = task
         self._prefix = task.epoch_prefix.encode()
         entries = BucketEntries(plan.ledger_bucket, entry_name(plan, task))
-        self.epochs = EpochLedger(plan, run, task, entries, self)
+        self.epochs: EpochLedger = EpochLedger(plan, run, task, entries, self)
 
     def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> RowCounts:
         """Return what earlier runs stored, the same for every task of this run."""

@@ -24,7 +24,7 @@ class RowCounts:
     def __init__(self, digests: bytes, counts: Iterable[int]) -> None:
         """Take distinct digests in ascending order, one after the other, and their counts."""
         self.digests = digests
-        self.counts = array("Q", counts)
+        self.counts: array[int] = array("Q", counts)
         # The first halves as numbers: bisect finds one of a million in a microsecond.
         halves = array("Q", digests)
         if byteorder == "little":

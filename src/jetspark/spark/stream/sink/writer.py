@@ -67,9 +67,9 @@ class Tally:
     """What a task has seen of its rows."""
 
     def __init__(self, plan: SinkPlan) -> None:
-        self.rows = 0
+        self.rows: int = 0
         self.last_seq = 0
-        self.checksum = 0
+        self.checksum: int = 0
         self._reported = bytearray()
         self._transformed = plan.transformed
         self._subjects: dict[bytes, str] = {}

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import LongType, StringType, StructType
 
-spark = SparkSession.active()
+spark: SparkSession = SparkSession.active()
 SERVERS = spark.conf.get("spark.jetspark.servers") or ""
 LEDGER = spark.conf.get("spark.jetspark.ledger") or ""
 # How much a micro-batch takes, and in how many tasks: for the size of the run.

@@ -98,7 +98,7 @@ PARTS = (
         shares_machine=True,
     ),
     Part("browser", 60, ("tests/browser",), shares_machine=True),
-    Part("docs", 20, ("tests/docs",)),
+    Part("docs", 50, ("tests/docs",)),
 )
 STATIC_BUDGET_S = 60
 # As large as both pytest-randomly and Hypothesis take.

@@ -259,7 +259,7 @@ class Consumer:
         *,
         max_bytes: int = 0,
         no_wait: bool = False,
-        heartbeat: float = 0.0,
+        heartbeat: float | timedelta = 0.0,
         group: PullGroup | None = None,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
@@ -299,9 +299,9 @@ class Consumer:
         prefetch: int = PREFETCH,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> MessageIterator:
         """Iterate over messages without end, the next ones already on their way.
@@ -337,9 +337,9 @@ class Consumer:
         prefetch: int | None = None,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> Consumption:
         """Call ``callback`` with one message after the other, until it is stopped.
@@ -559,7 +559,7 @@ class PullSubscription:
         *,
         max_bytes: int = 0,
         no_wait: bool = False,
-        heartbeat: float = 0.0,
+        heartbeat: float | timedelta = 0.0,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
@@ -589,9 +589,9 @@ class PullSubscription:
         prefetch: int = PREFETCH,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> MessageIterator:
         """Iterate over messages without end, as ``Consumer.messages``."""
         return MessageIterator(
@@ -617,9 +617,9 @@ class PullSubscription:
         prefetch: int | None = None,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> Consumption:
         """Call ``callback`` with the messages until it is stopped, as ``Consumer.consume``."""
         return Consumption(

@@ -11,6 +11,7 @@ jetspark.client.jetstream.streams.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
@@ -976,7 +977,7 @@ class JetStream:
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         keep: bool = False,
-        alarm: float | None = None,
+        alarm: float | timedelta | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
         timeout: Timeout | None = None,

@@ -961,7 +961,7 @@ class KeyValue:
         return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
     def purge_deletes(
-        self, *, older_than: float = OLDER_THAN, timeout: Timeout | None = None
+        self, *, older_than: float | timedelta = OLDER_THAN, timeout: Timeout | None = None
     ) -> int:
         """Remove the markers of deletions, and what is left of their keys.
 

@@ -8,6 +8,7 @@ jetspark.client.jetstream.objects.watching.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
@@ -359,7 +360,7 @@ class ObjectStore:
     def purge_orphans(
         self,
         *,
-        older_than: float = OLDER_THAN,
+        older_than: float | timedelta = OLDER_THAN,
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> OrphansPurged:

@@ -5,6 +5,7 @@ Made from jetspark.client.jetstream.consumer.ordered_handle.
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
@@ -58,7 +59,11 @@ class OrderedConsumer:
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def messages(
-        self, *, prefetch: int = PREFETCH, heartbeat: float = HEARTBEAT, alarm: float | None = None
+        self,
+        *,
+        prefetch: int = PREFETCH,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> MessageIterator:
         """Iterate over the messages without end.
 
@@ -77,8 +82,8 @@ class OrderedConsumer:
         callback: Callable[[JetStreamMessage], object],
         *,
         prefetch: int = PREFETCH,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> Consumption:
         """Call ``callback`` with one message after the other, until it is stopped."""
         return Consumption(

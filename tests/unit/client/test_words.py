@@ -62,13 +62,17 @@ def test_durations_of_the_client_are_no_nanoseconds() -> None:
     assert wrong == []
 
 
-def test_every_timeout_is_seconds_or_a_timedelta_to_type_checkers() -> None:
+def test_how_long_is_seconds_or_a_timedelta_to_type_checkers() -> None:
+    """Every float is a time, but for shares of something."""
+    shares = {"threshold"}
     wrong = [
         f"{kind}.{name}({each}=)"
         for kind, name, member in members()
         if inspect.isfunction(member)
         for each, argument in inspect.signature(member).parameters.items()
-        if each.endswith("timeout") and timedelta not in get_args(argument.annotation)
+        if float in (argument.annotation, *get_args(argument.annotation))
+        and timedelta not in get_args(argument.annotation)
+        and each not in shares
     ]
 
     assert wrong == []

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Literal, Unpack
 
@@ -436,7 +437,7 @@ class JetStream:
         config: ConsumerConfig | None = None,
         ack_policy: AckPolicy | Literal["none", "all", "explicit"] | None = None,
         keep: bool = False,
-        alarm: float | None = None,
+        alarm: float | timedelta | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
         timeout: Timeout | None = None,
@@ -457,7 +458,7 @@ class JetStream:
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
         """
         settings = consumer_config(config, {})
-        alarm_seconds(alarm, settings.idle_heartbeat)  # refuses bad ones
+        asked = None if alarm is None else alarm_seconds(alarm, settings.idle_heartbeat)
         wanted = settle(
             Wanted(
                 subject=subject,
@@ -476,9 +477,9 @@ class JetStream:
         try:
             plan = calls(attached.info.config)
         except SubscribeRefused:
-            await PushSubscription(self._api, attached, None, alarm, CallbackPlan()).unsubscribe()
+            await PushSubscription(self._api, attached, None, asked, CallbackPlan()).unsubscribe()
             raise
-        return PushSubscription(self._api, attached, callback, alarm, plan)
+        return PushSubscription(self._api, attached, callback, asked, plan)
 
     @opens
     async def pull_subscribe(

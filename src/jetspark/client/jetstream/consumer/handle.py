@@ -51,7 +51,7 @@ from jetspark.client.models.consumer import (
 )
 from jetspark.client.models.durations import to_wire_ns
 from jetspark.client.subscription import HELD_PER_WORKER
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.clock import SystemClock
 from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
 from jetspark.headers.block import find_value
@@ -108,7 +108,7 @@ class Consumer:
         *,
         max_bytes: int = 0,
         no_wait: bool = False,
-        heartbeat: float = 0.0,
+        heartbeat: float | timedelta = 0.0,
         group: PullGroup | None = None,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
@@ -121,7 +121,8 @@ class Consumer:
         Messages that had arrived when it failed or was cancelled are what the next call returns.
         """
         seconds = self._api.seconds(timeout)
-        check_pull(batch, max_bytes, seconds, heartbeat)
+        beat = call_seconds(heartbeat, 0.0, "heartbeat")
+        check_pull(batch, max_bytes, seconds, beat)
         self._check_pull()
         self._api.core.check_open()
         kept = self._fetches.take_kept(batch)
@@ -135,16 +136,14 @@ class Consumer:
                 max_bytes=max_bytes,
                 expires=0.0 if no_wait else left,
                 no_wait=no_wait,
-                heartbeat=heartbeat if heartbeat * 2 <= left else 0.0,
+                heartbeat=beat if beat * 2 <= left else 0.0,
                 group=group,
                 pin_id=self._pins.get(group.name, "") if group is not None else "",
             )
 
         self._fetches.add(fetch)
         try:
-            await fetch.run(
-                self._target.next_subject, body, seconds, alarm_seconds(None, heartbeat)
-            )
+            await fetch.run(self._target.next_subject, body, seconds, alarm_seconds(None, beat))
         except BaseException as error:
             self._fetches.give_up(fetch)
             if group is not None and isinstance(error, PinIdMismatch):
@@ -177,9 +176,9 @@ class Consumer:
         prefetch: int = PREFETCH,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> MessageIterator:
         """Iterate over messages without end, the next ones already on their way.
@@ -207,9 +206,9 @@ class Consumer:
         prefetch: int | None = None,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> Consumption:
         """Call ``callback`` with one message after the other, from a task, until it is stopped.
@@ -374,14 +373,16 @@ class Consumer:
         prefetch: int,
         max_bytes: int,
         threshold: float,
-        expires: float,
-        heartbeat: float,
+        expires: float | timedelta,
+        heartbeat: float | timedelta,
         *,
-        alarm: float | None,
+        alarm: float | timedelta | None,
         group: PullGroup | None,
         until_done: bool = False,
     ) -> EndlessPull:
-        check_pull(prefetch, max_bytes, expires, heartbeat, counted="prefetch")
+        lasts = call_seconds(expires, EXPIRES, "expires")
+        beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
+        check_pull(prefetch, max_bytes, lasts, beat, counted="prefetch")
         self._check_pull()
         return EndlessPull(
             self._api,
@@ -390,9 +391,9 @@ class Consumer:
             prefetch=prefetch,
             max_bytes=max_bytes,
             threshold=threshold,
-            expires=expires,
-            heartbeat=heartbeat,
-            alarm=alarm_seconds(alarm, heartbeat),
+            expires=lasts,
+            heartbeat=beat,
+            alarm=alarm_seconds(alarm, beat),
             group=group,
             until_done=until_done,
         )

@@ -6,11 +6,13 @@ there. Whoever reads calls ``on_message`` and ``on_status`` in the order of deli
 """
 
 import math
+from datetime import timedelta
 from typing import Final
 
 import msgspec
 
 from jetspark.client.jetstream.pages import parse_count
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import ConsumerGap, Error, status_error
 from jetspark.headers.block import find_value
 from jetspark.headers.names import CONSUMER_STALLED, LAST_CONSUMER
@@ -25,10 +27,11 @@ from jetspark.headers.status import (
 ALARM_INTERVALS: Final = 3  # ADR-15: "3 times the idle heartbeat interval"
 
 
-def alarm_seconds(alarm: float | None, heartbeat: float) -> float:
+def alarm_seconds(alarm: float | timedelta | None, heartbeat: float) -> float:
     """Seconds of silence before the alarm: what was asked for, or three heartbeats; 0 is never."""
     if alarm is None:
         return heartbeat * ALARM_INTERVALS
+    alarm = call_seconds(alarm, 0.0, "alarm")
     if not 0 <= alarm < math.inf or 0 < alarm < heartbeat:
         raise ValueError(
             f"alarm={alarm}: expected seconds from one heartbeat ({heartbeat:g} s) on, or 0 for "

@@ -8,6 +8,7 @@ starts behind the last message that was handed out.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -60,7 +61,7 @@ class OrderedReader:
         push: bool,
         prefetch: int,
         heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        alarm: float | timedelta | None = None,
     ) -> None:
         self._api = api
         self._stream = stream

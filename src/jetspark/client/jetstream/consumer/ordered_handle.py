@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import deque
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +18,7 @@ from jetspark.client.jetstream.consumer.ordered import EXPIRES, HEARTBEAT, Order
 from jetspark.client.jetstream.consumer.pull import check_pull
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import AlreadyEnded, RequestTimeout
 
 
@@ -102,8 +103,8 @@ class OrderedConsumer:
         self,
         *,
         prefetch: int = PREFETCH,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> MessageIterator:
         """Iterate over the messages without end.
 
@@ -117,8 +118,8 @@ class OrderedConsumer:
         callback: MessageCallback,
         *,
         prefetch: int = PREFETCH,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> Consumption:
         """Call ``callback`` with one message after the other, from a task, until it is stopped."""
         reader = self._new_reader(prefetch, heartbeat, alarm)
@@ -153,11 +154,14 @@ class OrderedConsumer:
                 f"the ordered consumer of stream {self._stream!r} was closed: make a new one"
             )
 
-    def _new_reader(self, prefetch: int, heartbeat: float, alarm: float | None) -> OrderedReader:
+    def _new_reader(
+        self, prefetch: int, heartbeat: float | timedelta, alarm: float | timedelta | None
+    ) -> OrderedReader:
         self._check_open()
         lasts = math.inf if self._push else EXPIRES
-        check_pull(prefetch, 0, lasts, heartbeat, counted="prefetch")
-        if self._push and not heartbeat:
+        beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
+        check_pull(prefetch, 0, lasts, beat, counted="prefetch")
+        if self._push and not beat:
             raise ValueError("heartbeat=0: a push consumer is paced, which needs heartbeats")
         return OrderedReader(
             self._api,
@@ -165,7 +169,7 @@ class OrderedConsumer:
             self._config,
             push=self._push,
             prefetch=prefetch,
-            heartbeat=heartbeat,
+            heartbeat=beat,
             alarm=alarm,
         )
 

@@ -343,7 +343,7 @@ class KeyValue:
         return await self._remove(key, Operation.PURGE, last, ttl, timeout)
 
     async def purge_deletes(
-        self, *, older_than: float = OLDER_THAN, timeout: Timeout | None = None
+        self, *, older_than: float | timedelta = OLDER_THAN, timeout: Timeout | None = None
     ) -> int:
         """Remove the markers of deletions, and what is left of their keys.
 

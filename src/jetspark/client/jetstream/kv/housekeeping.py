@@ -1,26 +1,31 @@
 """Cleaning up after deletions: ``KeyValue.purge_deletes``."""
 
 import asyncio
+import math
+from datetime import timedelta
 from typing import Final
 
 from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.kv.listing import initial_pages
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.clock import SystemClock
 
 OLDER_THAN: Final = 30 * 60.0  # seconds, as nats.go
 REQUESTS_AT_ONCE: Final = 50
 
 
-async def purge_deletes(backend: Backend, older_than: float, timeout: Timeout | None) -> int:
+async def purge_deletes(
+    backend: Backend, older_than: float | timedelta, timeout: Timeout | None
+) -> int:
     """Remove markers and return how many; a young one stays, and what came before it goes.
 
     Only up to the marker: a value that is written meanwhile stays, whoever is faster.
     """
-    if older_than < 0:
+    age = call_seconds(older_than, OLDER_THAN, "older_than")
+    if not 0 <= age < math.inf:
         raise ValueError(f"older_than={older_than}: expected seconds from 0 on")
-    limit = SystemClock().now_ns() - round(older_than * 1e9)
+    limit = SystemClock().now_ns() - round(age * 1e9)
     found: dict[str, Stored] = {}
     async for page in initial_pages(backend, WatchPlan(meta_only=True), timeout):
         for stored in page:
@@ -35,7 +40,7 @@ async def purge_deletes(backend: Backend, older_than: float, timeout: Timeout | 
         nonlocal removed
         for marker in waiting:
             # With older_than 0 all go, whatever the two clocks say.
-            young = bool(older_than) and marker.time_ns > limit
+            young = bool(age) and marker.time_ns > limit
             below = marker.revision if young else marker.revision + 1
             if below > 1:
                 await backend.erase(marker.key, below=below, timeout=timeout)

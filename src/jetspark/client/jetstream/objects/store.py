@@ -1,8 +1,10 @@
 """An object store: put, get, list, watch, links, seal (ADR-20, ADR-53)."""
 
 import asyncio
+import math
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +46,7 @@ from jetspark.client.models.base import from_wire, to_wire
 from jetspark.client.models.stream import StreamInfo
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import (
     NotSupported,
     ObjectExists,
@@ -346,7 +348,7 @@ class ObjectStore:
     async def purge_orphans(
         self,
         *,
-        older_than: float = OLDER_THAN,
+        older_than: float | timedelta = OLDER_THAN,
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> OrphansPurged:
@@ -356,11 +358,12 @@ class ObjectStore:
         it may still be under way, here or in another process. ``progress`` hears how many of how
         many are done. Raises StreamSealed for a sealed store, and NotSupported on a mirror.
         """
-        if older_than < 0:
+        age = call_seconds(older_than, OLDER_THAN, "older_than")
+        if not 0 <= age < math.inf:
             raise ValueError(f"older_than={older_than}: expected seconds from 0 on")
         seconds = self._api.seconds(timeout)
         hunt = OrphanHunt(self._source.reader, self._meta, self._source.prefix, seconds)
-        return await hunt.run(older_than, progress)
+        return await hunt.run(age, progress)
 
     async def seal(self, *, timeout: Timeout | None = None) -> None:
         """Allow no further change, for ever."""

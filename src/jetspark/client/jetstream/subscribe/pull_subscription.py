@@ -1,6 +1,7 @@
 """What ``JetStream.pull_subscribe`` returns: a pull consumer found or made by the workflow."""
 
 import asyncio
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
@@ -73,7 +74,7 @@ class PullSubscription:
         *,
         max_bytes: int = 0,
         no_wait: bool = False,
-        heartbeat: float = 0.0,
+        heartbeat: float | timedelta = 0.0,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
@@ -96,9 +97,9 @@ class PullSubscription:
         prefetch: int = PREFETCH,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> MessageIterator:
         """Iterate over messages without end, as ``Consumer.messages``."""
         self._check_open()
@@ -124,9 +125,9 @@ class PullSubscription:
         prefetch: int | None = None,
         max_bytes: int = 0,
         threshold: float = THRESHOLD,
-        expires: float = EXPIRES,
-        heartbeat: float = HEARTBEAT,
-        alarm: float | None = None,
+        expires: float | timedelta = EXPIRES,
+        heartbeat: float | timedelta = HEARTBEAT,
+        alarm: float | timedelta | None = None,
     ) -> Consumption:
         """Call ``callback`` with the messages until it is stopped, as ``Consumer.consume``."""
         self._check_open()

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.waiting import until
 
 from jetspark import (
     AckPolicy,
@@ -263,7 +264,12 @@ async def test_a_drained_client_waits_for_iterations(client: Connect, name: str)
 
         assert seen == list(range(1, len(seen) + 1))
         assert len(seen) > 100
-        assert (await (await stream.consumer("d")).info()).ack_floor.stream_seq == len(seen)
+
+        async def all_taken() -> bool:
+            found = await (await stream.consumer("d")).info()
+            return found.ack_floor.stream_seq == len(seen)
+
+        await until(all_taken)
 
 
 async def test_draining_the_connection_deletes_too(client: Connect, name: str) -> None:

@@ -33,6 +33,8 @@ class Restartable:
         self._kind, self._folder, self._start = kind, folder, start
         self._process = start(kind, folder, "-js")
         self.url = self._process.url
+        # A killed nats-server may not have written what was acknowledged last.
+        self.forgets_acks = kind == "nats-server"
 
     async def restart(self) -> None:
         port = self.url.rpartition(":")[2]
@@ -82,8 +84,11 @@ async def test_messages_go_on_after_a_restart(restartable: Restartable, name: st
             await asyncio.sleep(0)
             await restartable.restart()
             await published(js, name, 4)
-            async with asyncio.timeout(10):
-                seen.append(int((await waiting).data))
+            async with asyncio.timeout(30):
+                message = await waiting
+                while restartable.forgets_acks and message.data != b"4":
+                    message = await anext(messages)
+            seen.append(int(message.data))
 
         assert seen == [1, 2, 3, 4]
 

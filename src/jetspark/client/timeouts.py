@@ -2,10 +2,14 @@
 
 import math
 from datetime import timedelta
+from typing import Literal
 
 # What is still to be looked up; inside the client a timeout that was is a float of seconds.
 Timeout = float | timedelta
 """How long a call may wait: seconds, or a ``timedelta``. None is the default of the handle."""
+
+# How long a message or value lives; "never" is for ever, whatever the stream says.
+TimeToLive = float | timedelta | Literal["never"]
 
 
 def call_seconds(timeout: Timeout | None, default: float, name: str = "timeout") -> float:

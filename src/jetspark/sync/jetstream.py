@@ -32,7 +32,7 @@ from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
 from jetspark.client.jetstream.objects.info import ObjectStoreStatus
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
-from jetspark.client.jetstream.publish import Expect, TimeToLive
+from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
 from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
 from jetspark.client.jetstream.publish_fast import FLOW, MAX_OUTSTANDING_ACKS
@@ -47,7 +47,7 @@ from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo, Consum
 from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.sync.consumers import Consumer, JetStreamMessage, PullSubscription, PushSubscription
 from jetspark.sync.key_value import KeyValue
 from jetspark.sync.objects import ObjectStore

@@ -15,7 +15,6 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Generic, Self, overload
 
-from jetspark.client.jetstream.kv.backend import GivenTimeToLive
 from jetspark.client.jetstream.kv.bucket import LOCK_TTL
 from jetspark.client.jetstream.kv.bucket import KeyValue as _KeyValue
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry
@@ -35,7 +34,7 @@ from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.sync.portal import Portal
 
 
@@ -136,16 +135,16 @@ class Transaction:
         return self._portal.call(self._inner.get(key))
 
     def put(
-        self, key: str, value: bytes, *, last: int | None = None, ttl: GivenTimeToLive = None
+        self, key: str, value: bytes, *, last: int | None = None, ttl: TimeToLive | None = None
     ) -> None:
         """Set a key; ``last`` is the revision that it must have."""
         self._portal.run(self._inner.put, key, value, last=last, ttl=ttl)
 
-    def create(self, key: str, value: bytes, *, ttl: GivenTimeToLive = None) -> None:
+    def create(self, key: str, value: bytes, *, ttl: TimeToLive | None = None) -> None:
         """Set a key that must never have had a value (a deleted one: ``get`` it first)."""
         self._portal.run(self._inner.create, key, value, ttl=ttl)
 
-    def update(self, key: str, value: bytes, last: int, *, ttl: GivenTimeToLive = None) -> None:
+    def update(self, key: str, value: bytes, last: int, *, ttl: TimeToLive | None = None) -> None:
         """Set a key that must have the revision ``last``."""
         self._portal.run(self._inner.update, key, value, last, ttl=ttl)
 
@@ -153,7 +152,7 @@ class Transaction:
         """Delete a key, keeping its history."""
         self._portal.run(self._inner.delete, key, last=last)
 
-    def purge(self, key: str, *, last: int | None = None, ttl: GivenTimeToLive = None) -> None:
+    def purge(self, key: str, *, last: int | None = None, ttl: TimeToLive | None = None) -> None:
         """Delete a key with its history."""
         self._portal.run(self._inner.purge, key, last=last, ttl=ttl)
 
@@ -582,7 +581,7 @@ class TypedKeyValue(Generic[T]):
         )
 
     def put(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
+        self, key: str, value: T, *, ttl: TimeToLive | None = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` and return the revision."""
         return self._portal.call(self._inner.put(key, value, ttl=ttl, timeout=timeout))
@@ -591,14 +590,14 @@ class TypedKeyValue(Generic[T]):
         self,
         values: Mapping[str, T],
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions."""
         return self._portal.call(self._inner.put_many(values, ttl=ttl, timeout=timeout))
 
     def create(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
+        self, key: str, value: T, *, ttl: TimeToLive | None = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` only if it has no value; KeyExists otherwise."""
         return self._portal.call(self._inner.create(key, value, ttl=ttl, timeout=timeout))
@@ -609,7 +608,7 @@ class TypedKeyValue(Generic[T]):
         value: T,
         last: int,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -624,7 +623,7 @@ class TypedKeyValue(Generic[T]):
         key: str,
         *,
         last: int | None = None,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
@@ -892,7 +891,7 @@ class KeyValue:
         key: str,
         value: bytes,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
@@ -902,7 +901,7 @@ class KeyValue:
         self,
         values: Mapping[str, bytes],
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
@@ -917,7 +916,7 @@ class KeyValue:
         key: str,
         value: bytes,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if it has no value (none yet, deleted or purged).
@@ -932,7 +931,7 @@ class KeyValue:
         value: bytes,
         last: int,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -951,7 +950,7 @@ class KeyValue:
         key: str,
         *,
         last: int | None = None,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.

@@ -71,7 +71,6 @@ from jetspark.client.jetstream.publish import (
     AckFuture,
     Expect,
     PublishWindow,
-    TimeToLive,
     publish_acked,
     publish_headers,
 )
@@ -100,7 +99,7 @@ from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOption
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import (
     BadName,
     BucketExists,

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import ReplySink
 from jetspark.client.jetstream.api import PUBLISH_RETRY_WAIT, ApiClient
 from jetspark.client.models.durations import SECOND_NS, to_wire_ns
+from jetspark.client.timeouts import TimeToLive
 from jetspark.errors import (
     BufferFull,
     Error,
@@ -34,10 +35,6 @@ from jetspark.headers.status import NO_RESPONDERS, parse_status
 from jetspark.units import format_duration
 
 FAILURES_KEPT_MAX: Final = 1000  # failed acks that nobody looked at, for publish_async_complete
-
-
-# How long a message lives: seconds or a timedelta, or for ever whatever the stream says.
-TimeToLive = float | timedelta | Literal["never"]
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True):

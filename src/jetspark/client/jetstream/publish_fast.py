@@ -21,8 +21,9 @@ from jetspark.client.jetstream.fast_dialect import (
     make_dialect,
 )
 from jetspark.client.jetstream.fast_window import FastWindow
-from jetspark.client.jetstream.publish import Expect, TimeToLive, publish_headers
+from jetspark.client.jetstream.publish import Expect, publish_headers
 from jetspark.client.subscription import SubscriptionCore
+from jetspark.client.timeouts import TimeToLive
 from jetspark.errors import (
     AlreadyEnded,
     BufferFull,

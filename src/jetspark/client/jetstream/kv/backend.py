@@ -11,14 +11,13 @@ from typing import Literal, Protocol
 import msgspec
 
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, TimeToLive
 
-# How long a value lives: seconds, for ever, or as long as the bucket says; and as people give it.
-TimeToLive = float | Literal["never"] | None
-GivenTimeToLive = float | timedelta | Literal["never"] | None
+# How long a value lives: seconds, for ever, or as long as the bucket says.
+SecondsToLive = float | Literal["never"] | None
 
 
-def to_time_to_live(given: GivenTimeToLive) -> TimeToLive:
+def to_time_to_live(given: TimeToLive | None) -> SecondsToLive:
     """What a backend is told: a timedelta in seconds."""
     return given.total_seconds() if isinstance(given, timedelta) else given
 
@@ -111,7 +110,7 @@ class Backend(Protocol):
         data: bytes,
         operation: Operation,
         expected: int | None,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> int:
         """Write a value or marker, if the key's latest revision is ``expected`` (0: none).
@@ -126,14 +125,14 @@ class Backend(Protocol):
         self,
         entries: Sequence[tuple[str, bytes]],
         operation: Operation,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> list[int]:
         """Write many values or markers, in any way that is fast; their revisions in order."""
 
     async def put_together(
         self,
-        entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
+        entries: Sequence[tuple[str, bytes, Operation, int | None, SecondsToLive]],
         *,
         timeout: Timeout | None,
     ) -> list[int]:

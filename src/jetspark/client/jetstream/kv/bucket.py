@@ -7,7 +7,6 @@ from typing import Final, Self, overload
 
 from jetspark.client.jetstream.kv.backend import (
     Backend,
-    GivenTimeToLive,
     WatchPlan,
     to_time_to_live,
 )
@@ -34,7 +33,7 @@ from jetspark.client.models.base import to_wire
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.required import REQUIRED, D, Required
-from jetspark.client.timeouts import Timeout, call_seconds
+from jetspark.client.timeouts import Timeout, TimeToLive, call_seconds
 from jetspark.errors import KeyNotFound, ReadOnly
 
 LOCK_TTL: Final = 10.0
@@ -261,7 +260,7 @@ class KeyValue:
         key: str,
         value: bytes,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
@@ -271,7 +270,7 @@ class KeyValue:
         self,
         values: Mapping[str, bytes],
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
@@ -293,7 +292,7 @@ class KeyValue:
         key: str,
         value: bytes,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if it has no value (none yet, deleted or purged).
@@ -310,7 +309,7 @@ class KeyValue:
         value: bytes,
         last: int,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -333,7 +332,7 @@ class KeyValue:
         key: str,
         *,
         last: int | None = None,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
@@ -439,7 +438,7 @@ class KeyValue:
         value: bytes,
         operation: Operation,
         expected: int | None,
-        ttl: GivenTimeToLive,
+        ttl: TimeToLive | None,
         timeout: Timeout | None,
     ) -> int:
         self._check_writable()
@@ -455,7 +454,7 @@ class KeyValue:
         key: str,
         operation: Operation,
         last: int | None,
-        ttl: GivenTimeToLive,
+        ttl: TimeToLive | None,
         timeout: Timeout | None,
     ) -> int:
         pattern = self._coding.pattern(key)

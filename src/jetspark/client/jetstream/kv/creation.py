@@ -2,14 +2,18 @@
 
 import asyncio
 
-from jetspark.client.jetstream.kv.backend import Backend, TimeToLive
+from jetspark.client.jetstream.kv.backend import Backend, SecondsToLive
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import KeyExists, WrongLastSequence
 
 
 async def create_key(
-    backend: Backend, key: str, stored: tuple[str, bytes], ttl: TimeToLive, timeout: Timeout | None
+    backend: Backend,
+    key: str,
+    stored: tuple[str, bytes],
+    ttl: SecondsToLive,
+    timeout: Timeout | None,
 ) -> int:
     """Write the ``stored`` form of a key and value; KeyExists when there is a value."""
     loop = asyncio.get_running_loop()

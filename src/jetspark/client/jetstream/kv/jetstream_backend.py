@@ -17,7 +17,7 @@ from jetspark.api.stream import StreamInfo as WireStreamInfo
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
-from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
+from jetspark.client.jetstream.kv.backend import SecondsToLive, Stored, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation, read_operation, read_size
 from jetspark.client.jetstream.kv.follow import BucketFollow, Follow
@@ -142,7 +142,7 @@ class JetStreamBackend:
         data: bytes,
         operation: Operation,
         expected: int | None,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> int:
         """Publish and wait for the ack; the revision is the sequence."""
@@ -160,7 +160,7 @@ class JetStreamBackend:
         self,
         entries: Sequence[tuple[str, bytes]],
         operation: Operation,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> list[int]:
         """Publish all with a window of acks; the first failure is raised when all are in."""
@@ -188,7 +188,7 @@ class JetStreamBackend:
 
     async def put_together(
         self,
-        entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
+        entries: Sequence[tuple[str, bytes, Operation, int | None, SecondsToLive]],
         *,
         timeout: Timeout | None,
     ) -> list[int]:
@@ -302,7 +302,7 @@ class JetStreamBackend:
         return ack.seq
 
 
-def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -> bytes:
+def write_headers(operation: Operation, expected: int | None, ttl: SecondsToLive) -> bytes:
     """The header block of a write; empty for a plain put."""
     expect = None if expected is None else Expect(last_subject_seq=expected)
     return publish_headers(_MARKS[operation] or None, "", expect, ttl)

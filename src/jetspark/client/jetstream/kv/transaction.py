@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 from jetspark.client.jetstream.kv.backend import (
     Backend,
-    GivenTimeToLive,
-    TimeToLive,
+    SecondsToLive,
     to_time_to_live,
 )
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import AlreadyEnded, InvalidState, KeyNotFound, WrongLastSequence
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Transaction:
         self._backend = backend
         self._coding = coding
         self._timeout = timeout
-        self._writes: dict[str, tuple[str, bytes, Operation, int | None, TimeToLive]] = {}
+        self._writes: dict[str, tuple[str, bytes, Operation, int | None, SecondsToLive]] = {}
         self._seen: dict[str, int] = {}
         self._revisions: dict[str, int] | None = None
 
@@ -63,18 +62,18 @@ class Transaction:
         return entry
 
     def put(
-        self, key: str, value: bytes, *, last: int | None = None, ttl: GivenTimeToLive = None
+        self, key: str, value: bytes, *, last: int | None = None, ttl: TimeToLive | None = None
     ) -> None:
         """Set a key; ``last`` is the revision that it must have."""
         self._write(key, self._coding.value(key, value), Operation.PUT, last, ttl)
 
-    def create(self, key: str, value: bytes, *, ttl: GivenTimeToLive = None) -> None:
+    def create(self, key: str, value: bytes, *, ttl: TimeToLive | None = None) -> None:
         """Set a key that must never have had a value (a deleted one: ``get`` it first)."""
         self._write(
             key, self._coding.value(key, value), Operation.PUT, self._seen.get(key, 0), ttl
         )
 
-    def update(self, key: str, value: bytes, last: int, *, ttl: GivenTimeToLive = None) -> None:
+    def update(self, key: str, value: bytes, last: int, *, ttl: TimeToLive | None = None) -> None:
         """Set a key that must have the revision ``last``."""
         self._write(key, self._coding.value(key, value), Operation.PUT, last, ttl)
 
@@ -82,7 +81,7 @@ class Transaction:
         """Delete a key, keeping its history."""
         self._write(key, b"", Operation.DEL, last, None)
 
-    def purge(self, key: str, *, last: int | None = None, ttl: GivenTimeToLive = None) -> None:
+    def purge(self, key: str, *, last: int | None = None, ttl: TimeToLive | None = None) -> None:
         """Delete a key with its history."""
         self._write(key, b"", Operation.PURGE, last, ttl)
 
@@ -114,7 +113,7 @@ class Transaction:
         return f"nothing was written; expected were {', '.join(expected[:NOTED_MAX])}{more}"
 
     def _write(
-        self, key: str, data: bytes, operation: Operation, last: int | None, ttl: GivenTimeToLive
+        self, key: str, data: bytes, operation: Operation, last: int | None, ttl: TimeToLive | None
     ) -> None:
         if self._revisions is not None:
             raise AlreadyEnded("the transaction was committed: make a new one")

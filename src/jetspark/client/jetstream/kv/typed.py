@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 import msgspec
 
-from jetspark.client.jetstream.kv.backend import GivenTimeToLive, Stored
+from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.jetstream.kv.watch import Watches, WatchFeed
@@ -15,7 +15,7 @@ from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.required import REQUIRED, D, Required
-from jetspark.client.timeouts import Timeout
+from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import CodecFailed
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class TypedKeyValue(Generic[T]):
         return {key: TypedEntry(self._value(entry), entry) for key, entry in found.items()}
 
     async def put(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
+        self, key: str, value: T, *, ttl: TimeToLive | None = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` and return the revision."""
         return await self._bucket.put(key, self.encode(value), ttl=ttl, timeout=timeout)
@@ -145,7 +145,7 @@ class TypedKeyValue(Generic[T]):
         self,
         values: Mapping[str, T],
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions."""
@@ -153,7 +153,7 @@ class TypedKeyValue(Generic[T]):
         return await self._bucket.put_many(encoded, ttl=ttl, timeout=timeout)
 
     async def create(
-        self, key: str, value: T, *, ttl: GivenTimeToLive = None, timeout: Timeout | None = None
+        self, key: str, value: T, *, ttl: TimeToLive | None = None, timeout: Timeout | None = None
     ) -> int:
         """Set ``key`` only if it has no value; KeyExists otherwise."""
         return await self._bucket.create(key, self.encode(value), ttl=ttl, timeout=timeout)
@@ -164,7 +164,7 @@ class TypedKeyValue(Generic[T]):
         value: T,
         last: int,
         *,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
@@ -181,7 +181,7 @@ class TypedKeyValue(Generic[T]):
         key: str,
         *,
         last: int | None = None,
-        ttl: GivenTimeToLive = None,
+        ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
         """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""

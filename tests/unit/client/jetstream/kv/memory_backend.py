@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import msgspec
 
 from jetspark import BucketStatus, KeyValueConfig, Operation, Stored, Timeout, WatchPlan
-from jetspark.client.jetstream.kv.backend import TimeToLive
+from jetspark.client.jetstream.kv.backend import SecondsToLive
 from jetspark.client.timeouts import call_seconds
 from jetspark.errors import WrongLastSequence
 from jetspark.subjects.match import matches
@@ -70,7 +70,7 @@ class MemoryBackend:
         data: bytes,
         operation: Operation,
         expected: int | None,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> int:
         (revision,) = await self.put_together(
@@ -82,7 +82,7 @@ class MemoryBackend:
         self,
         entries: Sequence[tuple[str, bytes]],
         operation: Operation,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> list[int]:
         return await self.put_together(
@@ -91,7 +91,7 @@ class MemoryBackend:
 
     async def put_together(
         self,
-        entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
+        entries: Sequence[tuple[str, bytes, Operation, int | None, SecondsToLive]],
         *,
         timeout: Timeout | None,
     ) -> list[int]:

@@ -14,7 +14,7 @@ from tests.support.virtual_loop import run_virtually
 from tests.unit.client.jetstream.kv.memory_backend import MemoryBackend
 
 from jetspark import BucketStatus, KeyValue, Operation, Stored, Timeout
-from jetspark.client.jetstream.kv.backend import TimeToLive
+from jetspark.client.jetstream.kv.backend import SecondsToLive
 from jetspark.errors import BucketNotFound, InvalidState, NoResponders, RequestTimeout
 from jetspark.units import seconds
 
@@ -38,7 +38,7 @@ class ExpiringBackend(MemoryBackend):
         data: bytes,
         operation: Operation,
         expected: int | None,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> int:
         if self.away:
@@ -95,7 +95,7 @@ class ExpiringBackend(MemoryBackend):
         data: bytes,
         operation: Operation,
         expected: int | None,
-        ttl: TimeToLive,
+        ttl: SecondsToLive,
     ) -> int:
         await asyncio.sleep(wait)
         self.expire()

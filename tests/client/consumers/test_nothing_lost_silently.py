@@ -176,3 +176,20 @@ async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(
                 while len(seen) < 3:
                     seen.update(each.data for each in await consumer.fetch(3, timeout=5))
             assert seen == {b"0", b"1", b"2"}
+
+
+@pytest.mark.parametrize("drained", [False, True])
+async def test_a_member_of_a_queue_that_left_is_forgotten(
+    client: Connect, name: str, drained: bool
+) -> None:
+    """It looks for its consumer after each reconnect, as long as it is one."""
+    async with client() as nc:
+        js = nc.jetstream()
+        await js.create_stream(name, subjects=[f"{name}.>"])
+        before = len(nc._core.up_listeners)
+        member = await js.subscribe(f"{name}.>", queue="q")
+        during = len(nc._core.up_listeners)
+        await (member.drain() if drained else member.unsubscribe())
+
+        assert during > before
+        assert len(nc._core.up_listeners) == before

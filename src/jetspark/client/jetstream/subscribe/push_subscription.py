@@ -158,6 +158,7 @@ class PushSubscription:
             return
         self._ended = True
         self._subscription.taker = None
+        self._api.core.up_listeners.discard(self._on_up)
         try:
             if self._callback_run is not None:
                 await self._callback_run.stop(timeout=timeout)
@@ -203,7 +204,7 @@ class PushSubscription:
     def _on_up(self) -> None:
         """There was no connection: the others may have taken this member for gone."""
         if self._subscription.is_closed:
-            self._api.core.up_listeners.discard(self._on_up)
+            self._api.core.up_listeners.discard(self._on_up)  # it failed, and nobody ended it
             return
         self._looking = self._api.core.loop.create_task(self._check_consumer())
 
@@ -245,6 +246,7 @@ class PushSubscription:
         """The subscription is drained and removed: ADR-15 deletes the consumer only now."""
         self._ended = True
         self._source.close()
+        self._api.core.up_listeners.discard(self._on_up)
         try:
             await delete_created(self._api, self._attached, timeout=seconds)
         except Error as error:

@@ -17,6 +17,7 @@ from jetspark.api.enums import Retention, Storage
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.consumer.config import Ceilings
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.consumer.delivery_loop import DeliveryLoop
 from jetspark.engine.consumer.interest import Interest
@@ -42,6 +43,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
 from jetspark.engine.usage import AccountUsage
+from jetspark.engine.wall import Wall
 from jetspark.engine.wanted_subjects import Claim, WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -85,8 +87,8 @@ class ApiCounter:
     """
 
     def __init__(self) -> None:
-        self.total = 0
-        self.errors = 0
+        self.total: int = 0
+        self.errors: int = 0
 
     def count(self, *, failed: bool, is_read: bool = False) -> None:
         """A request was answered."""
@@ -115,22 +117,22 @@ class Engine:
         turn: Turn | None = None,
     ) -> None:
         ports = ports or Standalone()
-        self.failures = failures or Failures()
-        self.turn = turn or Turn()
+        self.failures: Failures = failures or Failures()
+        self.turn: Turn = turn or Turn()
         self.account = account
-        self.settings = settings or EngineSettings()
-        self.next_id = next_id or Nuid().next
+        self.settings: EngineSettings = settings or EngineSettings()
+        self.next_id: Callable[[], str] = next_id or Nuid().next
         self.random_id = random_id
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
-        self.usage = usage or AccountUsage()
-        self.ceilings = ceilings_of(self.settings, self.usage.limits)
+        self.usage: AccountUsage = usage or AccountUsage()
+        self.ceilings: Ceilings = ceilings_of(self.settings, self.usage.limits)
         self.upstreams: Upstreams = upstreams or NoUpstreams()
-        self.api = ApiCounter()
+        self.api: ApiCounter = ApiCounter()
         self.streams: dict[str, Stream] = {}
         # Names of streams that lie on the disk and could not be opened: nobody may take them.
         self.unserved: set[str] = set()
-        self.generation = 0
+        self.generation: int = 0
         self.dirty: list[Stream] = []
         self._store = store
         # Shared by all accounts of a server.
@@ -143,27 +145,27 @@ class Engine:
         # Streams that are removed when nothing of them is on its way.
         self._removals: dict[Stream, Operation] = {}
 
-        self.consumer_services = ConsumerServices(
+        self.consumer_services: ConsumerServices = ConsumerServices(
             account, self.next_id, random_id(), ports, self.mark_dirty
         )
-        self.wall = self.consumer_services.wall
-        self.advisories = Advisories(
+        self.wall: Wall = self.consumer_services.wall
+        self.advisories: Advisories = Advisories(
             self.publish_own, self.next_id, self.wall, ports, server=leader
         )
-        self.direct = DirectGets(
+        self.direct: DirectGets = DirectGets(
             ports, self.settings.min_last_seq_wait, held_reads or HeldReads(), self.failures
         )
-        self.interest = Interest(self.consumer_services.run_queue, self.mark_dirty)
-        self.consumers = Consumers(
+        self.interest: Interest = Interest(self.consumer_services.run_queue, self.mark_dirty)
+        self.consumers: Consumers = Consumers(
             self.consumer_services, self.interest, self.advisories, self.failures
         )
-        self.deliveries = DeliveryLoop(
+        self.deliveries: DeliveryLoop = DeliveryLoop(
             self.consumer_services, self.consumers, self.interest, self.failures
         )
-        self.operations = Operations(self.failures, ports)
-        self.transfers = Transfers(self, ports)
-        self.purges = Purges(self.mark_dirty)
-        self.copies = Copies(
+        self.operations: Operations = Operations(self.failures, ports)
+        self.transfers: Transfers = Transfers(self, ports)
+        self.purges: Purges = Purges(self.mark_dirty)
+        self.copies: Copies = Copies(
             self.streams,
             self.mark_dirty,
             self.consumer_services.run_queue,

@@ -10,7 +10,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import SERVER_ERROR, status_block
 
-log = logging.getLogger("jetspark.engine")
+log: logging.Logger = logging.getLogger("jetspark.engine")
 
 TEXT: Final = "internal error"
 BODY: Final = error_body(ErrCode.STREAM_GENERAL, err=TEXT)
@@ -37,7 +37,7 @@ class Failures:
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
 
     def note(self, what: str, error: BaseException) -> None:
         """Something failed: one line in the log says what and where."""

@@ -51,7 +51,9 @@ class Operation:
     def __init__(self, name: str, config: StreamConfig | None, finish: Finish) -> None:
         self.name = name
         # Those of a stream that is being made.
-        self.subjects = [subject.encode() for subject in config.subjects] if config else []
+        self.subjects: list[bytes] = (
+            [subject.encode() for subject in config.subjects] if config else []
+        )
         self.finish = finish
         # The other streams whose requests wait for it.
         self.others: list[str] = []
@@ -122,12 +124,12 @@ class Operations:
         self._current: str | None = None
         # A request that takes turns makes or changes a stream: until that is over, no other
         # stream gets subjects.
-        self.claims = Turnstile(self.release)
+        self.claims: Turnstile = Turnstile(self.release)
         # Requests with a long body: what one of them becomes while it is carried out takes thirty
         # times its size in memory, so that many at a time would take gigabytes.
-        self.long_requests = Turnstile(self.release)
+        self.long_requests: Turnstile = Turnstile(self.release)
         # The server stops: nothing begins any more.
-        self.closed = False
+        self.closed: bool = False
 
     def announce(self, operation: Operation) -> None:
         """Let requests wait for an operation; ``do`` follows."""

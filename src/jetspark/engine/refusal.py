@@ -8,7 +8,7 @@ class Refusal(Exception):
 
     def __init__(self, err_code: int, **fields: object) -> None:
         super().__init__(err_code)
-        self.body = error_body(err_code, **fields)
+        self.body: bytes = error_body(err_code, **fields)
         self._err_code = err_code
         self._fields = fields
 

@@ -47,12 +47,12 @@ class Restore:
         self.subject = subject
         self.config = config
         self.stream = stream
-        self.deadline = now + INACTIVE_NS
+        self.deadline: int = now + INACTIVE_NS
         # Why it fails; empty while it does not.
-        self.problem = b""
+        self.problem: bytes = b""
         # To whom the end is answered, once everything has arrived.
         self.finishing: bytes | None = None
-        self.now = now
+        self.now: int = now
         self._client = client
         self._started = now
         self._wall = wall

@@ -56,7 +56,7 @@ class Unframer:
         self._skip = 0
         self._pass = 0
         # How many chunks there were so far.
-        self.chunks = 0
+        self.chunks: int = 0
 
     def feed(self, data: bytes) -> bytes:
         """Take some bytes; what they hold. Raises FramesBroken."""

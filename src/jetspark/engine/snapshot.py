@@ -53,13 +53,13 @@ class Snapshot:
         wall: Wall,
     ) -> None:
         self.stream = stream
-        self.deliver = request.deliver_subject.encode()
-        self.chunk = clamped(request.chunk_size or CHUNK, CHUNK_MIN, CHUNK_MAX)
+        self.deliver: bytes = request.deliver_subject.encode()
+        self.chunk: int = clamped(request.chunk_size or CHUNK, CHUNK_MIN, CHUNK_MAX)
         window = clamped(request.window_size or WINDOW, WINDOW_MIN, WINDOW_MAX)
-        self.window = max(window, self.chunk)
-        self.id = snapshot_id.encode()
-        self.deadline = now + INTEREST_POLL_NS
-        self.over = False
+        self.window: int = max(window, self.chunk)
+        self.id: bytes = snapshot_id.encode()
+        self.deadline: int = now + INTEREST_POLL_NS
+        self.over: bool = False
         self._client = client
         self._started = now
         self._wall = wall

@@ -37,8 +37,8 @@ class ServerUsage:
     """The budgets of the whole server, shared by its accounts; -1 is no limit."""
 
     def __init__(self, max_memory: int = NO_LIMIT, max_storage: int = NO_LIMIT) -> None:
-        self.limits = {Storage.MEMORY: max_memory, Storage.FILE: max_storage}
-        self.used = dict.fromkeys(self.limits, 0)
+        self.limits: dict[Storage, int] = {Storage.MEMORY: max_memory, Storage.FILE: max_storage}
+        self.used: dict[Storage, int] = dict.fromkeys(self.limits, 0)
         self.accounts: list[Usage] = []
         # Called at each step over a budget and back, besides the accounts.
         self._watchers: list[Callable[[Storage], None]] = []
@@ -86,8 +86,8 @@ class AccountUsage:
     def __init__(
         self, limits: AccountLimits | None = None, server: ServerUsage | None = None
     ) -> None:
-        self.limits = limits or AccountLimits()
-        self.used = {Storage.MEMORY: 0, Storage.FILE: 0}
+        self.limits: AccountLimits = limits or AccountLimits()
+        self.used: dict[Storage, int] = {Storage.MEMORY: 0, Storage.FILE: 0}
         self._server = server or ServerUsage()
         self._server.accounts.append(self)
         self._counted: dict[Stream, int] = {}

@@ -7,7 +7,7 @@ class Wall:
     """The wall clock. ``lead`` is 0 until somebody sets the clock of the machine."""
 
     def __init__(self) -> None:
-        self.lead = 0
+        self.lead: int = 0
 
     def follow(self, lead: int) -> bool:
         """The wall clock is this far ahead of engine time; True when that is news."""

@@ -44,7 +44,7 @@ from jetspark.server.routing.receiver import Subscription
 from jetspark.server.routing.router import Router
 from jetspark.subjects.tokens import is_literal
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 # The leader has this long to confirm that it knows of subscriptions that ended.
 PONG_SECONDS: Final = 1.0
@@ -103,11 +103,11 @@ class Bridge:
         self._pings: set[asyncio.Task[None]] = set()
         self._leaving: list[tuple[UpstreamSink, Subscription]] = []
         self._ending = False
-        self.connected = False
+        self.connected: bool = False
         # Why the leader must not be used although it is connected: it is a replica of ours.
         self.blocked = ""
         # Messages that were lost, without anybody hearing of it, for lack of a leader.
-        self.lost = 0
+        self.lost: int = 0
         self._turn_began_ns = 0
         self._deliveries_left = DELIVERIES_PER_TURN
         # What came from the leader and is handed out in later turns, in order.
@@ -441,10 +441,10 @@ class UpstreamSink(Sink):
         self._bridge = bridge
         self._router = router
         self.sid = sid
-        self.subject = subscription.subject
-        self.queue = subscription.queue
+        self.subject: bytes = subscription.subject
+        self.queue: bytes = subscription.queue
         self._literal = is_literal(self.subject)
-        self.delivered = 0
+        self.delivered: int = 0
         self.members: dict[Subscription, None] = {}
         # The same to be gone through: the last message that a member wanted ends it.
         self.listed: list[Subscription] | None = None
@@ -620,7 +620,7 @@ class ChunkEnd(Sink):
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self.listed = False
+        self.listed: bool = False
 
     def wake(self) -> None:
         """The chunk is at its end."""

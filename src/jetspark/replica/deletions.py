@@ -17,7 +17,7 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.replica.copied_stream import CopiedStream
 from jetspark.replica.local import LocalStreams
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 # Rounds of looking at the list of streams before a difference counts as lasting.
 ROUNDS: Final = 2

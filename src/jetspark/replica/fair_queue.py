@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 
 from jetspark.server.routing.client import ConnectedClient
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 # What a message costs the leader, in units of about one small message.
 BYTES_PER_UNIT_SHIFT: Final = 10
@@ -99,11 +99,11 @@ class Mark:
     def __init__(
         self, units: int, sent_at: float, confirmed: int, *, limited: bool, asking: "list[Lane]"
     ) -> None:
-        self.units = units
-        self.sent_at = sent_at
-        self.confirmed = confirmed
-        self.limited = limited
-        self.asking = asking
+        self.units: int = units
+        self.sent_at: float = sent_at
+        self.confirmed: int = confirmed
+        self.limited: bool = limited
+        self.asking: list[Lane] = asking
 
 
 class Window:
@@ -114,7 +114,7 @@ class Window:
     """
 
     def __init__(self) -> None:
-        self.size = WINDOW_FIRST
+        self.size: int = WINDOW_FIRST
         self._under_way = 0
         self._unmarked = 0
         self._marks: deque[Mark] = deque()
@@ -125,7 +125,7 @@ class Window:
         self._probed_at = float("-inf")
         self._sent_at = float("-inf")
         # When the leader last said something.
-        self.heard_at = 0.0
+        self.heard_at: float = 0.0
 
     @property
     def room(self) -> int:
@@ -232,7 +232,7 @@ class Lane:
         # Its client does not read: it sends a little, then waits again.
         self.trickles = False
         # Its client is gone, and its subscriptions may still go.
-        self.left = client.closing
+        self.left: bool = client.closing
 
     def put(self, frame: bytes) -> None:
         """Queue a message."""

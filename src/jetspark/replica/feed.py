@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.api import ApiClient
     from jetspark.replica.upstream import RemoteUpstream
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 # What may wait to be taken: more is not asked for.
 WAITING_CHUNKS: Final = 8
@@ -84,9 +84,9 @@ class RemoteFeed:
         times: LinkTimes,
     ) -> None:
         self.origin: OriginState | None = None
-        self.error = b""
-        self.heard_ns = 0
-        self.parted = False
+        self.error: bytes = b""
+        self.heard_ns: int = 0
+        self.parted: bool = False
         self._upstream = upstream
         self._stream = stream
         self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]

@@ -50,7 +50,7 @@ from jetspark.replica.copied_stream import CopiedStream
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.router import Router
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 # A leader answers an unmet read after its own wait; so much longer may its answer be on the way.
 GRACE_SECONDS: Final = 0.5
@@ -96,7 +96,7 @@ class ForwardedReads:
         self.wait = wait
         self._api = ApiClient(bridge.core, DEFAULT_PREFIX, wait)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.count = 0
+        self.count: int = 0
 
     def start(self, read: Read) -> None:
         """Ask the leader."""
@@ -242,7 +242,7 @@ class ForwardedRead(ReplySink):
         """A long answer has time as long as it goes on."""
         moved, self._moved = self._moved, False
         if moved:
-            self.deadline = now + self._owner.wait + GRACE_SECONDS
+            self.deadline: float = now + self._owner.wait + GRACE_SECONDS
         return moved
 
     def fail(self, error: Exception) -> None:  # noqa: ARG002 - whatever it was

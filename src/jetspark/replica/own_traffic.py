@@ -17,9 +17,9 @@ class OwnTraffic:
     """
 
     def __init__(self, inbox_prefix: str) -> None:
-        self.tag = f"{Nuid().next()}-"
-        self.inbox = f"{inbox_prefix}.{self.tag}"
-        self.inbox_start = self.inbox.encode()
+        self.tag: str = f"{Nuid().next()}-"
+        self.inbox: str = f"{inbox_prefix}.{self.tag}"
+        self.inbox_start: bytes = self.inbox.encode()
         self._consumer = b".%b" % self.tag.encode()
 
     def has(self, subject: bytes, reply: bytes) -> bool:

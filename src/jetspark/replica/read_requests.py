@@ -56,7 +56,7 @@ class ReadRequests:
         self._answering: dict[bytes, tuple[CopiedStream, Stream]] = {}
         reconciler.on_change = self._answering.clear
         # For people: how many were answered here, and how many by the leader.
-        self.answered = 0
+        self.answered: int = 0
 
     def take(
         self, client: ConnectedClient, subject: bytes, reply: bytes, headers: bytes, body: bytes

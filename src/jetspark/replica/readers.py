@@ -84,9 +84,9 @@ class OrderedReader:
         self._missing_from = 0
         self._ending: asyncio.Task[None] | None = None
         self._unread: asyncio.Task[list[JetStreamMessage]] | None = None
-        self.position = next_seq - 1
-        self.pending = 0
-        self.stopped = False
+        self.position: int = next_seq - 1
+        self.pending: int = 0
+        self.stopped: bool = False
 
     async def open(self) -> None:
         """Make the consumer."""

@@ -36,7 +36,7 @@ from jetspark.replica.leader import refused
 from jetspark.replica.local import LocalStreams
 from jetspark.units import parse_rfc3339
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 ADVISORIES: Final = "$JS.EVENT.ADVISORY.STREAM.*.>"
 # Listing takes no more than one part in so many of the time.
@@ -81,7 +81,7 @@ class CopyReconciler:
         # How far the copies of suspects must have come to be compared with their origins.
         self._goals: dict[str, int] = {}
         # When the leader last listed its streams; 0: never.
-        self.heard_ns = 0
+        self.heard_ns: int = 0
 
     def find(self, name: str) -> CopiedStream | None:
         """A copied stream whose copy may be asked."""

@@ -46,7 +46,7 @@ from jetspark.server.routing.router import Router
 from jetspark.server.server import Server
 from jetspark.version import VERSION
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 
 @dataclass(slots=True)

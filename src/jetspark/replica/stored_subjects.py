@@ -11,7 +11,7 @@ class StoredSubjects:
     """Follows the list of the leader's streams; ``known`` is False until it came once."""
 
     def __init__(self) -> None:
-        self.known = False
+        self.known: bool = False
         self._subjects = Sublist()
         # What each stream stores, and whether acknowledgements remove messages from it.
         self._streams: dict[str, tuple[tuple[str, ...], bool]] = {}

@@ -29,7 +29,7 @@ from jetspark.replica.times import LinkTimes
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
 
-log = logging.getLogger("jetspark.replica")
+log: logging.Logger = logging.getLogger("jetspark.replica")
 
 _DEFAULT_TIMES: Final = LinkTimes()
 

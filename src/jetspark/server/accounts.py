@@ -1,5 +1,6 @@
 """Accounts at run time: each has its own subscriptions, its own streams, and sees no other."""
 
+from jetspark.engine.outbox import Outbox
 from jetspark.server.jetstream.driver import EngineDriver
 from jetspark.server.routing.account_engine import AccountWithoutJetStream
 from jetspark.server.routing.router import Router
@@ -11,8 +12,8 @@ class Account:
 
     def __init__(self, name: str, turn: Turn) -> None:
         self.name = name
-        self.router = Router(turn)
-        self.outbox = self.router.outbox
+        self.router: Router = Router(turn)
+        self.outbox: Outbox = self.router.outbox
         self.driver: EngineDriver | None = None
         self.clients = 0
         self.slow_consumers = 0

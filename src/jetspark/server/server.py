@@ -53,10 +53,12 @@ from jetspark.units import Nanoseconds, seconds
 from jetspark.version import NATS_VERSION, VERSION
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from jetspark.server.monitor.monitor import Monitor
     from jetspark.server.monitor.replica_state import ReplicaState
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 READ_BUFFER: Final = 256 * 1024  # hot-path.md, Loop and sockets
 BACKLOG: Final = 4096
@@ -77,30 +79,32 @@ class Server:
     def __init__(
         self, *, clock: Clock | None = None, **arguments: Unpack[ServerArguments]
     ) -> None:
-        self.settings = combined(arguments)
-        self.mounts = dict(arguments.get("mounts") or {})
+        self.settings: Settings = combined(arguments)
+        self.mounts: dict[str, ASGIApp] = dict(arguments.get("mounts") or {})
         self.clock: Clock = clock or SystemClock()
-        self.remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
-        self.pending = Pending()
-        self.turn = Turn()
-        self.turns = TurnQueue(self._call_soon, self.clock.monotonic_ns)
+        self.remotes: Remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
+        self.pending: Pending = Pending()
+        self.turn: Turn = Turn()
+        self.turns: TurnQueue = TurnQueue(self._call_soon, self.clock.monotonic_ns)
         self.connections: set[Connection] = set()
         # Those that are closed and may still read what they were given.
         self._closing: set[Connection] = set()
-        self.read_buffer = memoryview(bytearray(READ_BUFFER))
+        self.read_buffer: memoryview[int] = memoryview(bytearray(READ_BUFFER))
         self.slow_consumers = 0
         self.stalls = 0
-        self.failures = Failures()
-        self.config_loaded_ns = self.clock.now_ns()
+        self.failures: Failures = Failures()
+        self.config_loaded_ns: int = self.clock.now_ns()
         self.http_port = self.https_port = 0
-        self.total_connections = 0
-        self.headers = not self.settings.no_header_support
-        self.directory = build_directory(self.settings)
-        self.authenticator = Authenticator(self.directory)
-        self.accounts = {name: Account(name, self.turn) for name in self.directory.accounts}
-        self.default_account = self.accounts[self.directory.everybody.account.name]
+        self.total_connections: int = 0
+        self.headers: bool = not self.settings.no_header_support
+        self.directory: Directory = build_directory(self.settings)
+        self.authenticator: Authenticator = Authenticator(self.directory)
+        self.accounts: dict[str, Account] = {
+            name: Account(name, self.turn) for name in self.directory.accounts
+        }
+        self.default_account: Account = self.accounts[self.directory.everybody.account.name]
         self.tls: TlsRuntime | None = tls_runtime(self.settings.tls) if self.settings.tls else None
-        self.keepalive = Keepalive(
+        self.keepalive: Keepalive = Keepalive(
             self.clock,
             self.flush,
             ping_interval_ns=self.settings.ping_interval,
@@ -108,9 +112,9 @@ class Server:
             auth_timeout_ns=self.authorization_timeout,
             write_deadline_ns=self.settings.write_deadline,
         )
-        self.server_id = Nuid().next()
-        self.server_name = self.settings.server_name or self.server_id
-        self.lame_duck = False
+        self.server_id: str = Nuid().next()
+        self.server_name: str = self.settings.server_name or self.server_id
+        self.lame_duck: bool = False
         self.busy_poll: BusyPoll | None = None
         self.runtime: JetStreamRuntime | None = None
         self._monitor: Monitor | None = None
@@ -119,7 +123,7 @@ class Server:
         self._life: Literal["new", "running", "over"] = "new"
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.password_checks = PasswordChecks()
+        self.password_checks: PasswordChecks = PasswordChecks()
         self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()

@@ -28,16 +28,16 @@ class CommitCounts:
     """Figures since the start. Percentiles are of the recent groups."""
 
     def __init__(self) -> None:
-        self.groups = 0
-        self.messages = 0
-        self.bytes = 0
-        self.errors = 0
-        self.no_space = 0
+        self.groups: int = 0
+        self.messages: int = 0
+        self.bytes: int = 0
+        self.errors: int = 0
+        self.no_space: int = 0
         # Written by the loop itself; all others were written by a thread.
-        self.inline = 0
-        self.duration_counts = [0] * (len(BOUNDS_NS) + 1)
-        self.duration_sum_ns = 0
-        self.duration_max_ns = 0
+        self.inline: int = 0
+        self.duration_counts: list[int] = [0] * (len(BOUNDS_NS) + 1)
+        self.duration_sum_ns: int = 0
+        self.duration_max_ns: int = 0
         self._recent: array[int] = array("q")
 
     def submitted(self, messages: int) -> None:

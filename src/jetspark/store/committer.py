@@ -29,7 +29,7 @@ from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.threads import start_thread
 
-log = logging.getLogger("jetspark.store")
+log: logging.Logger = logging.getLogger("jetspark.store")
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 INLINE_AVERAGE_MAX_NS: Final = 300_000
@@ -158,7 +158,7 @@ class ThreadCommitter:
         self._hand_back = hand_back
         self._monotonic_ns = monotonic_ns
         self._inline_bytes_max = inline_bytes_max
-        self.counts = counts or CommitCounts()
+        self.counts: CommitCounts = counts or CommitCounts()
         # What the disk is like shows when the first group was written, beside the loop.
         self._average_ns = INLINE_AVERAGE_MAX_NS
         # All threads at once: later there may be no room for one.

@@ -96,7 +96,7 @@ class StoreInspection:
         self._folder = folder
         self._mend = mend
         self._now = now
-        self._store = self.store = FileStore(files, folder)
+        self.store: FileStore = FileStore(files, folder)
         self._recoveries: list[Recovery] = []
         self._second: dict[Path, Path] = {}
         self._unopened: list[StreamFinding] = []
@@ -109,19 +109,19 @@ class StoreInspection:
         """
         # Making one would be the wrong answer to a mistyped name.
         if "STORE" not in self._files.list_folder(self._folder):
-            self._store.refuse_nats_server()
+            self.store.refuse_nats_server()
             raise WrongStoreFormat(
                 f"{self._folder} is no jetspark store: there is no file STORE in it. Expected is "
                 "the folder that `jetspark serve -sd` was given"
             )
-        self.logs = self._store.open(self._hear, self._cannot_open)
+        self.logs = self.store.open(self._hear, self._cannot_open)
         self._second = second_folders(self.logs)
         return sum(log.segments.disk_bytes for log in self.logs)
 
     @property
     def foreign(self) -> list[Path]:
         """What lies between the streams and is none."""
-        return self._store.foreign
+        return self.store.foreign
 
     def _hear(self, _identity: Identity, recovery: Recovery) -> None:
         self._recoveries.append(recovery)
@@ -249,4 +249,4 @@ class StoreInspection:
         """Give everything back."""
         for log in self.logs:
             log.close()
-        self._store.close()
+        self.store.close()

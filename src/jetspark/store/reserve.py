@@ -41,7 +41,7 @@ class Reserve:
         self._looked_ns = 0
         self._room = True
         # There is no space for it: a start finds the disk as full as the process before left it.
-        self.refused = False
+        self.refused: bool = False
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, became_short: Callable[[], None]) -> None:

@@ -82,7 +82,7 @@ class FileStore:
         self.durability = durability
         self._sync_period_ns = sync_period_ns
         self._sequences_ahead = sequences_ahead
-        self.reserve = Reserve(files, folder, reserve_size, aside)
+        self.reserve: Reserve = Reserve(files, folder, reserve_size, aside)
         # Folders of removed streams that the disk refused to remove.
         self._unburied: set[Path] = set()
         # What lies where streams do and is none of them: left alone, and reported.

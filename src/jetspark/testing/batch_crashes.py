@@ -93,8 +93,12 @@ class _Started:
 
     def __init__(self, disk: SimulatedDisk, random: Random) -> None:
         self.disk = disk
-        self.store = FileStore(disk, ROOT, segment_size=SEGMENT_SIZE, cache_budget=CACHE_BUDGET)
-        self.engine = Engine(self.store, account="A", random_id=lambda: random.getrandbits(64))
+        self.store: FileStore = FileStore(
+            disk, ROOT, segment_size=SEGMENT_SIZE, cache_budget=CACHE_BUDGET
+        )
+        self.engine: Engine = Engine(
+            self.store, account="A", random_id=lambda: random.getrandbits(64)
+        )
         for log in self.store.open(lambda _identity, _recovery: None):
             self.engine.adopt(log, START_NS)
 
@@ -110,13 +114,13 @@ class BatchLife:
         self.seed = seed
         self._random = Random(seed)
         self._done = done
-        self.sent = _Sent()
+        self.sent: _Sent = _Sent()
         self._outbox = Outbox()
         self._now = START_NS
         self._last_id = 0
         # Images of the write under way that were judged.
         self._judged: set[object] = set()
-        self.started = _Started(SimulatedDisk(), self._random)
+        self.started: _Started = _Started(SimulatedDisk(), self._random)
         config = StreamConfig(
             name="S", subjects=("s.>",), allow_atomic=True, allow_batched=True,
             allow_rollup_hdrs=True,

@@ -52,10 +52,10 @@ class SimulatedDisk:
         self.before_step: Callable[[Operation], None] | None = None
         # The newest steps, for a person who looks at a failure.
         self.operations: deque[Operation] = deque(maxlen=OPERATIONS_KEPT)
-        self.steps = 0
-        self.failed_steps = 0
-        self.read_calls = 0
-        self.read_bytes = 0
+        self.steps: int = 0
+        self.failed_steps: int = 0
+        self.read_calls: int = 0
+        self.read_bytes: int = 0
         self._root = Folder()
         self._handles: dict[int, tuple[File, str]] = {}
         self._last_handle = 2

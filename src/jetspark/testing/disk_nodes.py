@@ -45,7 +45,7 @@ class Write:
     def __init__(self, offset: int, data: bytes) -> None:
         self.offset = offset
         self.data = data
-        self.end = offset + len(data)
+        self.end: int = offset + len(data)
 
     def applied(self, content: bytes) -> bytes:
         """The content of a file with these bytes in it; a gap before them is zeros."""
@@ -117,8 +117,8 @@ class File:
     """A file: what a reader sees, and what is on the disk."""
 
     def __init__(self, content: bytes) -> None:
-        self.data = content
-        self.durable = content
+        self.data: bytes = content
+        self.durable: bytes = content
         self.pending: list[Write | Cut] = []
         # Writes whose sync failed: no later sync is for them, and they may be there or not.
         self.adrift: list[Write] = []

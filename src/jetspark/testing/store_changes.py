@@ -27,7 +27,7 @@ class Changes:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._now = 0
-        self.batches = 0
+        self.batches: int = 0
 
     def stage(self, log: StreamLog, stream: StreamModel) -> int:
         """Stage a few changes; how many."""

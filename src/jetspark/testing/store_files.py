@@ -51,14 +51,14 @@ class Life:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.disk = SimulatedDisk()
+        self.disk: SimulatedDisk = SimulatedDisk()
         self.acked: Kept = {1: {}, 2: {}}
         # The highest sequence that was given out.
-        self.used = {1: 0, 2: 0}
+        self.used: dict[int, int] = {1: 0, 2: 0}
         # What was deleted, and comes back when the record that says so is lost.
         self.deleted: Kept = {1: {}, 2: {}}
-        self.done = "nothing was done"
-        self.target = 0
+        self.done: str = "nothing was done"
+        self.target: int = 0
         self._live()
 
     def _store(self) -> FileStore:

@@ -75,23 +75,23 @@ class StreamModel:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         # Whether its creation was confirmed, and whether its removal was begun and confirmed.
-        self.created = False
-        self.dropping = False
+        self.created: bool = False
+        self.dropping: bool = False
         self.dropped = False
         # What is certain, and the changes behind it, in their order. Those that were staged, or
         # were and have failed, may be there or not.
-        self.base = State()
+        self.base: State = State()
         self.changes: list[tuple[Fate, Change]] = []
         # Everything ever staged, for streams of which little is certain.
         self.possible: dict[int, set[Message]] = {}
         # The highest sequence given out by this process, or seen by anybody in an earlier one.
-        self.highest_seq = 0
+        self.highest_seq: int = 0
         # Documents of configurations that were staged; the one that was acknowledged last.
-        self.documents = {bytes(identity.config)}
-        self.document = bytes(identity.config)
+        self.documents: set[bytes] = {bytes(identity.config)}
+        self.document: bytes = bytes(identity.config)
         # What an acknowledgement means, and the highest sequence that readers ever saw.
         self.level = "durable"
-        self.seen_seq = 0
+        self.seen_seq: int = 0
         self._moment: tuple[object, ...] = ()
         self._states: list[State] = []
         self._certain: set[int] = set()
@@ -354,7 +354,7 @@ class Opened:
 
     def __init__(self, disk: SimulatedDisk, segment_size: int, cache_budget: int) -> None:
         self.disk = disk
-        self.store = FileStore(
+        self.store: FileStore = FileStore(
             disk,
             ROOT,
             segment_size=segment_size,
@@ -364,9 +364,9 @@ class Opened:
         )
         self.recoveries: dict[int, Recovery] = {}
         before = disk.failed_steps
-        self.logs = self.store.open(self._hear)
+        self.logs: list[StreamLog] = self.store.open(self._hear)
         # Whether the disk was made to fail meanwhile.
-        self.disturbed = disk.failed_steps > before
+        self.disturbed: bool = disk.failed_steps > before
 
     def _hear(self, identity: Identity, recovery: Recovery) -> None:
         self.recoveries[identity.stream_id] = recovery

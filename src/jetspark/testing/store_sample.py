@@ -69,7 +69,7 @@ class Sample:
 
     def __init__(self, kind: str = "plain") -> None:
         self.kind = kind
-        self.disk = SimulatedDisk()
+        self.disk: SimulatedDisk = SimulatedDisk()
         opened = Opened(self.disk, SEGMENT_SIZE, CACHE_BUDGET)
         # Every message ever acknowledged: what a damaged record removed may be back.
         self.published: dict[int, dict[int, Message]] = {}
@@ -84,16 +84,24 @@ class Sample:
                 pass
         if kind == "quarantined":
             opened = self._damaged(opened)
-        self.identities = {log.identity.stream_id: log.identity for log in opened.logs}
-        self.messages = {log.identity.stream_id: messages(log) for log in opened.logs}
+        self.identities: dict[int, Identity] = {
+            log.identity.stream_id: log.identity for log in opened.logs
+        }
+        self.messages: dict[int, dict[int, Message]] = {
+            log.identity.stream_id: messages(log) for log in opened.logs
+        }
         self.consumers: dict[int, dict[int, Consumer]] = {
             log.identity.stream_id: consumers(log) for log in opened.logs
         }
-        self.lost = {log.identity.stream_id: log.quarantine.lost for log in opened.logs}
-        self.lost_bytes = {
+        self.lost: dict[int, list[tuple[int, int]]] = {
+            log.identity.stream_id: log.quarantine.lost for log in opened.logs
+        }
+        self.lost_bytes: dict[int, int] = {
             log.identity.stream_id: log.quarantine.lost_bytes for log in opened.logs
         }
-        self.folders = {log.identity.stream_id: log.segments.folder for log in opened.logs}
+        self.folders: dict[int, Path] = {
+            log.identity.stream_id: log.segments.folder for log in opened.logs
+        }
         opened.close()
         # Only a store of its own size makes one; what is in it means nothing.
         self.disk.put(ROOT / "reserve", bytes(100))
@@ -101,12 +109,14 @@ class Sample:
 
     def _look(self) -> None:
         """Find out what is where."""
-        self.files = self.disk.paths()
-        self.places = {path: self._places(path) for path in self.files if path.suffix == SUFFIX}
+        self.files: dict[Path, int] = self.disk.paths()
+        self.places: dict[Path, list[Place]] = {
+            path: self._places(path) for path in self.files if path.suffix == SUFFIX
+        }
         # Up to where a start reads the index file instead.
-        self.covered = {path: self._covered(path) for path in self.places}
+        self.covered: dict[Path, int] = {path: self._covered(path) for path in self.places}
         # The newest segment of each stream, where damage cannot always be told from a torn write.
-        self.newest = {
+        self.newest: set[Path] = {
             max(path for path in self.places if path.parent == folder)
             for folder in self.folders.values()
         }

@@ -108,11 +108,11 @@ class State:
 
     def __init__(self) -> None:
         self.messages: dict[int, Message] = {}
-        self.limits = (0, 0, 0)
+        self.limits: tuple[int, int, int] = (0, 0, 0)
         self.consumers: dict[int, Consumer] = {}
         self.fast_batches: dict[bytes, bytes] = {}
         # Behind bytes that do not check nothing is evicted until a record says the limits.
-        self.holed = False
+        self.holed: bool = False
 
     def copy(self) -> "State":
         """The same, to go another way from here."""

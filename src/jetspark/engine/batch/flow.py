@@ -29,7 +29,7 @@ class FlowControl:
     """The flow of all fast batches of a stream."""
 
     def __init__(self) -> None:
-        self.pressure = 0
+        self.pressure: int = 0
         self._was_slow = False
 
     def measured(self, latency_ns: int, backlog: int) -> None:

@@ -54,32 +54,32 @@ class Consumer:
         findings: Findings = NO_FINDINGS,
     ) -> None:
         self.stream = stream
-        self.config = config
+        self.config: ConsumerConfig = config
         self.name = name
         self.created_ns = created_ns
         self.number = number
         self.services = services
         # Whether the log knows it; until then nothing is delivered.
-        self.durable = False
+        self.durable: bool = False
         # What the filters of the cursor were made of.
         self._filtered = (config.filter_subject, config.filter_subjects)
         filters = filters_of(config) if findings.filters is None else findings.filters
         cursor = Cursor(stream.log.index, filters, findings.patterns)
-        self.state = ConsumerState(
+        self.state: ConsumerState = ConsumerState(
             stream, services.run_queue, self, cursor, not config.mem_storage
         )
         ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
-        self.delivery = Delivery(self.state, ack_prefix)
-        self.acks = Acks(self.state)
-        self.journal = Journal(self.state, services.wall)
-        self.ack_words = AckWords(self)
-        self.read_errors = ReadErrors(self)
-        self.requests = Requests(self)
-        self.push = Push(self)
-        self.groups = Groups(self)
-        self.pacing = Pace()
+        self.delivery: Delivery = Delivery(self.state, ack_prefix)
+        self.acks: Acks = Acks(self.state)
+        self.journal: Journal = Journal(self.state, services.wall)
+        self.ack_words: AckWords = AckWords(self)
+        self.read_errors: ReadErrors = ReadErrors(self)
+        self.requests: Requests = Requests(self)
+        self.push: Push = Push(self)
+        self.groups: Groups = Groups(self)
+        self.pacing: Pace = Pace()
         # Since when inactivity counts, unless it was used after that.
-        self.idle_since = 0
+        self.idle_since: int = 0
 
     # Life --------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
 from jetspark.store.log.engine_state import ConsumerRecords
 
-log = logging.getLogger("jetspark.engine")
+log: logging.Logger = logging.getLogger("jetspark.engine")
 
 # When the disk refused the journal, it is tried again so much later.
 SAVE_AGAIN_NS = 1_000_000_000

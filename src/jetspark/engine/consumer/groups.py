@@ -63,11 +63,11 @@ class Groups:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self.pin = ""
+        self.pin: str = ""
         # The group whose client is pinned: an update may take it away.
-        self.pinned_group = ""
-        self.pinned_ns = 0
-        self.pinned_until = 0
+        self.pinned_group: str = ""
+        self.pinned_ns: int = 0
+        self.pinned_until: int = 0
 
     def configured(self) -> None:
         """The consumer has another configuration: a pin does not outlive its policy or group.

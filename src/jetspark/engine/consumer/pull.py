@@ -50,7 +50,7 @@ class Requests:
         self._consumer = consumer
         self._delivery = consumer.delivery
         # When somebody asked or got something last: what inactivity is counted from.
-        self.last_ns = 0
+        self.last_ns: int = 0
 
     def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
         """Take a request, or answer why not."""

@@ -24,10 +24,10 @@ class Push:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self.subject = b""
-        self.heartbeat_at = 0
+        self.subject: bytes = b""
+        self.heartbeat_at: int = 0
         # Since when nobody listens; 0 while somebody does.
-        self.unbound_ns = 0
+        self.unbound_ns: int = 0
 
     def configure(self, subject: str, now: int) -> None:
         """Deliver to a subject; an empty one stands for a pull consumer."""
@@ -129,17 +129,17 @@ class Pace:
     """How fast messages go: at most so many bytes a second, or as fast as they came."""
 
     def __init__(self) -> None:
-        self.rate = 0.0  # bytes per nanosecond; 0 is no limit
-        self.burst = 0
-        self.tokens = 0.0
-        self.tokens_ns = 0
+        self.rate: float = 0.0  # bytes per nanosecond; 0 is no limit
+        self.burst: int = 0
+        self.tokens: float = 0.0
+        self.tokens_ns: int = 0
         # Replay: up to this sequence messages keep the distance in time that they had.
-        self.replay_to = 0
-        self.last_time = 0
-        self.last_sent_ns = 0
+        self.replay_to: int = 0
+        self.last_time: int = 0
+        self.last_sent_ns: int = 0
         # The message that waits, by its time, and until when.
-        self.waiting_for = 0
-        self.ready_at = 0
+        self.waiting_for: int = 0
+        self.ready_at: int = 0
 
     def limit(self, bits_per_second: int, burst: int, now: int) -> None:
         """Send no more than this."""

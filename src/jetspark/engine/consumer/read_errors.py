@@ -13,7 +13,7 @@ UNREADABLE_REASON: Final = "message could not be read"
 # A message that the disk refuses to read is asked for again so much later.
 READ_RETRY_NS: Final = 1_000_000_000
 
-log = logging.getLogger("jetspark.engine")
+log: logging.Logger = logging.getLogger("jetspark.engine")
 
 
 class ReadErrors:

@@ -29,9 +29,9 @@ class ConsumerServices:
         self.account = account
         self.ports = ports
         self.mark_dirty = mark_dirty
-        self.now = 0  # as of the last turn or deadline
-        self.wall = Wall()
-        self.run_queue = RunQueue(ports.wake)
+        self.now: int = 0  # as of the last turn or deadline
+        self.wall: Wall = Wall()
+        self.run_queue: RunQueue = RunQueue(ports.wake)
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF
         # Advisories that go out with the next turn.

@@ -49,7 +49,7 @@ class HeldReads:
     ) -> None:
         self.most = most
         self.per_client = per_client
-        self.count = 0
+        self.count: int = 0
         self._by_asker: dict[object, int] = {}
 
     def take(self, asker: object) -> bool:
@@ -79,7 +79,7 @@ class Gate:
     """
 
     def __init__(self, wait_ns: int, held: HeldReads) -> None:
-        self.wait_ns = wait_ns
+        self.wait_ns: int = wait_ns
         self._held = held
         self._number = 0
         self._by_deadline: deque[HeldRead] = deque()

@@ -74,7 +74,7 @@ class MultiRead(Run):
             self.sequences = last_sequences(index, found, self.up_to)
         # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
         self.at = bisect_left(self.sequences, self.first)
-        self.pending = len(self.sequences) - self.at
+        self.pending: i64 = len(self.sequences) - self.at
         return True
 
     def step(self, budget: Budget) -> bool:

@@ -295,7 +295,7 @@ class BatchRead(Run):
         self.mask: bytes = index.mask_for(pattern) if pattern else b""
         self.seq: i64 = index.next_seq(first, self.mask)
         # Messages that become durable while the batch runs are not part of it.
-        self.pending = index.count_from(self.seq, self.mask) if self.seq else 0
+        self.pending: i64 = index.count_from(self.seq, self.mask) if self.seq else 0
         self.batch: i64 = batch
         self.left: i64 = batch
 

@@ -36,13 +36,16 @@ AHEAD_MAX: Final = 8 * 1024 * 1024
 RETRY_NS: Final = 2_000_000_000  # wire.md, Mirrors and sources
 # Expectations and batches were for the origin (ADR-50, wire.md, Mirrors and sources).
 _NOT_COPIED: Final = (EXPECTED_PREFIX, b"Nats-Batch-", FAST_BATCH_ID + b":", FLOW + b":")
-logger = logging.getLogger("jetspark.engine")
+logger: logging.Logger = logging.getLogger("jetspark.engine")
 _error_decoder = decoder(ApiErrorBody)
 
 # Why a step ended.
 DONE: Final = 0
 MORE: Final = 1
 STALLED: Final = 2
+
+# A position that is not known yet.
+NOT_FOUND: Final = -1
 
 
 class Copy:
@@ -56,20 +59,20 @@ class Copy:
         self.stream = stream
         self.source = source
         self.origin: Origin | None = None
-        self.position = -1  # not found out yet
+        self.position: int = NOT_FOUND
         self.listed = False
         self.retry_at = 0
         self.over = False
-        self.error = b""
+        self.error: bytes = b""
         # The disk refused to read: nothing is asked for before this time.
         self._read_again_at = 0
         self._stopped = False
         # Why its remote cannot be asked, as the body of an error.
         self.unreachable = b""
         # What stands for the origin in headers.
-        self.label = source.name.encode()
+        self.label: bytes = source.name.encode()
         # Which stream of that name is being read.
-        self.ident = b""
+        self.ident: bytes = b""
         # What answers show: as far as everything is durable; and what is on its way there.
         self._shown = (0, 0)
         self._shown_of = b""  # which stream that is about
@@ -81,7 +84,7 @@ class Copy:
         self._heard_ns = 0
         pairs = [(t.src.encode() or b">", t.dest.encode()) for t in source.subject_transforms]
         only = [source.filter_subject.encode()] if source.filter_subject else []
-        self.filters = [src for src, _ in pairs] or only
+        self.filters: list[bytes] = [src for src, _ in pairs] or only
         # Spreads messages of a transform that does so, the same way at every start.
         below = Random(stream.log.identity.stream_id & 0x7FFFFFFFFFFFFFFF).randrange
         self._transforms = [SubjectTransform(src, dest, below) for src, dest in pairs if dest]
@@ -151,8 +154,10 @@ class Copy:
 
     def _find(self, origin: Origin, budget: Budget) -> bool:
         """Find out from where to read on; False when that takes another turn."""
-        if not self.find_position(origin, budget):
+        position = self.find_position(origin, budget)
+        if position == NOT_FOUND:
             return False
+        self.position = position
         # Another stream of that name has nothing of what was copied before.
         newest = NOTHING if self.ident else self.newest()
         self.ident = origin.ident
@@ -311,8 +316,8 @@ class Copy:
 
     # What differs ------------------------------------------------------------------------------
 
-    def find_position(self, origin: Origin, budget: Budget) -> bool:
-        """Find out how far the copy had come; False when that takes another turn."""
+    def find_position(self, origin: Origin, budget: Budget) -> int:
+        """Find out how far the copy had come; NOT_FOUND when that takes another turn."""
         raise NotImplementedError
 
     def begun(self) -> None:
@@ -320,7 +325,7 @@ class Copy:
 
     def lose_position(self) -> None:
         """Find out again how far the copy has come, from what is staged."""
-        self.position = -1
+        self.position = NOT_FOUND
         self._copied = 0
 
     def failed(self) -> None:

@@ -14,13 +14,12 @@ NEWEST_ROWS: Final = 1_000
 class Mirror(Copy):
     """A stream that is the copy of another. Its own last sequence says how far it has come."""
 
-    def find_position(self, _origin: Origin, _budget: Budget) -> bool:
+    def find_position(self, _origin: Origin, _budget: Budget) -> int:
         """Find out how far the copy had come: to its own last sequence.
 
         Another stream of the origin's name has other messages from there on.
         """
-        self.position = int(self.stream.log.staged.seq)
-        return True
+        return int(self.stream.log.staged.seq)
 
     def newest(self) -> Newest:
         """The newest message that it has, if that is one of the last sequences."""

@@ -9,7 +9,7 @@ from xxhash import xxh3_128_hexdigest
 
 from jetspark.api.stream import StreamSource
 from jetspark.engine.outbox import Budget
-from jetspark.engine.replicate.copy import Copy
+from jetspark.engine.replicate.copy import NOT_FOUND, Copy
 from jetspark.engine.replicate.origin import Origin
 from jetspark.engine.stream.checks import Judgement
 from jetspark.engine.stream.stream import Stream
@@ -31,7 +31,7 @@ class Source(Copy):
         # Streams of one name may come from several servers: labels tell them apart as released
         # servers do.
         where = f":{name_hash(source.external.api)}" if source.external is not None else ""
-        self.label = f"{source.name}{where}".encode()
+        self.label: bytes = f"{source.name}{where}".encode()
         self._key = xxh3_128_hexdigest(self.label + b" " + self._which).encode()
         # Where a label is looked for next, downwards.
         self._search = -1
@@ -45,8 +45,8 @@ class Source(Copy):
             self._recorded = self._stored
             self.stream.log.staged.set_source(self._key, b"%d %b" % (self._stored, self.ident))
 
-    def find_position(self, origin: Origin, budget: Budget) -> bool:
-        """Find out how far the copy had come; False when that takes another turn."""
+    def find_position(self, origin: Origin, budget: Budget) -> int:
+        """Find out how far the copy had come; NOT_FOUND when that takes another turn."""
         log = self.stream.log
         known = log.staged.engine_state.sources.get(self._key)
         ident = b""
@@ -59,7 +59,7 @@ class Source(Copy):
             self._search = int(log.index.last_seq)
         while self._search >= max(log.index.first_seq, 1):
             if not budget.left():
-                return False
+                return NOT_FOUND
             label = self._label_of(self._search)
             budget.spend(len(label) + 1)
             self._search -= 1
@@ -71,8 +71,8 @@ class Source(Copy):
         self._search = -1
         if ident != origin.ident:
             self._stored = 0  # nothing was copied of this one
-        self.position = self._recorded = self._stored
-        return True
+        self._recorded = self._stored
+        return self._stored
 
     def _label_of(self, seq: int) -> bytes:
         log = self.stream.log

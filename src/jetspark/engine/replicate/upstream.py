@@ -57,8 +57,8 @@ class Chunk:
         self.subjects: list[bytes] = []
         self.headers: list[bytes] = []
         self.payloads: list[bytes] = []
-        self.through = 0
-        self.size = 0
+        self.through: int = 0
+        self.size: int = 0
 
     def __len__(self) -> int:
         return len(self.sequences)

@@ -47,7 +47,7 @@ class Lifetimes:
         # from them, so they end then.
         self.early_ends: list[tuple[int, int]] = []
         # How far the wall clock is ahead of engine time.
-        self.wall_lead = 0
+        self.wall_lead: int = 0
         # Messages that max_age does not touch.
         self.immortal: set[int] = set()
         # The sequences that existed at the start and were not looked at yet.

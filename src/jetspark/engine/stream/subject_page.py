@@ -26,7 +26,7 @@ class SubjectPage:
         self._next = b""
         self._encoded: list[bytes] = []
         # How many match in all.
-        self.total = 0
+        self.total: int = 0
 
     def step(self) -> bool:
         """Look at some subjects; True when all were looked at."""

@@ -44,7 +44,7 @@ class Admission:
     """
 
     def __init__(self, authenticator: Authenticator, *, now: int, timeout: Nanoseconds) -> None:
-        self.stage = Stage.WAITING
+        self.stage: Stage = Stage.WAITING
         self.user: User | None = None
         self.deadline: int | None = now + timeout
         self._authenticator = authenticator

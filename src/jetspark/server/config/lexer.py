@@ -69,7 +69,7 @@ class Scanner:
     def __init__(self, text: str, name: str) -> None:
         self.text: Final = text
         self.name: Final = name
-        self.position = 0
+        self.position: int = 0
         self._line_ends: Final = [found.start() for found in re.finditer("\n", text)]
 
     def place(self, position: int | None = None) -> Place:

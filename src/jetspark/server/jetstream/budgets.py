@@ -11,7 +11,7 @@ from jetspark.clock import Clock
 from jetspark.engine.usage import NO_LIMIT, ServerUsage
 from jetspark.units import format_bytes, seconds
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 _SHARE: Final = 3, 4  # of what exists, as nats-server takes
 

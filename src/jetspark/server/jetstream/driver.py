@@ -30,7 +30,7 @@ from jetspark.store.reserve import Reserve
 from jetspark.store.threads import DiskThreads
 from jetspark.turn import UNIT_NS
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 HOUSE_PERIOD: Final = 30.0  # seconds
 HOUSE_STREAMS: Final = 100  # in one turn of the loop
@@ -83,9 +83,9 @@ class EngineDriver:
         self._looks_for_space = False
         self._in_flight = 0
         self._idle = asyncio.Event()
-        self.engine = make_engine(self)
+        self.engine: Engine = make_engine(self)
         # Asked for each message of a subject that is new to the router: no call in between.
-        self.resolve = self.engine.resolve
+        self.resolve: Callable[[bytes], Target | None] = self.engine.resolve
         router.serve(self, self.engine.consumers.acks, self.engine.consumer_services.watched)
         self._follow_clock()
         self.follow_streams()

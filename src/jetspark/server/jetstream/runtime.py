@@ -46,7 +46,7 @@ from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
 from jetspark.units import Nanoseconds, bounded, format_duration
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 # So long a stop writes down what each stream has.
 NOTES_MAX_NS: Final = 1_000_000_000
@@ -71,10 +71,10 @@ class JetStreamRuntime:
         folder = settings.jetstream.store_dir
         self._leader = leader
         self._private = not folder
-        self.folder = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="jetspark-"))
+        self.folder: Path = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="jetspark-"))
         self._settings = engine_settings(settings)
         self._batch_limits = batch_limits(settings)
-        self.usage = ServerUsage(
+        self.usage: ServerUsage = ServerUsage(
             budget(settings.jetstream.max_mem, memory_budget()),
             budget(settings.jetstream.max_file, NO_LIMIT),
         )
@@ -89,7 +89,7 @@ class JetStreamRuntime:
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
         self._disk_budget: DiskBudget | None = None
-        self.unopened = UnopenedStreams(
+        self.unopened: UnopenedStreams = UnopenedStreams(
             self._store, self._threads, self._take_over, self._keep_name
         )
         # Account, stream and name of consumers that could not be taken over, and why.
@@ -112,7 +112,7 @@ class JetStreamRuntime:
             sync_period_ns=bounded(settings.jetstream.sync_interval),
         )
         self._store.reserve.watch(self._look_for_space)
-        self.counts = CommitCounts()
+        self.counts: CommitCounts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
             self._report,

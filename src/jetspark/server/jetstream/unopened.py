@@ -19,7 +19,7 @@ from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 FIRST_PAUSE: Final = 0.5  # seconds
 LONGEST_PAUSE: Final = 300.0

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jetspark.server.net.listening import Acceptor, open_listener
 
-log = logging.getLogger("jetspark.server.monitor")
+log: logging.Logger = logging.getLogger("jetspark.server.monitor")
 
 # With fewer, a burst of connections makes those after it wait for the system's retries: seconds.
 BACKLOG: Final = 4096

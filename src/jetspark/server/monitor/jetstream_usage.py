@@ -27,14 +27,14 @@ class AccountUsage:
     )
 
     def __init__(self) -> None:
-        self.streams = 0
-        self.consumers = 0
-        self.messages = 0
-        self.bytes = 0
-        self.memory = 0
-        self.storage = 0
-        self.reserved_memory = 0
-        self.reserved_storage = 0
+        self.streams: int = 0
+        self.consumers: int = 0
+        self.messages: int = 0
+        self.bytes: int = 0
+        self.memory: int = 0
+        self.storage: int = 0
+        self.reserved_memory: int = 0
+        self.reserved_storage: int = 0
 
     def add(self, other: "AccountUsage") -> None:
         """Add another account."""

@@ -14,14 +14,14 @@ from jetspark.server.start_errors import cannot_listen
 if TYPE_CHECKING:
     from jetspark.server.server import Server
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 
 class Monitor:
     """What is served on the monitoring ports, and the record of closed connections."""
 
     def __init__(self, server: "Server") -> None:
-        self.url = ""
+        self.url: str = ""
         self._server = server
         self._view = ServerStatus(server)
         self._ports: list[MonitorPort] = []

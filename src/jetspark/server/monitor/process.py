@@ -31,8 +31,8 @@ class ProcessMeter:
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._stat = proc / "self" / "stat"
         self._uptime = proc / "uptime"
-        self.page_size = os.sysconf("SC_PAGE_SIZE")
-        self.ticks_per_second = os.sysconf("SC_CLK_TCK")
+        self.page_size: int = os.sysconf("SC_PAGE_SIZE")
+        self.ticks_per_second: int = os.sysconf("SC_CLK_TCK")
         self._last_ns: int | None = None
         self._last_ticks = 0
         self._cpu: float | None = None

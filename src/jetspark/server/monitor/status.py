@@ -100,15 +100,15 @@ class ConnectionStatus:
     def __init__(self, connection: Connection) -> None:
         session = connection.session
         self._connection = connection
-        self.cid = session.client_id
-        self.account = session.user.account.name if session.user is not None else ""
-        self.start_ns = session.started_ns
-        self.last_ns = session.last_read_ns
-        self.rtt_ns = session.rtt_ns
-        self.pending_bytes = connection.waiting_bytes() + len(connection.client.receiver.out)
+        self.cid: int = session.client_id
+        self.account: str = session.user.account.name if session.user is not None else ""
+        self.start_ns: int = session.started_ns
+        self.last_ns: int = session.last_read_ns
+        self.rtt_ns: int = session.rtt_ns
+        self.pending_bytes: int = connection.waiting_bytes() + len(connection.client.receiver.out)
         self.traffic: TrafficView = connection.client.receiver.traffic
-        self.stalls = connection.stalls
-        self.subscription_count = len(connection.client.subscriptions)
+        self.stalls: int = connection.stalls
+        self.subscription_count: int = len(connection.client.subscriptions)
 
     def details(self) -> ConnectionDetails:
         """What does not change once a client said CONNECT."""
@@ -149,9 +149,9 @@ class StreamStatus:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self.config: StreamConfig = stream.config
-        self.created_ns = stream.created_ns
-        self.write_error = write_problem(stream.log)
-        self.read_error = read_problem(stream.log.reader.refused_reads)
+        self.created_ns: int = stream.created_ns
+        self.write_error: str = write_problem(stream.log)
+        self.read_error: str = read_problem(stream.log.reader.refused_reads)
 
     def state(self) -> StreamState:
         """What it holds, as STREAM.INFO says it."""
@@ -245,15 +245,16 @@ class AccountStatus:
         self.max_storage = granted.max_store if granted is not None else -1
         # Its clients that were closed for reading too slowly.
         self.slow_consumers: int | None = account.slow_consumers
-        self.name = self.name_tag = account.name
-        self.is_system = system is not None and account.name == system.name
-        self.jetstream_enabled = account.driver is not None
+        self.name: str = account.name
+        self.name_tag: str = account.name
+        self.is_system: bool = system is not None and account.name == system.name
+        self.jetstream_enabled: bool = account.driver is not None
         self.traffic: TrafficView = account.router.traffic
-        self.connection_count = account.clients
+        self.connection_count: int = account.clients
         # The counters of $JS.API.INFO.
         engine = account.driver.engine if account.driver is not None else None
-        self.api_total = engine.api.total if engine is not None else 0
-        self.api_errors = engine.api.errors if engine is not None else 0
+        self.api_total: int = engine.api.total if engine is not None else 0
+        self.api_errors: int = engine.api.errors if engine is not None else 0
 
     def sublist(self) -> SublistCounts:
         """Its subscriptions as numbers."""
@@ -350,7 +351,7 @@ class ServerStatus:
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._closed = ClosedConnections(server.settings.max_closed_clients)
-        self.identity = Identity(
+        self.identity: Identity = Identity(
             server_id=server.server_id,
             server_name=server.server_name,
             version=NATS_VERSION,

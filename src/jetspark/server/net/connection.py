@@ -30,7 +30,7 @@ from jetspark.server.routing.client import ConnectedClient
 if TYPE_CHECKING:
     from jetspark.server.server import Server
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 SLOW_CONSUMER: Final = b"Slow Consumer"
 # nats-server stalls a producer for 2 to 5 ms, 10 ms per chunk read at most.
@@ -53,7 +53,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: "Server", client: ConnectedClient) -> None:
         self.client = client
-        self.session = Session(server, self, client)
+        self.session: Session = Session(server, self, client)
         self._server = server
         self._buffer = server.read_buffer
         self._transport: asyncio.Transport | None = None
@@ -61,7 +61,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_began_ns = 0
         self._given = 0
         # The most that waited for it while its transport was full.
-        self.most_waiting = 0
+        self.most_waiting: int = 0
         self._tls: TlsChannel | None = None
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._fallback_timer: asyncio.TimerHandle | None = None
@@ -74,8 +74,8 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog = b""
         # The socket is gone, for this reason, and what came before that is still worked on.
         self._gone: CloseReason | None = None
-        self.stalls = 0
-        self.handshake_first = False
+        self.stalls: int = 0
+        self.handshake_first: bool = False
         client.receiver.connection = self
         client.receiver.out_max = server.settings.max_pending
         client.session = self.session

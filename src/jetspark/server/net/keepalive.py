@@ -15,7 +15,7 @@ from jetspark.server.close_reason import CloseReason
 if TYPE_CHECKING:
     from jetspark.server.net.connection import Connection
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 AUTHENTICATION_TIMEOUT: Final = b"Authentication Timeout"
 STALE_CONNECTION: Final = b"Stale Connection"
@@ -51,7 +51,7 @@ class Keepalive:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         # How many connections were closed because nobody answered.
-        self.stale = 0
+        self.stale: int = 0
         self._ping_interval_ns = ping_interval_ns
         self._ping_max = ping_max
         self._auth_timeout_ns = auth_timeout_ns

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 # All addresses of the machine, IPv4 and IPv6 alike: Go's net.Listen reads both so.
 WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104
@@ -110,7 +110,7 @@ class Acceptor:
         self._refused = False
         self._log_from = 0.0
         self._open = True
-        self.port = int(listener.getsockname()[1])
+        self.port: int = int(listener.getsockname()[1])
         self._loop.add_reader(listener.fileno(), self._accept_some)
 
     def is_serving(self) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jetspark.server.net.connection import Connection
     from jetspark.server.server import Server
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 PROTOCOL_MAX = 1
 # What a line of the log shows of a subject.
@@ -46,20 +46,21 @@ class Session:
         self, server: "Server", connection: "Connection", client: ConnectedClient
     ) -> None:
         now = server.clock.now_ns()
-        self.client_id = server.next_client_id()
-        self.ip = ""
-        self.port = 0
+        self.client_id: int = server.next_client_id()
+        self.ip: str = ""
+        self.port: int = 0
         self.tls: ssl.SSLObject | None = None
-        self.options = ConnectOptions()
-        self.connected = False
-        self.started_ns = self.last_read_ns = now
-        self.pings_out = 0
-        self.ping_sent_ns = 0
-        self.rtt_ns = 0
-        self.rtt_at_ns = 0
+        self.options: ConnectOptions = ConnectOptions()
+        self.connected: bool = False
+        self.started_ns: int = now
+        self.last_read_ns: int = now
+        self.pings_out: int = 0
+        self.ping_sent_ns: int = 0
+        self.rtt_ns: int = 0
+        self.rtt_at_ns: int = 0
         # The first PING after CONNECT is followed by a second INFO (wire.md, Core protocol).
-        self.settled = False
-        self.admission = Admission(
+        self.settled: bool = False
+        self.admission: Admission = Admission(
             server.authenticator, now=now, timeout=server.authorization_timeout
         )
         self._server = server

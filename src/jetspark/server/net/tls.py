@@ -76,9 +76,11 @@ class TlsChannel:
         self._outgoing = ssl.MemoryBIO()
         self._send = send
         self._waiting: list[bytes] = []
-        self.session = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self.established = False
-        self.ended = False
+        self.session: ssl.SSLObject = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=True
+        )
+        self.established: bool = False
+        self.ended: bool = False
         self._closed = False
 
     def receive(self, data: bytes) -> bytes:

@@ -16,7 +16,7 @@ from jetspark.protocol.framing import FrameParser
 from jetspark.protocol.limits import CLIENT_CONTROL_LINE_MAX
 from jetspark.protocol.parser import ServerOps, ServerParser
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 TRACE: Final = 5  # below logging.DEBUG
 # What is shown of CONNECT, if it is a plain value. Everything else may authenticate somebody.

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-log = logging.getLogger("jetspark.server")
+log: logging.Logger = logging.getLogger("jetspark.server")
 
 # All of them together take no longer than this in one turn of the loop.
 TURN_NS: Final = 4_000_000

@@ -73,7 +73,7 @@ _R: Final = 0x52
 class ConnectedClient(ServerOps):
     """One connected client."""
 
-    __deletable__ = ["parser"]  # noqa: RUF012 - read by mypyc
+    __deletable__: list[str] = ["parser"]  # noqa: RUF012 - read by mypyc
 
     def __init__(
         self, router: Router, receiver: Receiver, max_control_line: i64, max_payload: i64

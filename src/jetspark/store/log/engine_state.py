@@ -65,7 +65,7 @@ class EngineState:
         # In which segments those two lie, by the id in the record.
         self.fast_batches_in: dict[bytes, str] = {}
         # The highest number that a consumer of the stream ever had.
-        self.consumer_number = 0
+        self.consumer_number: int = 0
 
     def copy(self) -> "EngineState":
         """The same, to go another way from here."""

@@ -44,14 +44,14 @@ class Preparation:
         self._sync = sync
         self.floor = floor
         # The newest segment until now, and its end.
-        self.old = int(segments.handle)
-        self.end = int(segments.end)
+        self.old: int = int(segments.handle)
+        self.end: int = int(segments.end)
         self._is_filled = segments.filled_to > segments.end
         self.begins = begins
         # What was done.
-        self.fresh = -1
-        self.synced = False
-        self.reserved = False
+        self.fresh: int = -1
+        self.synced: bool = False
+        self.reserved: bool = False
         self.sync_error: OSError | None = None
 
     def do(self) -> int:

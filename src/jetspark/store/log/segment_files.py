@@ -20,8 +20,8 @@ class SegmentFile:
     def __init__(self, rows: list[Columns], length: int) -> None:
         self.rows = rows
         self.length = length
-        self.name = rows[0].name
-        self.handle = int(rows[0].handle)
+        self.name: str = rows[0].name
+        self.handle: int = int(rows[0].handle)
 
     @property
     def live(self) -> int:

@@ -77,7 +77,7 @@ __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
 CACHE_BUDGET: Final = 16 * 1024 * 1024
 NO_LIMITS: Final = Limits(0, 0, 0)
 
-logger = logging.getLogger("jetspark.store")
+logger: logging.Logger = logging.getLogger("jetspark.store")
 
 
 class StreamLog:

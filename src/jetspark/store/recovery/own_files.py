@@ -48,7 +48,7 @@ class OwnFiles:
         for name in names:
             if parse_segment_name(name) or name.endswith(MOVED):
                 self._heads[name] = self._head(name)
-        self.stream_id = self._expected_id()
+        self.stream_id: int = self._expected_id()
 
     def _head(self, name: str) -> tuple[SegmentHead, Identity] | None:
         try:

@@ -28,9 +28,11 @@ they are, or with their body compressed when the stream wants that (``compressio
 
 import zlib
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, write_i64_le
+from mypy_extensions import i64
 
 from jetspark.store.format.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
 from jetspark.store.log.columns import Columns
@@ -73,28 +75,29 @@ class Compactor(Task):
         handles = [int(source.handle) for source in sources]
         super().__init__(log.segments.files, handles, "rewriting segments")
         self._log = log
-        self.rate = log.upkeep.rates.compaction_rate
-        self.path = log.segments.folder / sources[0].name
+        self.rate: i64 = log.upkeep.rates.compaction_rate
+        self.path: Path = log.segments.folder / sources[0].name
         # Its own: a codec is used by one thread.
-        self.codec = Codec(log.codec.seed)
+        self.codec: Codec = Codec(log.codec.seed)
         self.sources = sources
         # Newest last. They are looked at newest first: what pushed out a message is newer, so
         # when it is named as gone, what it pushed out is found gone later.
         self.before = before
         # What the run covers.
-        self.first_seq, self.last_seq = sequences
+        self.first_seq: int = sequences[0]
+        self.last_seq: int = sequences[1]
         self.state_filter = state_filter
         # Damaged ranges of the sources that were copied aside: where they end.
         self.damaged = damaged
         self.generation = generation
-        self.packed = log.upkeep.packing
-        self.number = 0
-        self.output = -1
-        self.written = 0
-        self.pieces = BytesWriter()
+        self.packed: bool = log.upkeep.packing
+        self.number: int = 0
+        self.output: int = -1
+        self.written: int = 0
+        self.pieces: BytesWriter = BytesWriter()
         self.pieces.write(head)
         # Bytes of a source do not check, or are not what the index says.
-        self.failed = False
+        self.failed: bool = False
         self.sync_error: OSError | None = None
 
     def step(self) -> bool:
@@ -201,7 +204,7 @@ class Compactor(Task):
                 copy_record(self.codec, data, came, total, self.pieces)
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
         source.at += came
-        self.moved += came
+        self.note_moved(came)
         # What was copied aside is passed over: no message that exists lies in it.
         source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
         self.failed = source.at == begun
@@ -213,7 +216,7 @@ class Compactor(Task):
         piece = self.pieces.getvalue()
         self.files.write_synced(self.output, [piece], self.written)
         self.written += len(piece)
-        self.moved += len(piece)
+        self.note_moved(len(piece))
         self.pieces = BytesWriter()
 
     def finish(self, failed: bool) -> None:

@@ -18,17 +18,17 @@ class UpkeepCounts:
 
     def __init__(self) -> None:
         # Runs of segments rewritten, what that read and wrote, and attempts that failed.
-        self.compactions = 0
-        self.compaction_read = 0
-        self.compaction_written = 0
-        self.compactions_failed = 0
-        self.segments_removed = 0
-        self.segments_indexed = 0
+        self.compactions: int = 0
+        self.compaction_read: int = 0
+        self.compaction_written: int = 0
+        self.compactions_failed: int = 0
+        self.segments_removed: int = 0
+        self.segments_indexed: int = 0
         # Segments that the scrubber went through, what it read, and damaged places it found.
-        self.scrubs = 0
-        self.scrub_read = 0
-        self.scrub_damage = 0
-        self.scrubs_failed = 0
+        self.scrubs: int = 0
+        self.scrub_read: int = 0
+        self.scrub_damage: int = 0
+        self.scrubs_failed: int = 0
 
     def compacted(self, read: int, written: int, failed: bool) -> None:
         """A run was rewritten, or that has failed."""

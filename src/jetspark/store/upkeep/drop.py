@@ -4,6 +4,7 @@ Not compiled: it comes once per segment.
 """
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jetspark.store.files import NO_SPACE
@@ -63,13 +64,13 @@ class SegmentRemoval(Task):
         names: list[str],
         stream_id: int,
     ) -> None:
-        super().__init__(segments.files, handles, "removing segments")
+        super().__init__(segments.files, list(handles), "removing segments")
         self.upkeep = upkeep
         self.stream_id = stream_id
-        self.unlisted = False
-        self.folder = segments.folder
-        self.names = names
-        self.count = len(names)
+        self.unlisted: bool = False
+        self.folder: Path = segments.folder
+        self.names: list[str] = names
+        self.count: int = len(names)
 
     def step(self) -> bool:
         """Remove the next file, durably; raises OSError when that is not certain."""
@@ -101,7 +102,7 @@ class SegmentRemoval(Task):
         for handle in self.handles:
             with suppress(OSError):
                 self.files.close(handle)
-        self.handles = []
+        self.handles.clear()
         return True
 
     def finish(self, failed: bool) -> None:

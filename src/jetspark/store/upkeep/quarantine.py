@@ -72,7 +72,7 @@ class Quarantine:
         self.waiting: list[Damage] = []
         self.news: list[Damage] = []
         # Copying failed.
-        self.refused = False
+        self.refused: bool = False
 
     def note(self, damage: Damage) -> None:
         """Something is damaged; a place that is known is noted once, unless it has grown."""
@@ -356,7 +356,7 @@ class Quarantining(Task):
 
     def __init__(self, log: "StreamLog", now: int) -> None:
         quarantine = log.quarantine
-        self.damages = [
+        self.damages: list[tuple[Damage, int]] = [
             (
                 msgspec.structs.replace(damage, time_ns=damage.time_ns or now),
                 handle_of(log, damage),
@@ -364,13 +364,15 @@ class Quarantining(Task):
             for damage in quarantine.waiting
         ]
         waiting = {damage.key for damage in quarantine.waiting}
-        self.before = [d for key, d in quarantine.known.items() if key not in waiting]
+        self.before: list[Damage] = [
+            d for key, d in quarantine.known.items() if key not in waiting
+        ]
         self._log = log
         handles = [handle for _, handle in self.damages if handle >= 0]
         super().__init__(log.segments.files, handles, "copying damaged bytes aside")
-        self.folder = log.segments.folder / FOLDER
+        self.folder: Path = log.segments.folder / FOLDER
         self.done: list[Damage] = []
-        self.made = False
+        self.made: bool = False
 
     def step(self) -> bool:
         """Copy the next range; raises OSError when the disk refuses."""
@@ -382,7 +384,7 @@ class Quarantining(Task):
             if handle >= 0 and damage.length > 0 and not damage.unread:
                 content = self.files.read(handle, damage.offset, damage.length)
                 self.files.replace(self.folder / f"{kept_name(damage)}.bin", content)
-                self.moved += 2 * damage.length
+                self.note_moved(2 * damage.length)
             self.done.append(damage)
         else:
             lines = [format_line(damage) for damage in self.before + self.done]

@@ -9,12 +9,20 @@ removed and made again; a damaged manifest is written from the other copy.
 """
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from mypy_extensions import i64
 
 from jetspark.store.format.index_file import SUFFIX, index_head
-from jetspark.store.format.manifest import frame, read_manifests, renew_manifests, unframe
+from jetspark.store.format.manifest import (
+    Identity,
+    frame,
+    read_manifests,
+    renew_manifests,
+    unframe,
+)
 from jetspark.store.format.record import FIXED, Codec
 from jetspark.store.log.segment_files import SegmentFile, head_of
 from jetspark.store.upkeep.quarantine import damaged_length, note_place, pin
@@ -39,31 +47,31 @@ class Scrub(Task):
     def __init__(self, log: "StreamLog", file: SegmentFile) -> None:
         super().__init__(log.segments.files, [file.handle], "checking a segment")
         self._log = log
-        self.rate = log.upkeep.rates.scrub_rate
-        self.folder = log.segments.folder
-        self.identity = log.identity
-        self.name = file.name
-        self.length = file.length
-        self.seed = log.codec.seed
+        self.rate: i64 = log.upkeep.rates.scrub_rate
+        self.folder: Path = log.segments.folder
+        self.identity: Identity = log.identity
+        self.name: str = file.name
+        self.length: int = file.length
+        self.seed: int = log.codec.seed
         # Its own: a codec is used by one thread.
-        self.codec = Codec(self.seed)
-        self.begun_ns = int(log.upkeep.now)
-        self.times = dict(log.upkeep.scrubbed) | {file.name: self.begun_ns}
+        self.codec: Codec = Codec(self.seed)
+        self.begun_ns: int = int(log.upkeep.now)
+        self.times: dict[str, int] = dict(log.upkeep.scrubbed) | {file.name: self.begun_ns}
         generation = int(file.rows[0].generation)
         # What is damaged and known is passed over.
-        self.known = {
+        self.known: dict[int, int] = {
             damage.offset: damage.offset + damage.length
             for key, damage in log.quarantine.known.items()
             if key[:2] == (file.name, generation)
         }
-        self.at = -1
-        self.slice_end = SLICE
-        self.counted = 0
-        self.finished = False
+        self.at: int = -1
+        self.slice_end: int = SLICE
+        self.counted: int = 0
+        self.finished: bool = False
         self.found: list[int] = []
         # The index file does not check.
-        self.index_bad = False
-        self.manifest_bad = False
+        self.index_bad: bool = False
+        self.manifest_bad: bool = False
 
     def step(self) -> bool:
         """Check the next part; True when all of it, or a slice, was.
@@ -107,7 +115,7 @@ class Scrub(Task):
             if total <= 0:
                 break
             came += total
-        self.moved += len(data)
+        self.note_moved(len(data))
         self.at += came
         if self.at in self.known:
             self.at = max(self.known[self.at], self.at + 1)
@@ -123,7 +131,7 @@ class Scrub(Task):
             content = self.files.read_file(self.folder / (self.name + SUFFIX))
         except OSError:
             content = b""
-        self.moved += len(content)
+        self.note_moved(len(content))
         self.index_bad = bool(content) and index_head(content, self.seed) is None
         if self.index_bad:
             with suppress(OSError):

@@ -30,6 +30,10 @@ class Task:
         """Do a bounded piece of the work; True when it is done. Raises OSError."""
         raise NotImplementedError
 
+    def note_moved(self, size: i64) -> None:
+        """So many bytes were read or written."""
+        self.moved += size
+
     def pause_ns(self) -> int:
         """How long to wait before the next step."""
         moved = self.moved - self.paced

@@ -209,6 +209,9 @@ def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
     if at + FIXED <= end:
         length = log.codec.framed_length(data, at)
         if length > 0 and at + length <= end:
+            mark = mark_inside(log, data, at, at + length)
+            if mark >= 0:
+                return mark
             if at + length == end:
                 return -1
             if good_length(log, data, at + length) > 0:
@@ -218,6 +221,24 @@ def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
         if good_length(log, data, position) > 0:
             return position
         position = data.find(MAGIC_BYTES, position + 1)
+    return -1
+
+
+def mark_inside(log: StreamLog, data: bytes, at: i64, end: i64) -> i64:
+    """Where an earlier recovery found the file ending inside the record at ``at``, or -1.
+
+    That record was cut, and what came later was written over the place where it ended. A message
+    may hold bytes of a segment, marks among them: those skip sequences of the past.
+    """
+    position: int = data.find(MAGIC_BYTES, int(at) + 1, int(end))
+    while position >= 0:
+        if (
+            log.codec.examine(data, position) > 0
+            and is_mark(data, position)
+            and read_i64_le(data, i64(position) + FIXED) > log.index.last_seq
+        ):
+            return position
+        position = data.find(MAGIC_BYTES, position + 1, int(end))
     return -1
 
 

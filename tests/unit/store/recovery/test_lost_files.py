@@ -5,7 +5,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.campaigns.lost_files import Damage, Judge, Life, open_store, run
+from tests.campaigns.lost_files import Damage, Judge, Life, commit, open_store, run
+
+from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.store_reading import messages
+from jetspark.testing.store_sample import stream_identity
 
 
 @pytest.mark.parametrize("seed", range(100, 104))
@@ -50,6 +54,40 @@ def test_what_is_written_after_a_cut_is_not_taken_for_what_was_indexed_before_it
 ) -> None:
     """It was acknowledged, and the next start began to read in the middle of its record."""
     assert run(1, seed) == 10
+
+
+@pytest.mark.parametrize("after", [1, 2], ids=["at its end", "over its end"])
+def test_what_is_written_where_a_cut_record_ended_is_served(after: int) -> None:
+    """Whatever the length of the cut: also where a later record ends, and the next begins, there.
+
+    The next start passed over all that lay within the length that the cut record claims.
+    """
+    whole = SimulatedDisk()
+    store = open_store(whole)
+    log = store.create(stream_identity(1))
+    for text in (b"first", b"x" * 2_000):
+        log.staged.add_message(b"s", 0, text + b"\r\n", 1_000)
+        commit(whole, log)
+    log.close()
+    store.close()
+    (path,) = (path for path in whole.paths() if path.suffix == ".seg")
+    # What recovery writes and two small messages are within this.
+    for cut in range(100, 350):
+        disk = whole.survivor()
+        disk.cut(path, len(whole.read_file(path).rstrip(b"\0")) - cut)
+        served: list[set[int]] = []
+        for publishes in (after, 0):
+            store = open_store(disk)
+            (log,) = store.open(lambda _identity, _recovery: None)
+            for _ in range(publishes):
+                log.staged.add_message(b"s.new", 0, b"new\r\n", 10_000)
+                commit(disk, log)
+            served.append(set(messages(log)))
+            log.close()
+            store.close()
+
+        assert len(served[0]) == 1 + after
+        assert served[1] == served[0], f"cut by {cut}"
 
 
 def test_a_folder_with_nothing_but_files_of_another_stream_is_a_copy_of_that_stream() -> None:

@@ -27,8 +27,14 @@ _EVICT_ONE_IN: Final = 8
 
 # Looking through the cache for what a wildcard touches is paid by earlier fills: each one buys so
 # many entries. When they are used up (a client with a thousand wildcards leaves), the caches are
-# emptied instead, so that such looks never cost more than about a second fill per entry.
+# emptied instead, so that such looks never cost more than about a second fill per entry. What was
+# paid long ago does not count for ever: all looks together take no more than two milliseconds.
 _LOOKS_PER_FILL: Final = 32
+_LOOKS_MAX: Final = 16 * CACHE_SIZE
+
+# Freeing tens of thousands of cold results takes tens of milliseconds: emptied caches
+# are put aside, and each fill frees so many of their entries.
+_FREED_PER_FILL: Final = 8
 
 
 class Sublist:
@@ -44,6 +50,7 @@ class Sublist:
         self._cache_size: i64 = cache_size
         self._cache: dict[bytes, Match] = {}
         self._prefixes: dict[bytes, Match] = {}
+        self._emptied: list[dict[bytes, Match]] = []
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
         self._literals: dict[bytes, Leaf] = {}
@@ -130,8 +137,7 @@ class Sublist:
         """Return the subscribers of a subject that hardly comes twice, such as a reply's inbox.
 
         The result is that of ``match``, but only what wildcards give is kept, under the part up
-        to the last dot, so that the inboxes of one client share an entry. Use it at once: its
-        ``stale`` says nothing about literal patterns.
+        to the last dot, so that the inboxes of one client share an entry. Use it at once.
         """
         size: i64 = len(subject)
         cut = size
@@ -140,11 +146,7 @@ class Sublist:
         if cut in (0, size):
             return self._find(subject)
         wild = self._last_wild
-        if (
-            cut != len(self._last_prefix)
-            or wild.stale
-            or not subject.startswith(self._last_prefix)
-        ):
+        if cut != len(self._last_prefix) or not subject.startswith(self._last_prefix):
             found = self._prefixes.get(subject[:cut])
             if found is None:
                 found = self._find_prefix(subject, cut)
@@ -195,21 +197,29 @@ class Sublist:
     def _keep(self, cache: dict[bytes, Match], key: bytes, result: Match) -> None:
         if self._cache_size <= 0:
             return
+        if self._emptied:
+            self._free_some()
         if len(cache) >= self._cache_size:
             self._make_room(cache)
-        self._looks_left += _LOOKS_PER_FILL
-        result.stale = False
+        if self._looks_left < _LOOKS_MAX:
+            self._looks_left += _LOOKS_PER_FILL
         cache[key] = result
+
+    def keeps(self, subject: bytes, result: Match) -> bool:
+        """Say whether ``match`` would give this result again."""
+        return self._cache.get(subject) is result
 
     def _forget_matching(self, pattern: bytes) -> None:
         """Drop the results a pattern with wildcards belongs to, or all if that is less work."""
+        self._last_prefix = b""
         looks: i64 = len(self._cache) + len(self._prefixes)
         if looks == 0:
             return
         head = literal_head(pattern)
         if len(head) == 0 or looks > self._looks_left:
-            _forget_all(self._cache)
-            _forget_all(self._prefixes)
+            self._emptied += [self._cache, self._prefixes]
+            self._cache = {}
+            self._prefixes = {}
             self._looks_left = 0
             return
         self._looks_left -= looks
@@ -222,9 +232,18 @@ class Sublist:
         for prefix in [prefix for prefix in self._prefixes if prefix.startswith(head)]:
             _forget(self._prefixes, prefix)
 
+    def _free_some(self) -> None:
+        """Free some entries of the caches that were emptied."""
+        cache = self._emptied[-1]
+        for _ in range(min(len(cache), _FREED_PER_FILL)):
+            cache.popitem()
+        if not cache:
+            self._emptied.pop()
+
     def _make_room(self, cache: dict[bytes, Match]) -> None:
-        """Drop some entries of a full cache; their users see them stale and ask again."""
+        """Drop some entries of a full cache."""
         self._evictions += 1
+        self._last_prefix = b""
         index = self._evictions
         found: list[bytes] = []
         for subject in cache:
@@ -232,19 +251,10 @@ class Sublist:
                 found.append(subject)
             index += 1
         if not found:
-            _forget_all(cache)
+            cache.clear()
         for subject in found:
             _forget(cache, subject)
 
 
 def _forget(cache: dict[bytes, Match], key: bytes) -> None:
-    old = cache.get(key)
-    if old is not None:
-        old.stale = True
-        del cache[key]
-
-
-def _forget_all(cache: dict[bytes, Match]) -> None:
-    for old in cache.values():
-        old.stale = True
-    cache.clear()
+    cache.pop(key, None)

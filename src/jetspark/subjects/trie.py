@@ -23,9 +23,9 @@ _SEARCHED_MAX: Final = 32
 class Match:
     """The subscribers of one subject. Results are shared: callers read them, never change them.
 
-    A result is true when it is returned and stays true until the next change. One that the cache
-    keeps stays true until ``stale`` is set; then ask again. ``route`` is free for the caller to
-    keep what it made of a result of ``Sublist.match``, for all its subjects if it shares one.
+    A result is true when it is returned and stays true until the next change; then ask again.
+    ``route`` is free for the caller to keep what it made of a result of ``Sublist.match``, for all
+    its subjects if it shares one.
     """
 
     def __init__(
@@ -34,7 +34,6 @@ class Match:
         self.plain: list[object] = plain
         self.groups: list[list[object]] = groups
         self.group_names: list[bytes] = group_names
-        self.stale: bool = True
         self.route: object = None
 
 

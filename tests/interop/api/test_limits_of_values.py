@@ -165,6 +165,8 @@ def test_extreme_values_harm_nothing_and_are_answered_as_nats_server_does(
         # On a busy machine nats-server takes a pull that does not wait for one that is over, or
         # for one too many.
         and not (".NEXT." in name and {said, ours.get(name)} == {"status 404", "status 408"})
+        # There it may also take longer than anybody waits.
+        and not (name.startswith("pull after ") and said == SILENCE)
         # What comes first, the heartbeat or the end, when both are due at once.
         and not (
             "idle_heartbeat" in name and {said, ours.get(name)} == {"status 100", "status 408"}

@@ -1,5 +1,8 @@
 """Who gets a message, and what the caches forget when that changes."""
 
+import threading
+import weakref
+
 import pytest
 
 from jetspark.subjects.sublist import Match, Sublist
@@ -197,7 +200,7 @@ def test_a_result_in_hand_does_not_change_under_its_reader() -> None:
     subscriptions.remove(b"a.b", b"", b"a.b")
 
     assert (result.plain, groups(result)) == ([b"a.b"], {b"q": [1]})
-    assert result.stale
+    assert not subscriptions.keeps(b"a.b", result)
 
 
 def test_a_kept_result_is_given_again() -> None:
@@ -206,7 +209,7 @@ def test_a_kept_result_is_given_again() -> None:
     first.route = "made of it"
 
     assert subscriptions.match(b"a.b") is first
-    assert not first.stale
+    assert subscriptions.keeps(b"a.b", first)
 
 
 def test_a_literal_change_drops_one_result_only() -> None:
@@ -214,7 +217,7 @@ def test_a_literal_change_drops_one_result_only() -> None:
     subscriptions = sublist(b">")
     kept = {subject: subscriptions.match(subject) for subject in (b"a", b"a.b", b"c", b"d.e.f")}
     subscriptions.insert(b"a.b", b"", b"new")
-    after_insert = {subject for subject, result in kept.items() if result.stale}
+    after_insert = {s for s, result in kept.items() if not subscriptions.keeps(s, result)}
     again = subscriptions.match(b"a.b")
     subscriptions.insert(b"_INBOX.x", b"", 1)
     subscriptions.remove(b"_INBOX.x", b"", 1)
@@ -222,30 +225,30 @@ def test_a_literal_change_drops_one_result_only() -> None:
 
     assert {b"a.b"} == after_insert
     assert {b">", b"new"} == plain(again)
-    assert again.stale
-    assert [kept[s].stale for s in (b"a", b"c", b"d.e.f")] == [False, False, False]
+    assert not subscriptions.keeps(b"a.b", again)
+    assert all(subscriptions.keeps(s, kept[s]) for s in (b"a", b"c", b"d.e.f"))
 
 
 def test_a_wildcard_change_drops_what_it_matches_only() -> None:
     subscriptions = sublist(b"x")
     kept = {s: subscriptions.match(s) for s in (b"a.b", b"a.b.c", b"a.bc", b"b.b", b"a", b"a..b")}
     subscriptions.insert(b"a.*", b"", 1)
-    after_insert = {subject for subject, result in kept.items() if result.stale}
+    after_insert = {s for s, result in kept.items() if not subscriptions.keeps(s, result)}
     again = subscriptions.match(b"a.b")
     subscriptions.remove(b"a.*", b"", 1)
 
     assert {b"a.b", b"a.bc"} == after_insert
-    assert again.stale
+    assert not subscriptions.keeps(b"a.b", again)
     assert subscriptions.match(b"a.b.c") is kept[b"a.b.c"]
 
 
 @pytest.mark.parametrize("pattern", [b">", b"*.b", b"*"])
 def test_a_pattern_that_starts_with_a_wildcard_empties_the_cache(pattern: bytes) -> None:
     subscriptions = sublist()
-    kept = [subscriptions.match(subject) for subject in (b"a.b", b"c", b"d.e")]
+    kept = {subject: subscriptions.match(subject) for subject in (b"a.b", b"c", b"d.e")}
     subscriptions.insert(pattern, b"", 1)
 
-    assert all(result.stale for result in kept)
+    assert not any(subscriptions.keeps(subject, result) for subject, result in kept.items())
 
 
 def test_many_wildcard_changes_empty_the_cache_instead_of_searching_it_each_time() -> None:
@@ -255,15 +258,15 @@ def test_many_wildcard_changes_empty_the_cache_instead_of_searching_it_each_time
     survived = 0
     for i in range(1000):
         subscriptions.insert(b"other%d.*" % i, b"", i)
-        survived += not kept[0].stale
+        survived += subscriptions.keeps(b"keep.0", kept[0])
 
     assert 10 <= survived <= 100
 
 
-def test_the_cache_is_bounded_and_what_it_gave_up_is_stale() -> None:
+def test_the_cache_is_bounded() -> None:
     subscriptions = sublist(b">", cache_size=16)
     results = [subscriptions.match(b"s.%d" % i) for i in range(200)]
-    kept = [i for i, result in enumerate(results) if not result.stale]
+    kept = [i for i, result in enumerate(results) if subscriptions.keeps(b"s.%d" % i, result)]
 
     assert 10 <= len(kept) <= 16
     assert all(subscriptions.match(b"s.%d" % i) is results[i] for i in kept)
@@ -294,10 +297,10 @@ def test_a_tiny_cache_gives_the_same_answers(cache_size: int) -> None:
             assert len(subscriptions.match_once(subject).plain) == size
 
 
-def test_without_a_cache_every_result_is_stale() -> None:
+def test_without_a_cache_no_result_is_kept() -> None:
     subscriptions = sublist(b"a", cache_size=0)
 
-    assert subscriptions.match(b"a").stale
+    assert not subscriptions.keeps(b"a", subscriptions.match(b"a"))
     assert subscriptions.match(b"a") is not subscriptions.match(b"a")
 
 
@@ -428,3 +431,34 @@ def test_many_queue_groups_of_one_subject_come_and_go() -> None:
     for name in names:
         assert subscriptions.remove(b"*", name, name)
     assert not subscriptions.has_interest(b"a")
+
+
+@pytest.mark.parametrize("cache_size", [0, 1, 100])
+def test_a_prefix_asked_for_last_is_not_remembered_over_a_change(cache_size: int) -> None:
+    subscriptions = sublist(cache_size=cache_size)
+    before = subscriptions.match_once(b"a.b.1").plain
+    subscriptions.insert(b"a.b.*", b"", 1)
+    between = subscriptions.match_once(b"a.b.2").plain
+    subscriptions.remove(b"a.b.*", b"", 1)
+
+    assert (before, between, subscriptions.match_once(b"a.b.3").plain) == ([], [1], [])
+
+
+def test_results_of_an_emptied_cache_are_freed_while_it_fills_again() -> None:
+    """All at once would take tens of milliseconds of one turn."""
+    subscriptions = sublist(cache_size=1_000)
+    held = []
+    for i in range(1_000):
+        result = subscriptions.match(b"a.%d" % i)
+        result.route = threading.Event()  # anything that has weak references
+        held.append(weakref.ref(result.route))
+    del result
+    subscriptions.insert(b">", b"", 1)
+    left = [sum(ref() is not None for ref in held)]
+    for i in range(1_000):
+        subscriptions.match(b"b.%d" % i)
+        left.append(sum(ref() is not None for ref in held))
+
+    assert left[0] > 900
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0

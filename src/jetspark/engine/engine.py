@@ -80,6 +80,17 @@ class NewStream:
         self.log = create(self.identity)
 
 
+class Change:
+    """Another configuration of a stream that the disk may still refuse.
+
+    What it gives up stays taken until ``revision`` is durable, so that it can be taken back.
+    """
+
+    def __init__(self, revision: int, operation: Operation) -> None:
+        self.revision = revision
+        self.operation = operation
+
+
 class ApiCounter:
     """`$JS.API` answers of an account so far, and those that were errors.
 
@@ -144,6 +155,10 @@ class Engine:
         self._deadlines: Deadlines[Stream] = Deadlines()
         # Streams that are removed when nothing of them is on its way.
         self._removals: dict[Stream, Operation] = {}
+        # Streams with another configuration that is not durable yet.
+        self._changes: dict[Stream, Change] = {}
+        # Streams that are being made.
+        self._creations: dict[str, Operation] = {}
 
         self.consumer_services: ConsumerServices = ConsumerServices(
             account, self.next_id, random_id(), ports, self.mark_dirty
@@ -216,7 +231,11 @@ class Engine:
             return f"a stream {name!r} is being made"
         except msgspec.MsgspecError:
             return ""  # and reports this
-        if self.overlaps(config):
+        try:
+            self.check_free(config)
+        except Postponed:
+            return f"another stream that has some of the subjects of {name!r} is changing"
+        except Refusal:
             return f"another stream has some of the subjects of {name!r}: change or remove that"
         return ""
 
@@ -258,8 +277,14 @@ class Engine:
         """
         first = marked_as or config
         new = NewStream(self._store, self._identity(first, now), first)
-        operation = Operation(config.name, None if claimed else config, partial(finish, new))
+
+        def made(error: OSError | None, now: int, outbox: Outbox) -> None:
+            del self._creations[config.name]
+            finish(new, error, now, outbox)
+
+        operation = Operation(config.name, None if claimed else config, made)
         self.operations.announce(operation)
+        self._creations[config.name] = operation
         in_memory = config.storage == Storage.MEMORY
         self.operations.do(operation, new.make, now, outbox, at_once=in_memory)
 
@@ -348,16 +373,41 @@ class Engine:
     ) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly.
 
-        Its subjects may have been claimed.
+        Its subjects may have been claimed. What it gives up is free when that is durable, and
+        requests about the stream wait for that.
         """
-        stream.log.set_limits(*evicting(config))
-        stream.log.staged.configure(encode(config))
-        self._configure(stream, config, claim)
+        log = stream.log
+        log.set_limits(*evicting(config))
+        log.staged.configure(encode(config))
         self.mark_dirty(stream)
-
-    def _configure(self, stream: Stream, config: StreamConfig, claim: Claim | None = None) -> None:
+        operation = self.operations.begin(config.name)
+        self._changes[stream] = Change(int(log.staged.revision), operation)
+        self.usage.keep(stream, stream.config.max_bytes)
         if config.subjects != stream.config.subjects:
-            self._store_subjects(stream, config.subjects, claim)
+            self._store_subjects(stream, config.subjects, claim, operation)
+        self._configure(stream, config)
+
+    def _settle_change(self, stream: Stream, now: int, outbox: Outbox) -> None:
+        """Something of a stream is durable: others may have what a change in it gave up."""
+        change = self._changes.get(stream)
+        if change is None or stream.log.identity.revision < change.revision:
+            return
+        del self._changes[stream]
+        self.usage.settle(stream)
+        self._subjects.settle(stream)
+        self._clean_subjects()
+        self.operations.end(change.operation, now, outbox)
+
+    def _take_change_back(self, stream: Stream) -> None:
+        """What a stream staged was refused: a configuration in it is not the stream's."""
+        self.usage.settle(stream)
+        self._subjects.take_back(stream)
+        self._clean_subjects()
+        durable = decode_config(bytes(stream.log.identity.config))
+        stream.log.set_limits(*evicting(durable))
+        self._configure(stream, durable)
+
+    def _configure(self, stream: Stream, config: StreamConfig) -> None:
         stream.configure(config)
         stream.log.upkeep.pack(config.compression == "s2")
         stream.log.segments.fit(config.max_bytes)
@@ -383,9 +433,30 @@ class Engine:
         self.ceilings = ceilings_of(self.settings, self.usage.limits)
 
     def find(self, name: str) -> StreamConfig | None:
-        """The configuration of a stream of the account."""
+        """The configuration of a stream of the account; raises Postponed while that changes."""
+        making = self._creations.get(name)
+        if making is not None:
+            raise Postponed(making)
         stream = self.streams.get(name)
-        return None if stream is None else stream.config
+        if stream is None:
+            return None
+        change = self._changes.get(stream)
+        if change is not None:
+            raise Postponed(change.operation)
+        return stream.config
+
+    def admit(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
+        """Raise Refusal if a stream cannot be made, or changed, within the limits.
+
+        Raises Postponed if it may be when a change of another stream is durable.
+        """
+        try:
+            self.usage.admit(config, old)
+        except Refusal:
+            for stream, change in self._changes.items():
+                if self.usage.frees(stream):
+                    raise Postponed(change.operation) from None
+            raise
 
     def start_removal(self, stream: Stream, now: int, outbox: Outbox, finish: Finish) -> None:
         """Remove a stream, durably, beside the loop; ``finish`` follows.
@@ -458,11 +529,29 @@ class Engine:
 
         For few subjects: ``claiming`` is for many.
         """
-        if self.overlaps(config):
-            if self._cleaning is not None:
-                raise Postponed(self._cleaning)
-            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+        own = self.streams.get(config.name)
+        for subject in config.subjects:
+            pattern = subject.encode()
+            if self._subjects.overlap(pattern, own):
+                if self._cleaning is not None:
+                    raise Postponed(self._cleaning)
+                raise self._taken(pattern, own)
         self.operations.check_subjects(config)
+
+    def is_contested(self, config: StreamConfig) -> bool:
+        """Say whether it is being decided who has some of a few subjects."""
+        try:
+            self.check_free(config)
+        except Postponed:
+            return True
+        except Refusal:
+            return False
+        return False
+
+    def _taken(self, pattern: bytes, own: Stream | None) -> Refusal | Postponed:
+        """Why a stream cannot have a subject: another one has it, or is giving it up."""
+        change = self._subjects.unsettled(pattern, own) if self._changes else None
+        return Refusal(ErrCode.SUBJECTS_OVERLAP) if change is None else Postponed(change)
 
     def claiming(self, config: StreamConfig) -> Generator[None, None, Claim]:
         """Claim very many subjects for a stream, in steps, while other streams wait for theirs.
@@ -479,7 +568,7 @@ class Engine:
                 pattern = subject.encode()
                 while self._subjects.overlap(pattern, own):
                     if not self._subjects.needs_cleaning():
-                        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+                        raise self._taken(pattern, own)
                     yield  # what it overlaps may be what is being taken out
                 self.operations.check_subject(pattern)
                 if pace.is_due(len(pattern)):
@@ -505,13 +594,22 @@ class Engine:
         return self._subjects.overlapping(subject)
 
     def _store_subjects(
-        self, stream: Stream, subjects: tuple[str, ...], claim: Claim | None
+        self,
+        stream: Stream,
+        subjects: tuple[str, ...],
+        claim: Claim | None,
+        change: Operation | None = None,
     ) -> None:
-        """Let a stream have these subjects instead of those it had; they may be claimed."""
-        if claim is None:
-            self._subjects.add(stream, subjects)
+        """Let a stream have these subjects instead of those it had; they may be claimed.
+
+        With ``change`` it may get those back that it had.
+        """
+        given = claim if claim is not None else self._subjects.entered(subjects)
+        if change is None:
+            self._subjects.give(stream, given)
         else:
-            self._subjects.give(stream, claim)
+            self._subjects.exchange(stream, given, change)
+        if claim is not None:
             self.operations.claims.leave()
         self._clean_subjects()
 
@@ -630,6 +728,8 @@ class Engine:
         if self.transfers.committed(stream, outbox):
             return
         self.usage.note(stream)
+        if self._changes:
+            self._settle_change(stream, now, outbox)
         stream.tending.committed()
         self._deadlines.note(stream)
         if held.messages:
@@ -671,13 +771,13 @@ class Engine:
         self.usage.note(stream)
         self.purges.end(stream)
         self._write_failed(stream, no_space=no_space)
-        # A configuration that was staged is not the stream's.
-        durable = decode_config(bytes(stream.log.identity.config))
-        if durable != stream.config:
-            stream.log.set_limits(*evicting(durable))
-            self._configure(stream, durable)
+        change = self._changes.pop(stream, None)
+        if change is not None:
+            self._take_change_back(stream)
         self.consumers.failed(stream)
         self.copies.failed(stream)
+        if change is not None:
+            self.operations.end(change.operation, stream.committed_ns, outbox)
         if self._removals:
             self.may_remove(stream, stream.committed_ns, outbox)
 

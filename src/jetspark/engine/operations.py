@@ -5,8 +5,10 @@ finished on the loop again; its answer goes out when it is finished, so it is on
 search through very many subjects goes in steps on the loop, some of it in each turn. There is one
 operation for a name at a time: requests about a stream that is being made or removed wait for the
 end and are then handled in the order in which they came, and so does the creation of a stream that
-wants the same subjects. What names no stream, and what reads or publishes, is handled meanwhile:
-to them the stream exists until it is removed, and not before it is made.
+wants the same subjects. A change of a configuration that is not durable is an operation as well:
+the disk may refuse it, and the stream has then what it had. What names no stream, and what reads
+or publishes, is handled meanwhile: to them the stream exists until it is removed, and not before
+it is made.
 """
 
 import errno
@@ -196,6 +198,16 @@ class Operations:
             error = OSError(str(failure))
         if operation is not None:
             self._finish(operation, error, now, outbox)
+
+    def begin(self, name: str) -> Operation:
+        """Let requests about a stream wait until ``end``."""
+        operation = Operation(name, None, _nothing)
+        self.announce(operation)
+        return operation
+
+    def end(self, operation: Operation, now: int, outbox: Outbox) -> None:
+        """What began is over; ``go_on`` follows."""
+        self._finish(operation, None, now, outbox)
 
     def check(self, name: str) -> None:
         """Raise Postponed while something is done to the stream of this name, or is to be."""

@@ -98,7 +98,7 @@ class Transfers:
         else:
             self._give_up(restore, now, outbox)
 
-    def _fits(self, restore: Restore) -> bool:
+    def _fits(self, restore: Restore, claim: Claim | None = None) -> bool:
         """Look again at what may have changed since the beginning."""
         engine, config = self._engine, restore.config
         try:
@@ -107,8 +107,10 @@ class Transfers:
             engine.usage.admit(config)
             engine.usage.check_room(config.storage, int(restore.stream.log.staged.size))
             # Very many are claimed in steps when everything is durable.
-            if len(config.subjects) <= AT_ONCE_MAX and engine.overlaps(config):
-                raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+            if claim is None and len(config.subjects) <= AT_ONCE_MAX:
+                engine.check_free(config)
+        except Postponed:
+            return True  # asked again when everything is durable
         except Refusal as refusal:
             restore.refuse(refusal.body)
             return False
@@ -133,8 +135,10 @@ class Transfers:
 
     def _is_next(self, restore: Restore) -> bool:
         """Say whether nobody else is about to get the name or the subjects of a stream."""
-        operations = self._engine.operations
-        return not (operations.claims.is_taken() or operations.is_under_way(restore.config.name))
+        operations, config = self._engine.operations, restore.config
+        if operations.claims.is_taken() or operations.is_under_way(config.name):
+            return False
+        return len(config.subjects) > AT_ONCE_MAX or not self._engine.is_contested(config)
 
     def _claim(self, restore: Restore, outbox: Outbox) -> None:
         """Claim the subjects in the turns that follow, then show the stream."""
@@ -181,7 +185,7 @@ class Transfers:
 
     def _reveal(self, restore: Restore, claim: Claim | None, outbox: Outbox) -> None:
         """Everything is durable: the stream is shown."""
-        if not self._fits(restore):
+        if not self._fits(restore, claim):
             if claim is not None:
                 self._engine.abandon(claim)
             self._give_up(restore, restore.now, outbox)

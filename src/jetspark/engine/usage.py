@@ -91,6 +91,8 @@ class AccountUsage:
         self._server = server or ServerUsage()
         self._server.accounts.append(self)
         self._counted: dict[Stream, int] = {}
+        # The ``max_bytes`` that a stream gives up by a change that the disk may refuse.
+        self._kept: dict[Stream, int] = {}
 
     def limit(self, storage: Storage) -> int:
         """What the account may store; -1: no limit of its own."""
@@ -131,10 +133,22 @@ class AccountUsage:
     def reserved(self, storage: Storage) -> int:
         """What the streams of the account may grow to, as far as they say."""
         return sum(
-            config.max_bytes
-            for config in (stream.config for stream in self._counted)
-            if config.max_bytes > 0 and config.storage == storage
+            max(stream.config.max_bytes, self._kept.get(stream, 0), 0)
+            for stream in self._counted
+            if stream.config.storage == storage
         )
+
+    def keep(self, stream: Stream, size: int) -> None:
+        """A stream had this ``max_bytes`` before a change that the disk may still refuse."""
+        self._kept[stream] = size
+
+    def settle(self, stream: Stream) -> None:
+        """The change is durable or refused: the configuration says what the stream may have."""
+        self._kept.pop(stream, None)
+
+    def frees(self, stream: Stream) -> bool:
+        """Say whether a change of a stream makes room once it is durable."""
+        return self._kept.get(stream, 0) > max(stream.config.max_bytes, 0)
 
     def promised(self, storage: Storage) -> int:
         """What the account may come to use of the server's budget."""

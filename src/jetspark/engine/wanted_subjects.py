@@ -8,6 +8,7 @@ subjects at once.
 from collections.abc import Generator
 from typing import Final
 
+from jetspark.engine.operations import Operation
 from jetspark.engine.stream.stream import Stream
 from jetspark.steps import PER_TURN, Pace, at_once, rest
 from jetspark.subjects.pattern_set import OverlapSearch, PatternSet
@@ -16,6 +17,8 @@ from jetspark.subjects.sublist import Sublist
 AT_ONCE_MAX: Final = 512
 """Subjects that are entered or taken out in one turn of the loop."""
 _PLACES_PER_STEP: Final = 1024
+# As much of what overlaps a pattern is looked at before it is taken for unsettled.
+_PLACES_SEARCHED: Final = 4096
 
 
 class Claim:
@@ -25,6 +28,8 @@ class Claim:
         self.subjects: Final = subjects
         # Who stores them; None before that, and when it is over.
         self.stream: Stream | None = None
+        # The change that brings or ends it, while the disk may still refuse that change.
+        self.change: Operation | None = None
         # How many of them are entered, and how many of those may be inboxes.
         self.entered = 0
         self.inboxes = 0
@@ -41,17 +46,19 @@ class WantedSubjects:
         self._claims = Sublist()
         self._patterns = PatternSet()
         self._by_stream: dict[Stream, Claim] = {}
+        # What a stream gave up by a change that the disk may refuse: it may get that back.
+        self._kept: dict[Stream, Claim] = {}
         # Claims that are over and have not been taken out.
         self._over: list[Claim] = []
         self._inboxes = 0
 
     # Changes -----------------------------------------------------------------------------------
 
-    def add(self, stream: Stream, subjects: tuple[str, ...]) -> None:
-        """A stream stores these from now on, instead of what it stored."""
+    def entered(self, subjects: tuple[str, ...]) -> Claim:
+        """A claim that was entered; it does not count before it is given to a stream."""
         claim = Claim(subjects)
         at_once(self.entering(claim))
-        self.give(stream, claim)
+        return claim
 
     def entering(self, claim: Claim) -> Generator[None, None, None]:
         """Enter a claim, in steps; it does not count before it is given to a stream."""
@@ -72,6 +79,37 @@ class WantedSubjects:
         self._by_stream[stream] = claim
         self._inboxes += claim.inboxes
 
+    def exchange(self, stream: Stream, claim: Claim, change: Operation) -> None:
+        """Let a claim that was entered count; what the stream had stays taken until ``settle``.
+
+        ``take_back`` instead if the disk refuses the change.
+        """
+        before = self._by_stream.pop(stream, None)
+        if before is not None:
+            assert stream not in self._kept, "one change at a time"
+            self._inboxes -= before.inboxes
+            before.stream = None
+            before.change = change
+            self._kept[stream] = before
+        claim.change = change
+        self.give(stream, claim)
+
+    def settle(self, stream: Stream) -> None:
+        """The change is durable: others may have what it gave up. ``clean`` follows."""
+        claim = self._by_stream.get(stream)
+        if claim is not None:
+            claim.change = None
+        before = self._kept.pop(stream, None)
+        if before is not None:
+            self.abandon(before)
+
+    def take_back(self, stream: Stream) -> None:
+        """The change was refused: the stream has what it had before. ``clean`` follows."""
+        before = self._kept.pop(stream, None)
+        if before is not None:
+            before.change = None
+            self.give(stream, before)
+
     def remove(self, stream: Stream) -> None:
         """A stream stores nothing any more. ``clean`` follows."""
         claim = self._by_stream.pop(stream, None)
@@ -82,6 +120,7 @@ class WantedSubjects:
     def abandon(self, claim: Claim) -> None:
         """A claim is over, whether it was given to a stream or not. ``clean`` follows."""
         claim.stream = None
+        claim.change = None
         self._over.append(claim)
         if not claim.is_large():
             at_once(self._take_out(claim))
@@ -129,6 +168,24 @@ class WantedSubjects:
         """
         own = self._by_stream.get(but) if but is not None else None
         return self._patterns.overlaps(pattern, own)
+
+    def unsettled(self, pattern: bytes, but: Stream | None) -> Operation | None:
+        """The change under way that decides whether a pattern is free; None if another has it."""
+        own = self._by_stream.get(but) if but is not None else None
+        search = OverlapSearch(self._patterns, pattern)
+        change: Operation | None = None
+        for _ in range(_PLACES_SEARCHED // _PLACES_PER_STEP):
+            is_whole = search.step(_PLACES_PER_STEP)
+            for claim in search.owners:
+                assert isinstance(claim, Claim)
+                if claim is own:
+                    continue
+                if claim.change is None:
+                    return None
+                change = claim.change
+            if is_whole:
+                break
+        return change
 
     def overlapping(self, pattern: bytes) -> Generator[None, None, list[Stream]]:
         """The streams that store some of what a pattern stands for, after steps."""

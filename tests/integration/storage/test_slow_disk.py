@@ -449,3 +449,46 @@ async def test_a_server_that_stops_refuses_what_waits_for_the_disk(
         expected = {name for name in done if name not in old} | {*old} - done
         assert set(json.loads(answer.data)["streams"]) == expected
         await client.close()
+
+
+async def test_what_a_refused_change_gave_up_nobody_got_meanwhile(serve: Serve) -> None:
+    async with serve() as world:
+        await world.create("A", subjects=["x", "y"], max_bytes=1 << 20)
+        world.files.refuse = lambda what: what in {"write", "sync"}
+        smaller = {"name": "A", "subjects": ["y"], "max_bytes": 1 << 20}
+        update, create = await world.behind_the_gate(
+            world.ask("STREAM.UPDATE.A", **smaller), world.create("B", subjects=["x"])
+        )
+        world.files.refuse = lambda _what: False
+        assert update["error"]["err_code"] == 10077, update
+        assert create["error"]["err_code"] == 10065, create
+        assert (await world.ask("STREAM.INFO.A"))["config"]["subjects"] == ["x", "y"]
+
+
+async def test_what_a_durable_change_gave_up_is_for_who_asked_meanwhile(serve: Serve) -> None:
+    async with serve() as world:
+        await world.create("A", subjects=["x", "y"])
+        update, create, info = await world.behind_the_gate(
+            world.ask("STREAM.UPDATE.A", name="A", subjects=["y"]),
+            world.create("B", subjects=["x"]),
+            world.ask("STREAM.INFO.A"),
+        )
+        assert update["config"]["subjects"] == info["config"]["subjects"] == ["y"]
+        assert create["config"]["subjects"] == ["x"]
+        assert (await world.publish("x", b"1"))["stream"] == "B"
+
+
+async def test_a_mirror_waits_for_its_origin_that_is_being_made_or_changed(serve: Serve) -> None:
+    """Whether it answers direct gets, it takes over from its origin."""
+    async with serve() as world:
+        _, mirror = await world.behind_the_gate(
+            world.create("A", allow_direct=True),
+            world.create("M", subjects=[], mirror={"name": "A"}),
+        )
+        assert mirror["config"]["mirror_direct"] is True
+        await world.create("B")
+        _, mirror = await world.behind_the_gate(
+            world.ask("STREAM.UPDATE.B", name="B", subjects=["B.>"], allow_direct=True),
+            world.create("N", subjects=[], mirror={"name": "B"}),
+        )
+        assert mirror["config"]["mirror_direct"] is True

@@ -83,7 +83,7 @@ class Bench:
 
     def _open(self) -> Engine:
         self.file_store = FileStore(self.files, self.folder, **self.store_options)
-        self.ports = Ports()
+        self.ports = self.make_ports()
         self.ports.outlet = lambda _subject: self.outlet
         engine = Engine(
             self.file_store,
@@ -96,6 +96,9 @@ class Bench:
         for log in copies_first(self.file_store.open(lambda _identity, _recovery: None)):
             engine.adopt(log, self.now)
         return engine
+
+    def make_ports(self) -> Ports:
+        return Ports()
 
     def restart(self) -> None:
         """Close and recover: what was not committed is gone."""

@@ -69,7 +69,7 @@ def restore(engine: Engine, request: Request) -> None:
     config: StreamConfig = request.in_turns(engine, "configuration", check)
     check_remotes(config, engine.upstreams)
     engine.transfers.check_room()
-    engine.usage.admit(config)
+    engine.admit(config)
     engine.usage.check_room(config.storage, wanted.state.bytes)
 
     def begin(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> bytes:

@@ -62,7 +62,7 @@ def create(engine: Engine, request: Request) -> bytes | None:
         if existing.config != config:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
         return _created(existing, request.now)
-    engine.usage.admit(config)
+    engine.admit(config)
     claim = request.claimed(engine, config)
     request.take_claim()
 
@@ -147,7 +147,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     config = updated(stream.config, config)
     check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
-    engine.usage.admit(config, stream.config)
+    engine.admit(config, stream.config)
     moved = config.subjects != stream.config.subjects
     claim = request.claimed(engine, config) if moved else None
     try:

@@ -268,6 +268,7 @@ class EngineDriver:
         for stream, group in self.engine.take_groups(self._router.now, self._outbox):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
+                self.wake()  # requests may have waited for it
                 continue
             self._in_flight += 1
             self.counts.submitted(len(group.entries))

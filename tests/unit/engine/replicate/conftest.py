@@ -43,7 +43,9 @@ class CopyBench(Bench):
     def settle(self) -> None:
         """Turns and commits until nothing moves."""
         more = True
-        while more or self.engine.dirty or self.on_the_way:
+        operations = self.engine.operations
+        while more or self.engine.dirty or self.on_the_way or operations.may_go_on():
+            operations.go_on(self.now, self.outbox)
             more = self.turn()
             self.submit()
             while self.on_the_way:

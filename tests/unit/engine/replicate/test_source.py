@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
+from typing import Any
 
 import msgspec
 import pytest
 from tests.unit.engine.replicate.conftest import CopyBench, rows
 
 from jetspark.engine.replicate.origin import LocalOrigin
+from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.headers.block import find_value
 
@@ -209,13 +212,14 @@ def test_a_source_that_is_back_before_the_disk_answered_copies_nothing_twice(
     bench: CopyBench,
 ) -> None:
     origin = bench.make("A", subjects=["a"])
-    stream = bench.make("S", subjects=["s"], sources=[{"name": "A"}])
-    config = stream.config
+    config: dict[str, Any] = {"name": "S", "subjects": ["s"], "sources": [{"name": "A"}]}
+    bench.make(**config)
     bench.store(origin, b"a", b"0")
     bench.turn()
 
-    bench.engine.update_stream(stream, msgspec.structs.replace(config, sources=()))
-    bench.engine.update_stream(stream, config)
+    for changed in ({**config, "sources": []}, config):
+        body = json.dumps(changed).encode()
+        handle(bench.engine, b"STREAM.UPDATE.S", body, b"r", bench.now, bench.outbox)
     bench.settle()
 
     assert payloads(bench, "S") == [b"0"]

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from jetspark.api.levels import stored_metadata
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.errors.codes import ErrCode
@@ -104,8 +105,10 @@ def with_window(config: StreamConfig, *, pedantic: bool, most: int) -> StreamCon
 
 
 def metadata_size(metadata: Mapping[str, str]) -> int:
-    """How many bytes keys and values have."""
-    return _size("".join(metadata)) + _size("".join(metadata.values()))
+    """How many bytes keys and values have, with the level that is stored with them."""
+    # A level has one digit, whatever the configuration asks for.
+    stored = stored_metadata(metadata, 0)
+    return _size("".join(stored)) + _size("".join(stored.values()))
 
 
 def _size(text: str) -> int:

@@ -18,15 +18,18 @@ from functools import partial
 from typing import Final, Protocol
 
 from jetspark.api.stream import StreamConfig
+from jetspark.api.strict import AT_ONCE_MAX
 from jetspark.engine.failures import Failures
 from jetspark.engine.outbox import Outbox
 from jetspark.store.threads import attempt
 from jetspark.subjects.pattern_set import PatternSet
 
 # So many requests of an account may wait, as in nats-server's queue of API requests, and so many
-# bytes of them.
+# bytes of them; those of small requests, which are read in one turn, count by themselves, so that
+# large ones do not take their room.
 WAITING_MAX: Final = 10_000
-WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+LARGE_BYTES_MAX: Final = 64 * 1024 * 1024
+SMALL_BYTES_MAX: Final = 16 * 1024 * 1024
 # So many of those that waited are handled in one turn of the loop, and so many bytes of them.
 PER_TURN: Final = 10
 BYTES_PER_TURN: Final = 256 * 1024
@@ -71,8 +74,10 @@ class Postponed(Exception):
 
 
 class Turnstile:
-    """Lets one request at a time through; the others wait for it in the order in which they came.
+    """Lets one request at a time through; the others wait for it.
 
+    Large ones pass in the order in which they came. Small ones, which are handled at once, go
+    before the large ones that wait, so that none of them waits for more than one large one.
     ``release`` lets those go on that wait for what is over.
     """
 
@@ -117,7 +122,8 @@ class Operations:
         # be handled cost something, however many wait.
         self._queues: dict[str, deque[tuple[int, Again]]] = {}
         self._waiting = 0
-        self._waiting_bytes = 0
+        self._large_bytes = 0
+        self._small_bytes = 0
         # Names of streams whose requests need not wait any more.
         self._ready: deque[str] = deque()
         # What goes in steps; one of them has its step in each turn.
@@ -237,10 +243,16 @@ class Operations:
     def release(self, operation: Operation) -> None:
         """Let those go on that wait for an operation which is over."""
         operation.is_over = True
+        small: list[str] = []
         for name in operation.others:
             if self._behind.get(name) is operation:
                 del self._behind[name]
-                self._ready.append(name)
+                queue = self._queues.get(name)
+                if queue is not None and queue[0][0] <= AT_ONCE_MAX:
+                    small.append(name)
+                else:
+                    self._ready.append(name)
+        self._ready.extendleft(reversed(small))
 
     def postpone(self, until: Operation | None, name: str, size: int, again: Again) -> bool:
         """Handle a request when an operation has ended; False when too many wait already.
@@ -249,10 +261,12 @@ class Operations:
         """
         if self.closed:
             return False
-        if self._waiting >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
+        is_small = size <= AT_ONCE_MAX
+        waiting = self._small_bytes if is_small else self._large_bytes
+        most = SMALL_BYTES_MAX if is_small else LARGE_BYTES_MAX
+        if self._waiting >= WAITING_MAX or waiting + size > most:
             return False
-        self._waiting += 1
-        self._waiting_bytes += size
+        self._count_waiting(1, size)
         if until is not None and until.is_over:
             self._ready.append(name)
         elif until is not None and name != until.name and self._behind.get(name) is not until:
@@ -265,6 +279,14 @@ class Operations:
         else:
             queue.append((size, again))
         return True
+
+    def _count_waiting(self, change: int, size: int) -> None:
+        """A request of this size begins to wait (1), or does not any more (-1)."""
+        self._waiting += change
+        if size <= AT_ONCE_MAX:
+            self._small_bytes += change * size
+        else:
+            self._large_bytes += change * size
 
     def may_go_on(self) -> bool:
         """Say whether ``go_on`` has something to do."""
@@ -285,8 +307,7 @@ class Operations:
                 self._ready.popleft()
                 continue
             size, again = queue.popleft()
-            self._waiting -= 1
-            self._waiting_bytes -= size
+            self._count_waiting(-1, size)
             left -= 1
             left_bytes -= size
             self._current = name

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jetspark.engine import operations
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.target import PUBLISH
 
@@ -397,3 +398,37 @@ def test_nothing_is_left_of_a_long_request_that_was_refused(bench: Bench, kind: 
         tracemalloc.stop()
         gc.enable()
     assert after - before < 200_000
+
+
+def test_few_subjects_wait_for_one_large_request_and_not_for_those_behind_it(bench: Bench) -> None:
+    answered: list[str] = []
+
+    def note() -> None:
+        answered.extend(entry[0].decode() for entry in bench.sent())
+
+    for n in range(5):
+        create(bench, f"L{n}", subjects(f"large{n}"))
+    for n in range(5):
+        create(bench, f"S{n}", [f"small{n}"])
+    while turn(bench):
+        note()
+
+    streams = [reply for reply in answered if not reply.startswith("$JS.")]
+    assert streams == ["L0", "S0", "S1", "S2", "S3", "S4", "L1", "L2", "L3", "L4"]
+
+
+def test_few_subjects_are_not_refused_because_large_requests_take_all_room(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(json.dumps({"name": "L0", "subjects": subjects("large0")}).encode())
+    # For the one that is carried out and the next one.
+    monkeypatch.setattr(operations, "LARGE_BYTES_MAX", 2 * size)
+    for n in range(10):
+        create(bench, f"L{n}", subjects(f"large{n}"))
+    create(bench, "S", ["small"])
+
+    found = answers(bench)
+
+    assert found["S"] == 0
+    assert found["L0"] == found["L1"] == 0
+    assert found["L9"] == 10023

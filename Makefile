@@ -64,7 +64,7 @@ test: env ## everything: static checks, compiled tests, the lower layers interpr
 test-interpreted: env ## the whole suite on the interpreted modules
 	@$(BIN)/python tools/run_tests.py --interpreted $(SEED_ARGUMENT)
 
-check: $(DEPS) ## format, lint, types, layers, tidiness
+check: $(DEPS) ## format, lint, types (mypy, pyright), layers, tidiness
 	@$(BIN)/python tools/run_tests.py --only static
 
 format: $(DEPS) ## let ruff rewrite what it can

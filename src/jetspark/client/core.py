@@ -343,6 +343,7 @@ class ClientCore:
         seconds = self.seconds(timeout)
         if self._closed is not None:
             raise self.closed_error()
+        self._link.check_loop()
         if is_inside_callback():
             # A callback cannot wait for its own end: everything follows when it is done.
             self._draining = drain_behind(self, seconds)

@@ -355,6 +355,7 @@ async def test_the_limit_of_pending_bytes_holds_too(client: Connect, name: str) 
 async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name: str) -> None:
     """Whoever waited there would never be woken."""
     async with client() as nc:
+        subscription = await nc.subscribe(name)
 
         def elsewhere(call: Callable[[], Coroutine[Any, Any, object]]) -> None:
             with pytest.raises(InvalidState, match="belongs to another event loop"):
@@ -370,4 +371,7 @@ async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name:
             await asyncio.to_thread(elsewhere, call)
         await nc.flush()
 
-        assert (nc.stats.requests_pending, nc.stats.subscriptions) == (0, 0)
+        assert (nc.stats.requests_pending, nc.stats.subscriptions) == (0, 1)
+        # Nothing was begun there, and so nothing was ended here.
+        nc.publish(name, b"still open")
+        assert (await subscription.next()).data == b"still open"

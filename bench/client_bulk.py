@@ -71,9 +71,7 @@ def atomic(in_flight: int) -> Case:
 
 async def replica_get(nc: Any, _client: str, count: int, measure: Measure) -> None:
     """Get entries of a bucket from its copy in this process."""
-    from jetspark import KeyValueConfig
-
-    kv = await nc.jetstream().create_key_value(KeyValueConfig(bucket="BULK"))
+    kv = await nc.jetstream().create_key_value("BULK")
     await kv.put_many(dict.fromkeys(SUBJECTS, PAYLOAD), timeout=60)
     replica = await kv.replica()
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bench.raw_api import checked, consumer_request, stream_request
+from bench.raw_api import bucket_request, checked, consumer_request, stream_request
 
 PAYLOAD = b"x" * 128
 BATCH = 500
@@ -80,9 +80,8 @@ async def bucket_of(nc: Any, client: str, keys: int) -> Any:
     """A memory bucket with values."""
     js = nc.jetstream()
     if client == "jetspark":
-        from jetspark import KeyValueConfig, Storage
-
-        kv = await js.create_key_value(KeyValueConfig(bucket="BENCH", storage=Storage.MEMORY))
+        checked(await nc.request(*bucket_request("BENCH", storage="memory")))
+        kv = await js.key_value("BENCH")
         await kv.put_many({f"k.{n}": PAYLOAD for n in range(keys)}, timeout=60)
         return kv
     from nats.js.api import StorageType

@@ -323,7 +323,7 @@ def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:
 
 
 def test_a_purge_of_one_subject_after_the_head_is_no_data_loss(streams: "Streams") -> None:
-    """docs/spark.md, "Loss": the read gives what is left, here nothing."""
+    """docs/spark.md, "Data loss": the read gives what is left, here nothing."""
     stream = streams.fill("ONE_PURGED", 10)
     options = _options(streams.url, "ONE_PURGED", subjects=("ONE_PURGED.2",))
     reader = JetStreamBatchReader(options, SCHEMA)

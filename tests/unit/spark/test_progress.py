@@ -1,4 +1,4 @@
-"""Lag and reports worked out of a progress, without Spark (docs/spark.md, "Watching")."""
+"""Lag and reports worked out of a progress, without Spark (docs/spark.md, "Monitoring a query")."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""A project as streaming queries that do not end (docs/pipelines.md, "Two ways to run").
+"""A project as streaming queries that do not end (docs/pipelines.md, "Run modes").
 
 On the released server, in the session that the other files share. Statements of each kind in SQL;
 a flow that fails is started again, is interrupted in the middle of a micro-batch, goes on in the

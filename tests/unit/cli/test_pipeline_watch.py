@@ -1,4 +1,4 @@
-"""`jetspark pipeline run --continuous` around its flows (docs/pipelines.md, "Two ways to run").
+"""`jetspark pipeline run --continuous` around its flows (docs/pipelines.md, "Run modes").
 
 The flows are told here what to do, so that no Spark is needed; those of Spark are in tests/spark.
 """

@@ -1,4 +1,4 @@
-"""Lag and reports worked out of a progress, without Spark (docs/spark.md, "Monitoring a query")."""
+"""Lag and reports worked out of a progress, without Spark (docs/spark.md, "Monitoring")."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Two runs of a project at the same time are refused (docs/pipelines.md, "Two ways to run")."""
+"""Two runs of a project at the same time are refused (docs/pipelines.md, "Run modes")."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Streams and buckets that a project asks for (docs/pipelines.md, "What a project is")."""
+"""Streams and buckets that a project asks for (docs/pipelines.md, "Project layout")."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -10,7 +10,7 @@ from typing import Final
 
 from jetspark.engine.operations import Operation
 from jetspark.engine.stream.stream import Stream
-from jetspark.steps import PER_TURN, Pace, at_once, rest
+from jetspark.steps import PER_TURN, USUAL, Pace, at_once, rest
 from jetspark.subjects.pattern_set import OverlapSearch, PatternSet
 from jetspark.subjects.sublist import Sublist
 
@@ -65,12 +65,14 @@ class WantedSubjects:
         pace = Pace()
         for subject in claim.subjects:
             pattern = subject.encode()
+            looks = self._claims.looks
             self._claims.insert(pattern, b"", claim)
             self._patterns.add(pattern, claim)
             claim.entered += 1
             claim.inboxes += subject[0] in "_*>"
             if pace.is_due(len(pattern)):
                 yield
+            yield from rest(int(self._claims.looks - looks) // USUAL)
 
     def give(self, stream: Stream, claim: Claim) -> None:
         """Let a claim that was entered count, instead of the one that the stream had."""
@@ -144,10 +146,12 @@ class WantedSubjects:
         while claim.entered > 0:
             claim.entered -= 1
             pattern = claim.subjects[claim.entered].encode()
+            looks = self._claims.looks
             self._claims.remove(pattern, b"", claim)
             self._patterns.remove(pattern, claim)
             if pace.is_due(len(pattern)):
                 yield
+            yield from rest(int(self._claims.looks - looks) // USUAL)
         self._over.remove(claim)
 
     # Questions ---------------------------------------------------------------------------------

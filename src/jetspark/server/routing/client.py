@@ -60,6 +60,9 @@ CONNECT_UNITS: Final[i64] = 200
 FAILED_UNITS: Final[i64] = 1000
 # A client with more subscriptions than these loses them in several turns.
 DROPPED_AT_ONCE: Final = 1000
+# Results that a change of a subscription looks through (``Sublist.looks``).
+LOOKS_PER_UNIT: Final[i64] = 8
+LOOKS_AT_ONCE: Final[i64] = 65_536
 
 # How the subjects begin that only servers use: ``$GR. $JS. $NRG. _GR_. _R_.``
 _DOLLAR: Final = 0x24
@@ -320,7 +323,10 @@ class ConnectedClient(ServerOps):
                 return
             subscription = Subscription(receiver, subject, queue, sid)
             self.subscriptions[sid] = subscription
-            self.router.sublist.insert(subject, queue, subscription)
+            sublist = self.router.sublist
+            looks = sublist.looks
+            sublist.insert(subject, queue, subscription)
+            self.router.turn.spend((sublist.looks - looks) // LOOKS_PER_UNIT)
             self.router.consumer_replies.on_subscription(subject, 1)
             self.router.relay.on_sub(subscription)
         if self.verbose:
@@ -443,7 +449,11 @@ class ConnectedClient(ServerOps):
         """Remove a subscription."""
         subscription.closed = True
         self.subscriptions.pop(subscription.sid, None)
-        if self.router.sublist.remove(subscription.subject, subscription.queue, subscription):
+        sublist = self.router.sublist
+        looks = sublist.looks
+        removed = sublist.remove(subscription.subject, subscription.queue, subscription)
+        self.router.turn.spend((sublist.looks - looks) // LOOKS_PER_UNIT)
+        if removed:
             self.router.consumer_replies.on_subscription(subscription.subject, -1)
             self.router.relay.on_unsub(subscription)
 
@@ -459,8 +469,11 @@ class ConnectedClient(ServerOps):
             some.append(subscription)
             if len(some) == DROPPED_AT_ONCE:
                 break
+        looks = self.router.sublist.looks
         for subscription in some:
             self.drop(subscription)
+            if self.router.sublist.looks - looks > LOOKS_AT_ONCE:
+                break
         return not self.subscriptions
 
     def say_no_responders(self, subject: bytes, reply: bytes) -> None:

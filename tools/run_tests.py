@@ -70,7 +70,13 @@ PARTS = (
         interpreted=True,
         arguments=("-n2",),
     ),
-    Part("engine and store simulation", 80, ("tests/simulation",), arguments=("-n2",)),
+    # Few tests, some of them long: a worker is given the next one when it has nothing else.
+    Part(
+        "engine and store simulation",
+        80,
+        ("tests/simulation",),
+        arguments=("-n2", "--maxschedchunk=1"),
+    ),
     # Most of the time these wait, for servers and for what must not happen: three on two cores.
     # Files begin in the order that tests/interop/conftest.py gives them, the longest first.
     Part(

@@ -11,7 +11,6 @@ Many images are equal to one of the same write: an engine is not started on thos
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -24,9 +23,10 @@ from jetspark.store.format.record import body_end, headers_end
 from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.testing.store_model import Violation, sequences
 
-ROOT: Final = Path("/store")
+ROOT: Final = KeptPath("/store")
 SEGMENT_SIZE: Final = 4000  # a few batches each, so that lives have several segments
 CACHE_BUDGET: Final = 2000
 TURNS: Final = 7

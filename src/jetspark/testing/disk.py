@@ -20,6 +20,7 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -277,7 +278,7 @@ class SimulatedDisk:
     def replace(self, path: Path, content: bytes) -> None:
         """Put a file with this content at ``path``, the old one or the new one at any time."""
         folder = self._folder(path.parent)
-        temporary = path.with_name(path.name + ".tmp")
+        temporary = path.parent / (path.name + ".tmp")
         if temporary.name not in folder.names:
             self._create(folder, temporary)
         file = self._file(temporary)
@@ -452,12 +453,17 @@ class SimulatedDisk:
         return held
 
     def _find(self, path: Path) -> Node | None:
-        node: Node | None = self._root
-        for name in path.parts[1:]:
-            if not isinstance(node, Folder):
+        # A path keeps its string, which is needed for the step as well.
+        names = _names(str(path))
+        if not names:
+            return self._root
+        folder = self._root
+        for name in names[:-1]:
+            child = folder.names.get(name)
+            if not isinstance(child, Folder):
                 return None
-            node = node.names.get(name)
-        return node
+            folder = child
+        return folder.names.get(names[-1])
 
     def _file(self, path: Path) -> File:
         node = self._find(path)
@@ -477,3 +483,8 @@ class SimulatedDisk:
                 yield from self._files(path / name, node)
             else:
                 yield path / name, node
+
+
+@lru_cache(4096)
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(name for name in path.split("/") if name)

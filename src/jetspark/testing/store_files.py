@@ -11,18 +11,18 @@ reads of one, and the store is started again. Whatever happened:
 - when nothing but reads failed, everything is there once they work again.
 """
 
-from pathlib import Path
 from random import Random
 from typing import Final
 
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.testing.store_model import Message, Violation
 from jetspark.testing.store_reading import messages
 from jetspark.testing.store_sample import stream_identity
 
-ROOT: Final = Path("/store")
+ROOT: Final = KeptPath("/store")
 SEGMENT_SIZE: Final = 6_000
 
 # What one file kept when a process ended is worth: by stream id, sequence and message.

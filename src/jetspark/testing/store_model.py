@@ -7,7 +7,6 @@ was damaged. Removal and limits take out what they must and nothing else.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from jetspark.store.format.manifest import Identity
@@ -15,6 +14,7 @@ from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.testing.store_reading import (
     Violation,
     check_counts,
@@ -45,7 +45,7 @@ __all__ = [
     "sequences",
 ]
 
-ROOT: Final = Path("/store")
+ROOT: Final = KeptPath("/store")
 # More changes than these that may be there or not have too many outcomes to try them all.
 OPEN_MAX: Final = 9
 

@@ -32,11 +32,12 @@ from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.testing.store_reading import consumers, messages
 from jetspark.testing.store_sample import stream_identity
 from jetspark.testing.store_state import Message
 
-ROOT: Final = Path("/store")
+ROOT: Final = KeptPath("/store")
 SEGMENT_SIZE: Final = 6_000
 KINDS: Final = ("missing", "cut", "zeroed", "foreign", "older")
 CONSUMER: Final = 3

@@ -39,10 +39,12 @@ from jetspark.testing.disk_nodes import (
     flipped,
     forked_folder,
 )
+from jetspark.testing.paths import KeptPath
 
 __all__ = ["CHANGING", "Operation", "SimulatedDisk"]
 
 OPERATIONS_KEPT: Final = 4096
+ROOT: Final = KeptPath("/")
 
 
 class SimulatedDisk:
@@ -96,7 +98,7 @@ class SimulatedDisk:
     def _write_under_way(self) -> tuple[File, Write]:
         found = [
             (file, change)
-            for _, file in self._files(Path("/"), self._root)
+            for _, file in self._files(ROOT, self._root)
             for change in file.pending
             if isinstance(change, Write)
         ]
@@ -191,7 +193,7 @@ class SimulatedDisk:
 
     def paths(self) -> dict[Path, int]:
         """Every file and its length."""
-        return {path: len(file.data) for path, file in self._files(Path("/"), self._root)}
+        return {path: len(file.data) for path, file in self._files(ROOT, self._root)}
 
     def content(self) -> frozenset[tuple[str, bytes | None]]:
         """Every file with what is in it, and every folder: equal disks, equal contents.

@@ -1,7 +1,6 @@
 """A stream on disk behaves as a plain dict of sequence to message, through crashes too."""
 
 import errno
-from pathlib import Path
 from random import Random
 
 from hypothesis import settings
@@ -17,6 +16,7 @@ from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.subjects.match import matches
 from jetspark.testing.disk import Operation, SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.testing.store_model import Message, messages
 
 SUBJECTS = (b"a", b"a.b", b"a.c", b"b.c.d")
@@ -60,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def begin(self, segment_size: int, cache: int) -> None:
         self.store = FileStore(
-            self.disk, Path("/store"), segment_size=segment_size, cache_budget=cache
+            self.disk, KeptPath("/store"), segment_size=segment_size, cache_budget=cache
         )
         self.segment_size = segment_size
         self.cache = cache
@@ -168,7 +168,7 @@ class StoreMachine(RuleBasedStateMachine):
         staged = self.in_flight | self.waiting
         self.disk = disk
         self.store = FileStore(
-            disk, Path("/store"), segment_size=self.segment_size, cache_budget=self.cache
+            disk, KeptPath("/store"), segment_size=self.segment_size, cache_budget=self.cache
         )
         (self.log,) = self.store.open(self._hear)
         found = messages(self.log)
@@ -217,7 +217,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.files = MemoryFiles()
-        self.store = FileStore(self.files, Path("/store"), segment_size=600, cache_budget=0)
+        self.store = FileStore(self.files, KeptPath("/store"), segment_size=600, cache_budget=0)
         self.store.open(lambda *_: None)
         self.log = self.store.create(
             Identity(stream_id=2**63 + 12345, account="A", name="S", created_ns=1)
@@ -261,7 +261,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.log.close()
         self.store.close()
         assert self.files.open_handles == 0
-        self.store = FileStore(self.files, Path("/store"), segment_size=600, cache_budget=0)
+        self.store = FileStore(self.files, KeptPath("/store"), segment_size=600, cache_budget=0)
         (self.log,) = self.store.open(lambda *_: None)
 
     @invariant()

@@ -1,4 +1,7 @@
-"""An engine on a real store, with a committer that answers when the test says so."""
+"""An engine on a store in memory, with a committer that answers when the test says so.
+
+What real files and disks do is for the tests of the store: here every commit would wait for one.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,11 @@ from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.frame import Frame
 from jetspark.store.committer import write
-from jetspark.store.files import Files, OsFiles
+from jetspark.store.files import Files
 from jetspark.store.log.stream_log import Group
+from jetspark.store.memory import MemoryFiles
 from jetspark.store.store import FileStore
+from jetspark.testing.paths import KeptPath
 
 START = 1_763_190_000_000_000_000
 
@@ -68,7 +73,7 @@ class Bench:
     """The engine and the world around it, driven by hand."""
 
     def __init__(self, folder: Path, files: Files | None = None, **options: Any) -> None:
-        self.files = files or OsFiles()
+        self.files = files or MemoryFiles()
         self.folder = folder
         self.store_options = {"reserve_size": 0} | options
         self.outbox = Outbox()
@@ -206,7 +211,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path / "store")
+def bench() -> Iterator[Bench]:
+    made = Bench(KeptPath("/store"))
     yield made
     made.close()

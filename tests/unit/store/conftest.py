@@ -9,8 +9,9 @@ from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 
-ROOT = Path("/store")
+ROOT = KeptPath("/store")
 
 
 class Bench:

@@ -13,6 +13,7 @@ from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.testing.store_changes import Changes
 from jetspark.testing.store_model import (
     StreamModel,
@@ -92,7 +93,7 @@ def test_a_stream_in_memory_counts_as_nats_server_does_and_leaves_nothing(tmp_pa
 
 
 def test_a_stream_in_memory_gives_memory_back() -> None:
-    store = FileStore(MemoryFiles(), Path("/store"), segment_size=10_000, reserve_size=0)
+    store = FileStore(MemoryFiles(), KeptPath("/store"), segment_size=10_000, reserve_size=0)
     store.open(lambda *_: None)
     log = store.create_in_memory(IDENTITY)
     log.set_limits(10, 0, 0)

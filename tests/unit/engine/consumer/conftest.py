@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +19,7 @@ from jetspark.store.committer import write
 from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 
 START = 1_763_190_000_000_000_000
 MS = 1_000_000
@@ -81,7 +81,7 @@ class World:
         self.engine = self._open()
 
     def _open(self) -> Engine:
-        self.store = FileStore(self.files, Path("/store"))
+        self.store = FileStore(self.files, KeptPath("/store"))
         engine = Engine(
             self.store,
             account="$G",

@@ -234,9 +234,12 @@ def test_a_damaged_record_costs_only_itself(bench: Bench, stream: Stream) -> Non
     """Neighbours are served, and the damage is said."""
     bench.restart()
     stream = bench.engine.streams["KV_b"]
-    (segment,) = stream.log.segments.folder.glob("*.seg")
-    data = segment.read_bytes()
-    segment.write_bytes(data.replace(b"v2\r\n", b"vX\r\n"))
+    folder = stream.log.segments.folder
+    (name,) = [each for each in bench.files.list_folder(folder) if each.endswith(".seg")]
+    at = bench.files.read_file(folder / name).index(b"v2\r\n")
+    handle = bench.files.open(folder / name)
+    bench.files.write(handle, [b"vX"], at)
+    bench.files.close(handle)
 
     bench.get(stream, b'{"seq":1,"batch":6}')
     bench.engine.advance()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.engine.conftest import Bench
 
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared
 from jetspark.headers.block import decode_headers
-from jetspark.store.files import OsFiles
+from jetspark.store.memory import MemoryFiles
+from jetspark.testing.paths import KeptPath
 
 if TYPE_CHECKING:
-    from tests.unit.engine.conftest import Bench
-
     from jetspark.engine.stream.stream import Stream
 
 PUTS = [
@@ -132,7 +132,7 @@ def test_the_proof_travels_with_every_reply(bench: Bench, users: Stream) -> None
     assert end == b"NATS/1.0 404 No Results\r\nNats-Min-Last-Sequence: 4\r\n\r\n"
 
 
-class CountingFiles(OsFiles):
+class CountingFiles(MemoryFiles):
     """Counts the reads of segment files."""
 
     def __init__(self) -> None:
@@ -155,18 +155,16 @@ class CountingFiles(OsFiles):
     ],
     ids=str,
 )
-def test_only_the_records_that_are_returned_are_read(
-    bench: Bench, body: bytes, reads: int
-) -> None:
+def test_only_the_records_that_are_returned_are_read(body: bytes, reads: int) -> None:
     """Issue 4: `multi_last` and `next_by_subj` read only records they return."""
+    files = CountingFiles()
+    bench = Bench(KeptPath("/store"), files)
     stream = bench.create()
     for n in range(2, 2002):
         bench.publish(stream, b"s.%d" % (n % 900), b"x" * 2000)
     bench.submit()
     bench.land()
-    bench.close()
-    bench.files = files = CountingFiles()
-    bench.engine = bench._open()
+    bench.restart()
     stream = bench.engine.streams["S"]
     files.reads.clear()
 
@@ -174,6 +172,7 @@ def test_only_the_records_that_are_returned_are_read(
     bench.engine.advance()
 
     assert len(files.reads) == reads
+    bench.close()
 
 
 def test_searches_that_find_nothing_share_turns_with_others(bench: Bench) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.units import Nanoseconds
 
 
@@ -21,7 +21,7 @@ class Refusing(Bench):
 
     def __init__(self, **config: Any) -> None:
         self.disk = SimulatedDisk()
-        super().__init__(Path("/store"), self.disk, cache_budget=0)
+        super().__init__(KeptPath("/store"), self.disk, cache_budget=0)
         wanted = StreamConfig(name="S", subjects=("s.>",), allow_direct=True, **config)
         self.engine.create_stream(prepared(wanted), self.now)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ from tests.unit.engine.conftest import Bench
 
 from jetspark.store.format.record import OVERHEAD
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 
 if TYPE_CHECKING:
     from jetspark.engine.stream.stream import Stream
@@ -29,7 +29,7 @@ def disk() -> SimulatedDisk:
 @pytest.fixture
 def bench(disk: SimulatedDisk) -> Bench:
     """A store whose messages are all on disk and none in memory."""
-    return Bench(Path("/store"), disk, cache_budget=1)
+    return Bench(KeptPath("/store"), disk, cache_budget=1)
 
 
 @pytest.fixture

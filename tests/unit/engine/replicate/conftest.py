@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from tests.unit.engine.conftest import Bench
 
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.format.record import FIXED, body_end, headers_end, subject_end
+from jetspark.testing.paths import KeptPath
 
 Row = tuple[int, bytes, bytes, bytes]
 
@@ -82,11 +82,11 @@ def times(stream: Stream) -> list[int]:
 
 
 @pytest.fixture
-def open_bench(tmp_path: Path) -> Iterator[Callable[..., CopyBench]]:
+def open_bench() -> Iterator[Callable[..., CopyBench]]:
     made: list[CopyBench] = []
 
     def build(**options: Any) -> CopyBench:
-        made.append(CopyBench(tmp_path / f"store{len(made)}", **options))
+        made.append(CopyBench(KeptPath("/store"), **options))
         return made[-1]
 
     yield build

@@ -6,13 +6,13 @@ engine is started, its copies come to rest, and what they hold is held against t
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
 from tests.unit.engine.replicate.conftest import CopyBench, rows, times
 
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
+from jetspark.testing.paths import KeptPath
 
 SIZES = (0, 3, 40, 300, 700)
 TURNS = 8
@@ -20,7 +20,7 @@ SEGMENT_SIZE = 6000  # several segments in a life
 
 
 def opened(disk: SimulatedDisk, *, now: int = 0) -> CopyBench:
-    bench = CopyBench(Path("/store"), disk, segment_size=SEGMENT_SIZE, cache_budget=2000)
+    bench = CopyBench(KeptPath("/store"), disk, segment_size=SEGMENT_SIZE, cache_budget=2000)
     bench.now = max(bench.now, now)
     return bench
 

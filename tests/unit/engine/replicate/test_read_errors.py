@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.engine.replicate.conftest import CopyBench, rows
 
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 
 COPIES: list[dict[str, Any]] = [{"mirror": {"name": "A"}}, {"sources": [{"name": "A"}]}]
 
 
 def filled(files: SimulatedDisk) -> CopyBench:
     """Twenty messages that are read from the disk."""
-    bench = CopyBench(Path("/store"), files, cache_budget=0)
+    bench = CopyBench(KeptPath("/store"), files, cache_budget=0)
     bench.make("A", subjects=["a.>"])
     for n in range(20):
         bench.put("A", b"a.%d" % n, b"%02d" % n * 3000)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
-from pathlib import Path
 
 import msgspec
 import pytest
 from tests.unit.engine.conftest import Bench
 
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 
 
 def create(bench: Bench, body: bytes, name: bytes = b"S") -> dict[str, object]:
@@ -86,7 +86,7 @@ def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
 def test_a_stream_that_the_disk_does_not_let_go_stays_and_says_so() -> None:
     """A deletion that is not durable is not answered with success."""
     disk = SimulatedDisk()
-    bench = Bench(Path("/store"), disk)
+    bench = Bench(KeptPath("/store"), disk)
     stream = bench.create()
     bench.store(stream, b"s.1", b"x")
     disk.fail(1, errno.EIO)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 
 import pytest
 from tests.unit.engine.conftest import Bench
@@ -15,10 +14,11 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
 from jetspark.store.memory import MemoryFiles
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.units import Nanoseconds
 
 MIB = 1 << 20
-ROOT = Path("/store")
+ROOT = KeptPath("/store")
 BIG = b"x" * 400_000  # more than the filler that lies there already
 
 

@@ -43,7 +43,7 @@ def test_a_change_outlives_a_restart_and_a_damaged_manifest(
     for text in (b"1", b"2", b"3"):
         update(bench, b'{"name":"S","subjects":["s.>"],"description":"%s"}' % text)
     if damaged is not None:
-        (stream.log.segments.folder / damaged).write_bytes(b"rubbish")
+        bench.files.replace(stream.log.segments.folder / damaged, b"rubbish")
     bench.restart()
 
     assert bench.engine.streams["S"].config.description == "3"

@@ -11,6 +11,7 @@ from jetspark.store.format.record import record_time
 from jetspark.store.store import FileStore
 from jetspark.store.upkeep.index_writer import IndexWriter
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.paths import KeptPath
 from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def test_a_start_finds_the_same_without_reading_the_messages(full: "Bench") -> N
 def test_only_the_condensed_part_and_the_tail_are_read() -> None:
     """Bounded, whatever the size of the messages."""
     disk = SimulatedDisk()
-    store = FileStore(disk, Path("/store"), segment_size=200_000, cache_budget=1)
+    store = FileStore(disk, KeptPath("/store"), segment_size=200_000, cache_budget=1)
     store.open(lambda *_: None)
     log = store.create(Identity(stream_id=77, account="A", name="S", created_ns=1))
     for group in range(100):
@@ -88,7 +89,7 @@ def test_only_the_condensed_part_and_the_tail_are_read() -> None:
     store.close()
     total = sum(size for path, size in disk.paths().items() if path.suffix == ".seg")
     before = disk.read_bytes
-    (log,) = FileStore(disk, Path("/store"), segment_size=200_000, cache_budget=1).open(
+    (log,) = FileStore(disk, KeptPath("/store"), segment_size=200_000, cache_budget=1).open(
         lambda *_: None
     )
     read = disk.read_bytes - before

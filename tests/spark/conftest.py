@@ -1,10 +1,12 @@
 """A real nats-server, streams in it, and one Spark session for the whole run."""
 
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.forked_python import ForkingPython
 from tests.support.spark_home import find_spark_home
 from xdist.scheduler import LoadScopeScheduling
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+# What Spark runs as Python in these tests; not set: the Python that runs them.
+PYTHON_VARIABLE = "JETSPARK_TESTS_PYTHON"
 # Files whose tests start Spark in processes of their own, those that take longest first.
 OWN_PROCESSES = (
     "test_pipelines.py",
@@ -31,9 +36,17 @@ OWN_PROCESSES = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the home of Spark before a test's time runs, in one process for all workers."""
-    if find_spec("pyspark") is not None and not hasattr(config, "workerinput"):
-        find_spark_home(train=not config.option.collectonly)
+    """Make the home of Spark and start its Python, in one process for all workers."""
+    if find_spec("pyspark") is None or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    # An archive of classes, which campaigns make, takes longer than it saves here.
+    find_spark_home(train=False)
+    if hasattr(os, "pidfd_open"):
+        folder = tempfile.TemporaryDirectory(prefix="jetspark-python-")
+        python = ForkingPython(Path(folder.name))
+        os.environ[PYTHON_VARIABLE] = str(python.launcher)
+        config.add_cleanup(folder.cleanup)
+        config.add_cleanup(python.close)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -201,6 +214,9 @@ def quick_spark() -> Iterator[None]:
         home = None if find_spec("pyspark") is None else find_spark_home(train=False)
         for name, value in (home.environment if home else {}).items():
             patch.setenv(name, value)
+        if PYTHON_VARIABLE in os.environ:
+            patch.setenv("PYSPARK_PYTHON", os.environ[PYTHON_VARIABLE])
+            patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         yield
 
 

@@ -152,7 +152,8 @@ class SparkKills:
                 stderr=out,
                 start_new_session=True,
                 cwd=ROOT,
-                env=os.environ | {"PYTHONPATH": path},
+                # Its own processes, so that all of them are killed with it.
+                env=os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable},
             )
         try:
             yield job

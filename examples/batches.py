@@ -1,4 +1,4 @@
-"""Messages that are stored together or not at all, and many messages as fast as it goes."""
+"""Atomic batches, and high-throughput publishing."""
 
 import asyncio
 import sys
@@ -10,8 +10,8 @@ from jetspark.errors import WrongLastSequence
 
 
 async def main(url: str | None = None) -> int:
-    """Book some amounts, then publish many lines; returns how many messages are stored."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Book some amounts, then publish many lines; returns the number of stored messages."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -22,13 +22,13 @@ async def main(url: str | None = None) -> int:
             "EXAMPLE_BOOK", subjects=["example.book.>"], allow_atomic=True, allow_batched=True
         )
 
-        # The end of the block commits; an exception inside it would store nothing.
+        # The end of the block commits; after an exception inside it, nothing is stored.
         async with js.atomic_batch() as batch:
             batch.add("example.book.debit", b"10")
             batch.add("example.book.credit", b"10")
         print(f"{batch.ack.count} messages, the last is {batch.ack.seq}")
 
-        # One condition that does not hold, and neither message is stored.
+        # If one expectation fails, neither message is stored.
         try:
             async with js.atomic_batch() as batch:
                 batch.add("example.book.debit", b"20")
@@ -36,7 +36,7 @@ async def main(url: str | None = None) -> int:
         except WrongLastSequence as error:
             print("refused:", error)
 
-        # Not all or nothing: stored as they come, without waiting for each of them.
+        # Not atomic: messages are stored as they arrive, without waiting for each ack.
         async with js.fast_publisher() as publisher:
             for n in range(1000):
                 await publisher.publish("example.book.line", b"%d" % n)

@@ -1,8 +1,8 @@
-"""Mails sent several at a time, in order for each customer, by workers that go home in between.
+"""Concurrent workers that send mails in order per customer and shut down without losing any.
 
-`concurrency` works on so many messages at a time, and takes no more from the server than it can
-work on soon. `ordered_by` keeps the order where it matters: one customer's second mail waits for
-the first, while the mails of others go on.
+`concurrency` limits how many messages are processed at a time; the client prefetches only a few
+more. `ordered_by` keeps the order per key: one customer's second mail waits for the first, while
+mails of other customers continue.
 """
 
 import asyncio
@@ -16,29 +16,29 @@ CUSTOMERS = ("anna", "ben", "cleo")
 
 
 async def shift(workers: Consumer, enough: int) -> list[str]:
-    """Work until so many mails are sent, then finish what was begun; returns what was sent."""
+    """Send `enough` mails, then finish those in progress; returns what was sent."""
     sent: list[str] = []
     end = asyncio.Event()
 
     async def send(message: JetStreamMessage) -> None:
-        await asyncio.sleep(0.02)  # a mail server at work
+        await asyncio.sleep(0.02)  # simulates a mail server
         sent.append(f"{message.subject.rpartition('.')[2]} {message.data.decode()}")
         message.ack()
         if len(sent) >= enough:
             end.set()
 
-    # `in_progress` asks for more time while a mail takes longer than the consumer's `ack_wait`:
-    # without it the server would give the mail to somebody else, and it would be sent twice.
+    # `in_progress` extends `ack_wait` while a mail is being sent: without it the server would
+    # redeliver a slow mail, and it would be sent twice.
     async with workers.consume(send, concurrency=4, ordered_by="subject", in_progress=True):
         await end.wait()
-    # The end of the block waited for the mails that were being sent, and gave back those that
-    # were not begun: the next shift gets them at once.
+    # The end of the block waits for mails in progress and returns those not started: the next
+    # shift gets them at once.
     return sent
 
 
 async def main(url: str | None = None) -> tuple[list[str], list[str]]:
-    """Send twelve mails in two shifts; returns what each of them sent."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Send twelve mails in two shifts; returns what each shift sent."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)

@@ -10,7 +10,7 @@ from jetspark import sync
 def main(url: str | None = None) -> int:
     """Store a file, read a part of it, write it back; returns its size."""
     with tempfile.TemporaryDirectory() as folder:
-        if url is None:  # a server of our own, for as long as this takes
+        if url is None:  # start a temporary server
             with sync.Server(store_dir=folder) as server:
                 return main(server.client_url)
 
@@ -26,7 +26,7 @@ def main(url: str | None = None) -> int:
             with store.open("readings.csv", start=0, length=20) as head:
                 print(head.read())
 
-            store.get_file("readings.csv", copy)  # never the whole file in memory
+            store.get_file("readings.csv", copy)  # streams to disk, never the whole file in memory
             js.delete_object_store("example_files")
         assert copy.read_bytes() == original.read_bytes()
         return info.size

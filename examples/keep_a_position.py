@@ -1,8 +1,8 @@
-"""Where a reader was: what the server remembers, and what ends with a subscription.
+"""Resume where a reader stopped: consumers that stay, and those that end with a subscription.
 
-A consumer that was made by `create_consumer` lives until somebody deletes it. One that was made by
-`subscribe` or `pull_subscribe` belongs to the subscription and ends with it, unless `keep=True`
-says otherwise.
+A consumer created by `create_consumer` lives until it is deleted. A consumer created by
+`subscribe` or `pull_subscribe` belongs to the subscription and is deleted with it, unless you pass
+`keep=True`.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ import jetspark
 
 
 async def read_some(url: str, number: int) -> list[bytes]:
-    """What one run of a program does: take some messages where the last run stopped."""
+    """Simulate one run of a program: read some messages, starting where the last run stopped."""
     async with jetspark.connect(url) as client:
         stream = await client.jetstream().stream("EXAMPLE_NEWS")
-        reader = await stream.create_consumer(durable="reader")  # the same again is no error
+        reader = await stream.create_consumer(durable="reader")  # repeating this is no error
         messages = await reader.fetch(number, timeout=5)
         for message in messages:
             await message.ack_sync()
@@ -24,8 +24,8 @@ async def read_some(url: str, number: int) -> list[bytes]:
 
 
 async def main(url: str | None = None) -> dict[str, list[bytes]]:
-    """Read in several runs and in every way; returns who has read what."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Read in several runs and in every way; returns what each run has read."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -38,7 +38,7 @@ async def main(url: str | None = None) -> dict[str, list[bytes]]:
 
         read = {"first run": await read_some(url, 2), "second run": await read_some(url, 2)}
 
-        # The first deletion of a durable is logged, because it takes a position with it.
+        # The first deletion of a durable is logged, because its position is lost.
         for keep in (False, True):
             name = "kept" if keep else "not kept"
             durable = name.replace(" ", "-")

@@ -1,7 +1,8 @@
-"""Work that only one process may do at a time, and a token that keeps late ones out.
+"""A lock across processes, with a fencing token that keeps late writers out.
 
-A lock cannot stop a holder that was paused for too long and believes in it still. Its token grows
-with every holder: whatever the work writes to refuses a token lower than the highest it has seen.
+A lock cannot stop a holder that was paused for too long and still believes that it holds the lock.
+The token increases with every holder: the protected resource refuses a token lower than the
+highest it has seen.
 """
 
 import asyncio
@@ -13,22 +14,22 @@ from jetspark import KeyValue
 
 
 class Ledger:
-    """What the work writes to: takes nothing from a holder of the past."""
+    """The protected resource: refuses writes of former lock holders."""
 
     def __init__(self) -> None:
         self.highest = 0
         self.lines: list[str] = []
 
     def write(self, line: str, token: int) -> None:
-        """Take a line of the holder with this token."""
+        """Accept a line from the holder of this token."""
         if token < self.highest:
-            raise PermissionError(f"token {token} is of the past: {self.highest} was here")
+            raise PermissionError(f"token {token} is outdated: {self.highest} was seen")
         self.highest = token
         self.lines.append(line)
 
 
 async def close_the_books(bucket: KeyValue, name: str, ledger: Ledger) -> None:
-    """Wait for the lock, then work."""
+    """Acquire the lock, then work."""
     async with bucket.lock("books", ttl=5) as lock:
         ledger.write(f"{name} begins", lock.token)
         await asyncio.sleep(0.05)
@@ -36,8 +37,8 @@ async def close_the_books(bucket: KeyValue, name: str, ledger: Ledger) -> None:
 
 
 async def main(url: str | None = None) -> list[str]:
-    """Three at once; returns what they wrote."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Run three workers concurrently; returns what they wrote."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)

@@ -1,8 +1,8 @@
-"""Reads that see what was written, whichever copy of the data answers.
+"""Reads that see earlier writes, whichever copy of the data answers.
 
-In a cluster, and where mirrors answer, the copy that is asked may not have what another one has
-acknowledged. Say what a read must have seen: it then gets an answer that is new enough, or an
-error, never an old one.
+In a cluster, or if mirrors answer, the copy that answers may not have a write that another copy
+has acknowledged. Pass the sequence that a read must see: it returns a recent enough answer or
+raises an error, never a stale answer.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from jetspark.errors import MinLastSequence, RequestTimeout
 
 async def main(url: str | None = None) -> list[bytes]:
     """Write and read in three ways; returns what was read."""
-    if url is None:  # a server of our own, for as long as this takes
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -25,12 +25,12 @@ async def main(url: str | None = None) -> list[bytes]:
         stream = await js.create_stream(
             "EXAMPLE_PRICES", subjects=["example.prices.*"], allow_direct=True
         )
-        # By hand: a sequence travels with a link, in a cookie, or in a message to the reader.
+        # Explicitly: pass a sequence to the reader in a link, a cookie or a message.
         ack = await js.publish("example.prices.tea", b"3.20")
         message = await stream.get_msg(last_by_subject="example.prices.tea", min_last_seq=ack.seq)
         read = [message.data]
 
-        # What nobody has written yet is an error when the time is over, not an old price.
+        # A sequence that is not reached in time raises an error instead of returning an old price.
         try:
             await stream.get_msg(
                 last_by_subject="example.prices.tea", min_last_seq=ack.seq + 1, timeout=0.7
@@ -38,14 +38,14 @@ async def main(url: str | None = None) -> list[bytes]:
         except (MinLastSequence, RequestTimeout) as error:
             print("too early:", error)
 
-        # By itself: this handle remembers what it wrote and saw.
+        # Automatically: this handle remembers what it wrote and read.
         bucket = await js.create_key_value("example_cart")
         await bucket.close()
         cart = await js.key_value("example_cart", read_after_write=True)
         await cart.put("tea", b"2 packets")
         read.append((await cart.get("tea")).value)
 
-        # Buckets say `min_last_revision`: the revision is what `put` returned, here or elsewhere.
+        # Buckets use `min_last_revision`: a revision that `put` returned, here or elsewhere.
         revision = await cart.put("tea", b"3 packets")
         elsewhere = await js.key_value("example_cart")
         read.append((await elsewhere.get("tea", min_last_revision=revision)).value)

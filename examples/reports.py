@@ -15,9 +15,9 @@ MONTHS = ("january", "february", "march", "april")
 
 
 def main(url: str | None = None) -> list[str]:
-    """Write a report for each order of one; returns what is stored at the end."""
+    """Write a report for each request; returns the names of the stored reports."""
     with tempfile.TemporaryDirectory() as folder:
-        if url is None:  # a server of our own, for as long as this takes
+        if url is None:  # start a temporary server
             with sync.Server(store_dir=folder) as server:
                 return main(server.client_url)
 

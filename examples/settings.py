@@ -1,4 +1,4 @@
-"""Settings with types in a bucket: changed with compare-and-set, watched by who uses them."""
+"""Typed settings in a bucket: changed with compare-and-set, watched by their users."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from jetspark.errors import WrongLastSequence
 
 
 class Limits(msgspec.Struct):
-    """What one tenant may do."""
+    """The limits of one tenant."""
 
     requests: int
     burst: int = 10
@@ -19,7 +19,7 @@ class Limits(msgspec.Struct):
 
 async def main(url: str | None = None) -> list[int]:
     """Change a setting while it is watched; returns what the watcher saw."""
-    if url is None:  # a server of our own, for as long as this takes
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -34,7 +34,7 @@ async def main(url: str | None = None) -> list[int]:
         async with limits.watch("tenant-1") as watcher:
             await limits.update("tenant-1", Limits(requests=200), first)
             try:
-                # Somebody who read the first revision, too, does not write over it.
+                # A second writer that read the first revision does not overwrite it.
                 await limits.update("tenant-1", Limits(requests=50), first)
             except WrongLastSequence as error:
                 print("refused:", error)

@@ -1,7 +1,6 @@
-"""Streams, consumers and buckets whose settings are arguments, with durations as people say them.
+"""Streams, consumers and buckets configured with keyword arguments.
 
-Every duration is seconds or a `timedelta`. `update` changes what is named and leaves everything
-else as it is.
+Every duration is seconds or a `timedelta`. `update` changes only the named settings.
 """
 
 import asyncio
@@ -15,8 +14,8 @@ from jetspark.errors import ApiError
 
 
 async def main(url: str | None = None) -> StreamConfig:
-    """Make things and change them; returns what became of the stream."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Create and change things; returns the final configuration of the stream."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -39,7 +38,7 @@ async def main(url: str | None = None) -> StreamConfig:
         settings = (await billing.info()).config
         print(f"{settings.ack_wait:g} s for the work, {settings.max_deliver} times at most")
 
-        # The same things as an object, for those who keep configurations somewhere.
+        # The same settings as an object, for programs that store configurations.
         try:
             await js.create_stream(
                 StreamConfig(name="EXAMPLE_COPY", subjects=["example.orders.a"])

@@ -1,4 +1,4 @@
-"""A stream summed up by Spark into a bucket, which any client can read."""
+"""A stream aggregated by Spark into a bucket, which any client can read."""
 
 import tempfile
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ ORDERS = 10_000
 
 
 def fill(client: sync.Client) -> None:
-    """Orders of ten customers, and a bucket for their totals."""
+    """Publish orders of ten customers, and create a bucket for their totals."""
     js = client.jetstream()
     js.create_stream("ORDERS", subjects=["orders.*"], allow_direct=True)
     js.create_key_value("totals")
@@ -38,7 +38,7 @@ def sum_up(spark: "SparkSession", url: str) -> None:
 
 
 def main() -> None:
-    """Do all of it with a server and a Spark of our own."""
+    """Run everything with an embedded server and a local Spark session."""
     with (
         tempfile.TemporaryDirectory() as folder,
         sync.Server(store_dir=folder) as server,

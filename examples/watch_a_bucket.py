@@ -1,4 +1,4 @@
-"""A table in memory that follows a bucket: first what is there, then every change."""
+"""An in-memory table that follows a bucket: first the initial data, then every change."""
 
 import asyncio
 import sys
@@ -8,8 +8,8 @@ import jetspark
 
 
 async def main(url: str | None = None) -> dict[str, bytes]:
-    """Follow a bucket while it changes; returns the table as it was at the end."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Follow a bucket while it changes; returns the final table."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -21,7 +21,7 @@ async def main(url: str | None = None) -> dict[str, bytes]:
 
             table: dict[str, bytes] = {}
             async with hosts.watch("db.*") as watcher:
-                # Ends where the initial data ends, also when there is none.
+                # Ends with the initial data, also if the bucket is empty.
                 async for entry in watcher.initial():
                     table[entry.key] = entry.value
                 print("at first:", table)
@@ -38,13 +38,13 @@ async def main(url: str | None = None) -> dict[str, bytes]:
                         break
             print("at the end:", table)
 
-            # Who only waits until there is nothing more to load says so.
+            # `ready` waits until the initial data has arrived; here there is none.
             async with hosts.watch("cache.*", updates_only=True) as changes:
                 await changes.ready(timeout=5)
                 await hosts.put("cache.1", b"10.0.0.7")
                 print("changed:", (await changes.next(timeout=5)).key)
 
-            # Questions about one key.
+            # Reads of a single key.
             gone = await hosts.get("db.1", default=None)
             print("db.1:", gone, "- db.2:", await hosts.exists("db.2"))
         await js.delete_key_value("example_hosts")

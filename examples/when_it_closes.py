@@ -1,4 +1,4 @@
-"""What a program learns of its connection: its state, a reconnect, one ending for all."""
+"""The state of a connection, a reconnect, and how waiting calls end on close."""
 
 import asyncio
 import sys
@@ -9,43 +9,43 @@ from jetspark.errors import ConnectionClosed
 
 
 async def main(url: str | None = None) -> list[str]:
-    """Reconnect, then close while something waits; returns what was learnt."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Reconnect, then close while a call waits; returns what was observed."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
 
-    learnt: list[str] = []
+    observed: list[str] = []
     client = await jetspark.connect(
         url,
         reconnected_callback=lambda info: print(f"connected again, to {info.server_id}"),
         closed_callback=lambda reason: print(f"closed, reason: {reason}"),
     )
-    learnt.append(f"{client.status}, last error: {client.last_error}")
+    observed.append(f"{client.status}, last error: {client.last_error}")
 
-    # Subscriptions stay when a connection is lost, or given up to get another one.
+    # Subscriptions survive a reconnect, forced or not.
     greetings = await client.subscribe(client.new_inbox())
     await client.force_reconnect()
-    learnt.append(f"{client.status} after {client.stats.reconnects} reconnect")
-    learnt.append(f"last error: {client.last_error}")
+    observed.append(f"{client.status} after {client.stats.reconnects} reconnect")
+    observed.append(f"last error: {client.last_error}")
     client.publish(greetings.subject, b"hello")
-    learnt.append((await greetings.next(timeout=5)).data.decode())
+    observed.append((await greetings.next(timeout=5)).data.decode())
 
-    # Whatever waits when the client closes ends in the same way: requests, reads, iterations.
+    # When the client closes, all waiting calls end in the same way: requests, reads, iterations.
     waiting = asyncio.create_task(greetings.next(timeout=60))
-    await asyncio.sleep(0)  # it waits now
+    await asyncio.sleep(0)  # let it start waiting
     await client.close()
     try:
         await waiting
     except ConnectionClosed as error:
-        learnt.append(f"next: {type(error).__name__}")
+        observed.append(f"next: {type(error).__name__}")
     try:
         await client.request("anything", b"")
     except ConnectionClosed as error:
-        learnt.append(f"request: {type(error).__name__}")
-    learnt.append(str(client.status))
-    print(*learnt, sep="\n")
-    return learnt
+        observed.append(f"request: {type(error).__name__}")
+    observed.append(str(client.status))
+    print(*observed, sep="\n")
+    return observed
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Jobs that survive the worker that dies with them.
+"""Jobs that survive a crashed worker.
 
-A work-queue stream keeps a job until a worker has acknowledged it. The first worker takes a job
-and dies; the server gives the job to the next one.
+A work-queue stream keeps a job until a worker has acknowledged it. The first worker fetches a job
+and dies; the server redelivers the job to the next one.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from jetspark import Client
 
 
 async def work(client: Client, name: str, *, dies: bool = False) -> int:
-    """Do jobs until none is left; returns how many."""
+    """Process jobs until none is left; returns how many."""
     jobs = await client.jetstream().stream("EXAMPLE_JOBS")
     workers = await jobs.consumer("workers")
     done = 0
@@ -22,7 +22,7 @@ async def work(client: Client, name: str, *, dies: bool = False) -> int:
         if dies:
             print(f"{name} dies with {message.data!r}")
             return done
-        # Acknowledged when the work is done, and known to the server before the next one.
+        # Acknowledge after the work is done, and wait for the confirmation.
         await message.ack_sync()
         done += 1
         print(f"{name} did {message.data!r}, delivery {message.metadata.num_delivered}")
@@ -30,8 +30,8 @@ async def work(client: Client, name: str, *, dies: bool = False) -> int:
 
 
 async def main(url: str | None = None) -> int:
-    """Publish jobs and do them; returns how many were done."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Publish jobs and process them; returns how many were processed."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -41,7 +41,7 @@ async def main(url: str | None = None) -> int:
         jobs = await js.create_stream(
             "EXAMPLE_JOBS", subjects=["example.jobs.>"], retention="workqueue"
         )
-        # A job that is unacknowledged for half a second is given to another worker.
+        # A job that is not acknowledged within half a second is redelivered.
         await jobs.create_consumer(durable="workers", ack_wait=0.5)
         for n in range(5):
             await js.publish("example.jobs.resize", b"picture %d" % n)

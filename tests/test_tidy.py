@@ -7,6 +7,7 @@ met by tearing it apart.
 import ast
 import re
 import subprocess
+import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -19,9 +20,16 @@ PYTHON = sorted(
     if "node_modules" not in path.parts
 )
 NAMELESS = {"utils.py", "helpers.py", "common.py", "misc.py"}
-# A page by its name, and behind a comma the heading: `wire.md, Consumers`.
+# A page by its name, and after a comma the heading: `wire.md, Consumers`.
 CITATION = re.compile(r"(?<![\w/.-])([a-z][a-z0-9-]*\.md)(?:, ([A-Z][A-Za-z -]+))?")
 PAGES = {path.name: path.read_text() for path in (ROOT / "docs").rglob("*.md")}
+# What people read; docs/reference is generated from docstrings.
+PROSE = [
+    *sorted(ROOT.glob("*.md")),
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "reference"),
+    *sorted((ROOT / "examples").glob("*.*")),
+]
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", flags=re.MULTILINE | re.DOTALL)
 
 
 @cache
@@ -139,6 +147,61 @@ def test_every_page_and_heading_that_code_cites_exists() -> None:
 
 def headings(page: str) -> list[str]:
     return [line for line in page.splitlines() if line.startswith("#")]
+
+
+# Language ----------------------------------------------------------------------------------------
+
+
+def avoided_words() -> dict[str, str]:
+    """The words of the glossary's second table, each with what to write instead."""
+    table = PAGES["glossary.md"].partition("## Words we do not use")[2]
+    rows = re.findall(r"^\| (`.+`) \| (.+) \|$", table, flags=re.MULTILINE)
+    return {word: instead for words, instead in rows for word in re.findall(r"`([^`]+)`", words)}
+
+
+def prose(path: Path) -> list[tuple[int, str]]:
+    """Texts without code and the lines they begin at: a page, or comments and docstrings."""
+    if path.suffix == ".py":
+        with path.open("rb") as file:
+            texts = [
+                (token.start[0], token.string)
+                for token in tokenize.tokenize(file.readline)
+                if token.type == tokenize.COMMENT or token.string.startswith('"""')
+            ]
+    else:
+        texts = [(1, path.read_text(encoding="utf-8"))]
+    # Blanks instead of code: lines keep their numbers.
+    return [
+        (line, CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)) for line, text in texts
+    ]
+
+
+def test_the_documentation_uses_plain_words() -> None:
+    instead = avoided_words()
+    phrases = "|".join(word.replace(" ", r"\s+") for word in instead)
+    pattern = re.compile(rf"\b(?:{phrases})\b", flags=re.IGNORECASE)
+    found = [
+        f"{named(path)}:{line + text.count(chr(10), 0, match.start())}:"
+        f" {match[0]!r}, write: {instead[' '.join(match[0].lower().split())]}"
+        for path in PROSE
+        for line, text in prose(path)
+        for match in pattern.finditer(text)
+    ]
+
+    assert len(instead) > 30
+    assert found == []
+
+
+def test_a_heading_is_a_noun_and_no_riddle() -> None:
+    found = [
+        f"{named(path)}: {line}"
+        for path in PROSE
+        if path.suffix == ".md"
+        for line in headings(CODE.sub("", path.read_text(encoding="utf-8")))
+        if re.match(r"#+ What\b", line)
+    ]
+
+    assert found == []
 
 
 # Classes and functions ---------------------------------------------------------------------------

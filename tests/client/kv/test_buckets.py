@@ -559,7 +559,7 @@ async def test_a_handle_remembers_what_it_wrote(client: Connect, name: str) -> N
 async def test_a_bucket_without_direct_get_is_read_from_its_leader(
     client: Connect, name: str
 ) -> None:
-    """Buckets of nats-py have no allow_direct (wire.md, What Python clients send)."""
+    """Buckets of nats-py have no allow_direct (wire.md, Requests of Python clients)."""
     async with client() as nc:
         js = nc.jetstream()
         await js.create_stream(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from jetspark.client.arguments import function
 from jetspark.client.callback_tasks import call_back, is_calling, mark_callback
 from jetspark.client.thread_callback import Report, ThreadCallback
 from jetspark.errors import ConnectionClosed, Error
@@ -13,6 +14,12 @@ CHUNK_MAX: Final = 256
 M = TypeVar("M")
 
 ItemCallback = Callable[[M], Awaitable[None] | None]
+
+
+def check_callback(callback: object) -> None:
+    """Refuse what cannot be called, before something is opened for it; None is none."""
+    if callback is not None:
+        function(callback, "callback", "what is watched")
 
 
 class ChunkCallback(Generic[M]):

@@ -5,6 +5,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from jetspark.client.arguments import text, whole
 from jetspark.client.auth import check_credentials
 from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.connect_arguments import ConnectArguments
@@ -212,8 +213,7 @@ class Client:
         after the first, with ``sentinel`` at an empty reply (which is not yielded), and in any
         case after ``timeout`` seconds. Raises NoResponders when nobody listens.
         """
-        if limit < 0:
-            raise ValueError(f"limit={limit}: expected a number of replies, or 0 for any")
+        whole(limit, "limit")
         core = self._core
         block = header_block(headers) if headers is not None else b""
         pause = None if stall is None else call_seconds(stall, 0.0, "stall")
@@ -289,7 +289,7 @@ class Client:
         Connect to the URL of one to read from there; what it does not have it passes on. Those
         that cannot be connected to from here are left out.
         """
-        return await find_replicas(self._core, stream, self._core.seconds(timeout))
+        return await find_replicas(self._core, text(stream, "stream"), self._core.seconds(timeout))
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.

@@ -155,8 +155,12 @@ class ClientCore:
         self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
     ) -> None:
         """Queue a message. Callable from any thread."""
+        try:
+            known = self._subjects.get(subject)
+        except TypeError:  # a list, for example
+            known = None
         self.send_message(
-            self._subjects.get(subject) or self.literal(subject),
+            known or self.literal(subject),
             self.literal(reply) if reply else b"",
             header_block(headers) if headers is not None else b"",
             payload,
@@ -197,7 +201,11 @@ class ClientCore:
 
     def literal(self, subject: str) -> bytes:
         """The bytes of a subject that can be published to; BadSubject when it cannot."""
-        return self._subjects.get(subject) or add_literal(self._subjects, subject)
+        try:
+            known = self._subjects.get(subject)
+        except TypeError:
+            known = None  # it cannot be a key: add_literal says what it should be
+        return known or add_literal(self._subjects, subject)
 
     # Requests.
 

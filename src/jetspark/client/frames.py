@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from jetspark.client.arguments import text
 from jetspark.errors import BadSubject
 from jetspark.protocol.encoder import encode_sub
 from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
@@ -46,6 +47,7 @@ def check_pattern(subject: str, queue: str) -> None:
         )
     if not isinstance(queue, str):
         raise TypeError(f"queue must be str, not {type(queue).__name__}; empty for no queue group")
+    text(queue, "queue")
     if any(char.isspace() for char in queue):
         raise ValueError(f"queue {queue!r}: a queue group name has no blanks")
 
@@ -59,5 +61,5 @@ def to_bytes(payload: object) -> bytes:
     """Accept what is bytes-like; anything else is a TypeError that says what to do."""
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
-    hint = "; encode text first: payload.encode()" if isinstance(payload, str) else ""
+    hint = "; encode text first: text.encode()" if isinstance(payload, str) else ""
     raise TypeError(f"data must be bytes, not {type(payload).__name__}{hint}")

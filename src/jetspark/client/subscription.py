@@ -29,6 +29,11 @@ PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
 CALLBACK_RUN: Final = 256
 # Seconds for the server to hear of the end of a drain whose own time is up.
 LAST_WORD: Final = 0.5
+# Before the end of a subscription whose messages come through another server: seconds without a
+# message that mean that none is on its way, seconds to wait at most, and between two looks.
+ROUTED_QUIET: Final = 0.1
+ROUTED_MAX: Final = 1.0
+ROUTED_LOOK: Final = 0.005
 # Messages that a pool of callbacks holds per worker, the one that it works on included.
 HELD_PER_WORKER: Final = 2
 
@@ -117,6 +122,7 @@ class SubscriptionCore:
         self.is_closed: bool = False
         self.is_draining: bool = False  # it was told to stop and takes what is still on its way
         self._error: Exception | None = None
+        self._stopping: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
         # Drains that wait until everything was taken.
         self.drains: list[asyncio.Future[None]] = []
@@ -131,6 +137,10 @@ class SubscriptionCore:
             )
         # What runs the callback; None for a subscription that is read.
         self.callback_task: asyncio.Task[None] | None = None
+        # For one whose messages come through another server (a cluster): whether something was
+        # asked for that is not here. The PONG of our server says nothing about what that other
+        # one is sending, and what comes after UNSUB would be lost until its ack_wait is over.
+        self.awaits: Callable[[], bool] | None = None
         # JetStream deletes consumers once the subscription is drained and removed (ADR-15).
         self.taker: Taker | None = None
         if callback is not None:
@@ -212,6 +222,7 @@ class SubscriptionCore:
             if taker is not None:
                 await self._owner.or_closed(taker.wait_taken(deadline, seconds))
         except RequestTimeout:
+            self.end(None)
             raise
         except TimeoutError:
             raise RequestTimeout(
@@ -219,18 +230,59 @@ class SubscriptionCore:
                 f"{seconds} s; read them, or call unsubscribe() to give them up"
             ) from None
         finally:
-            # However it went: the server was told to stop, so nothing more will come.
-            self.end(None)
             if taker is not None and taker.drained is not None:
                 await taker.drained(max(deadline - loop.time(), LAST_WORD))
 
     async def stop(self, seconds: float) -> None:
-        """Tell the server to stop, and take what is still on its way."""
-        if not self.is_closed:
-            self.is_draining = True
+        """Tell the server to stop, and take what is still on its way.
+
+        It goes on when the caller is cancelled, or gives up after ``seconds``: what the server
+        has sent already would be lost to everybody until its ack_wait is over.
+        """
+        self.begin_stop(seconds)
+        if self._stopping is None:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._stopping)
+        except RequestTimeout:
+            raise
+        except TimeoutError:
+            raise RequestTimeout(
+                f"subscription to {self.subject!r}: the server did not confirm its end within "
+                f"{seconds} s"
+            ) from None
+
+    def begin_stop(self, seconds: float) -> None:
+        """As ``stop``, which waits for it."""
+        if self.is_closed or self._stopping is not None:
+            return
+        self.is_draining = True
+        if self.awaits is None:
             self._owner.send_unsubscribe(self._sid, 0)
+        self._stopping = asyncio.get_running_loop().create_task(self._settle(seconds))
+        self._stopping.add_done_callback(_look_at_result)
+
+    async def _settle(self, seconds: float) -> None:
+        try:
+            if self.awaits is not None:
+                await self._quiet(self.awaits, min(seconds, ROUTED_MAX))
+                if not self.is_closed:
+                    self._owner.send_unsubscribe(self._sid, 0)
             await self._owner.settle(timeout=seconds)
+        finally:
             self.end(None)
+
+    async def _quiet(self, awaits: Callable[[], bool], seconds: float) -> None:
+        """Wait until all that was asked for is here, or nothing came for a while."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        end, quiet, seen = now + seconds, now + ROUTED_QUIET, self.sink.delivered
+        while awaits() and not self.is_closed and now < min(end, quiet):
+            await asyncio.sleep(ROUTED_LOOK)
+            now = loop.time()
+            if self.sink.delivered != seen:
+                quiet, seen = now + ROUTED_QUIET, self.sink.delivered
 
     def end(self, error: Exception | None) -> None:
         """No further message will come; readers get ``error`` once the pending ones are taken.
@@ -482,6 +534,12 @@ class Subscription:
 
     def __repr__(self) -> str:
         return f"Subscription({self._core.subject!r})"
+
+
+def _look_at_result(task: asyncio.Task[None]) -> None:
+    """Those who wait for it get its error; there may be nobody."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _check_limit(name: str, value: object) -> None:

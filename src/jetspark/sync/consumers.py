@@ -155,7 +155,10 @@ class MessageIterator:
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def drain(self) -> None:
-        """Ask for nothing more; the iteration ends when what has arrived was taken."""
+        """Ask for nothing more; the iteration ends when what has arrived was taken.
+
+        What the server has sent before it heard of that arrives too.
+        """
         self._portal.call(self._inner.drain())
 
     def close(self) -> None:

@@ -694,7 +694,7 @@ class TypedKeyValue(Generic[T]):
         )
 
     def encode(self, value: T) -> bytes:
-        """The JSON of a value."""
+        """The JSON of a value; TypeError when it is of another type than the bucket's."""
         return self._inner.encode(value)
 
     def decode(self, entry: Entry) -> TypedEntry[T | None]:

@@ -14,6 +14,7 @@ from jetspark import (
     Client,
     ConsumerConfig,
     JetStream,
+    JetStreamMessage,
     KeyValue,
     KeyValueConfig,
     ObjectStoreConfig,
@@ -262,3 +263,59 @@ async def test_a_transaction_and_an_object_on_three_copies(cluster: Cluster, nam
             f"k.{n}": (tx.revisions[f"k.{n}"], b"%d" % n) for n in range(50)
         }
         assert await store.get("a", min_last_seq=info.seq) == data
+
+
+async def away_from(cluster: Cluster, js: JetStream, stream: str) -> Client:
+    """A client of a node that does not lead the stream."""
+    info = await (await js.stream(stream)).info()
+    assert info.cluster is not None
+    leader = int(info.cluster.leader.removeprefix("n"))
+    return await connect(cluster.urls[(leader + 1) % 3], ignore_discovered=True, **QUICK)
+
+
+async def test_a_consumer_can_be_fetched_from_as_soon_as_it_was_made(
+    cluster: Cluster, name: str
+) -> None:
+    """Through another node, which hears of the consumer a moment after it was made."""
+    async with await opened(cluster) as maker:
+        js = maker.jetstream()
+        await js.create_stream(name, subjects=[name], timeout=20)
+        await published(js, name, 1)
+        async with await away_from(cluster, js, name) as nc:
+            stream = await nc.jetstream().stream(name)
+            for n in range(30):
+                consumer = await stream.create_consumer(durable=f"d{n}")
+
+                assert len(await consumer.fetch(1, timeout=30)) == 1
+                await consumer.delete()
+        await js.delete_stream(name)
+
+
+@pytest.mark.parametrize("ending", ["close", "drain"])
+async def test_what_another_node_is_sending_is_given_back_or_worked_on(
+    cluster: Cluster, name: str, ending: str
+) -> None:
+    async with await opened(cluster) as maker:
+        js = maker.jetstream()
+        stream = await js.create_stream(name, subjects=[name], timeout=20)
+        await stream.create_consumer(durable="d", ack_wait=300)
+        for n in range(300):
+            await published(js, name, n)
+        async with await away_from(cluster, js, name) as nc:
+            consumer = await nc.jetstream().consumer(name, "d")
+            worked_on: set[bytes] = set()
+
+            def work(message: JetStreamMessage) -> None:
+                worked_on.add(message.data)
+                message.ack()
+
+            for n in range(8):
+                async with consumer.consume(work, prefetch=20) as running:
+                    await asyncio.sleep(0.002 * n)
+                    await getattr(running, ending)()
+            while messages := await consumer.fetch(100, timeout=2):
+                for message in messages:
+                    work(message)
+
+            assert len(worked_on) == 300
+        await js.delete_stream(name)

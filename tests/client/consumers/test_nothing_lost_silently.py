@@ -9,13 +9,18 @@ from tests.support.chaos_proxy import ChaosProxy
 from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
-from jetspark import Client, Stream, connect
+from jetspark import Client, Consumer, JetStreamMessage, Stream, connect
 from jetspark.client.jetstream.subscribe import workflow
 from jetspark.errors import ConsumerDeleted
 
 
 async def names(stream: Stream) -> list[str]:
     return [name async for name in stream.consumer_names()]
+
+
+async def nothing_waits(consumer: Consumer) -> bool:
+    info = await consumer.info()
+    return info.num_ack_pending == 0
 
 
 async def made(nc: Client, name: str) -> Stream:
@@ -193,3 +198,66 @@ async def test_a_member_of_a_queue_that_left_is_forgotten(
 
         assert during > before
         assert len(nc._core.up_listeners) == before
+
+
+LONG = 300.0  # seconds of ack_wait: what is delivered to nobody does not come again in a test
+
+
+@pytest.mark.parametrize("reader", ["consume", "messages"])
+async def test_a_drain_takes_what_is_on_its_way(client: Connect, name: str, reader: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(nc, name)
+        consumer = await stream.create_consumer(durable="d", ack_wait=LONG)
+        for _ in range(400):
+            await js.publish_async(name, bytes(2000))
+        await js.publish_async_complete()
+        begun = asyncio.Event()
+
+        def work(message: JetStreamMessage) -> None:
+            message.ack()
+            begun.set()
+
+        if reader == "consume":
+            async with consumer.consume(work, prefetch=200) as running:
+                await begun.wait()
+                await running.drain()
+        else:
+            async for message in (messages := consumer.messages(prefetch=200)):
+                work(message)
+                await messages.drain()
+
+        await until(lambda: nothing_waits(consumer), "messages wait for ack_wait")
+
+
+@pytest.mark.parametrize("ending", ["close", "drain"])
+async def test_an_end_that_is_cancelled_leaves_nothing_waiting(
+    client: Connect, name: str, ending: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(nc, name)
+        consumer = await stream.create_consumer(durable="d", ack_wait=LONG)
+        for n in range(300):
+            await js.publish_async(name, b"%d" % n)
+        await js.publish_async_complete()
+        worked_on: set[bytes] = set()
+
+        async def work(message: JetStreamMessage) -> None:
+            await asyncio.sleep(0)
+            worked_on.add(message.data)
+            message.ack()
+
+        for turns in range(12):
+            async with consumer.consume(work, prefetch=20) as running:
+                await asyncio.sleep(0.01)
+                end = asyncio.create_task(getattr(running, ending)())
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                end.cancel()
+                await asyncio.wait([end])
+        while messages := await consumer.fetch(100, timeout=1):
+            for message in messages:
+                await work(message)
+
+        assert len(worked_on) == 300

@@ -258,7 +258,7 @@ async def test_payloads_may_be_anything_like_bytes_but_text(client: Connect, nam
         subscription = await nc.subscribe(name)
         nc.publish(name, bytearray(b"array"))  # type: ignore[arg-type]
         nc.publish(name, memoryview(b"view"))  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match=r"encode text first: payload\.encode\(\)"):
+        with pytest.raises(TypeError, match=r"encode text first: text\.encode\(\)"):
             nc.publish(name, "text")  # type: ignore[arg-type]
 
         assert [(await subscription.next()).data for _ in range(2)] == [b"array", b"view"]

@@ -140,11 +140,11 @@ async def test_what_makes_no_sense_is_refused(client: Connect, name: str) -> Non
 
         with pytest.raises(ValueError, match="which subjects"):
             stream.get_last_many([])
-        with pytest.raises(TypeError, match="expected a sequence"):
+        with pytest.raises(TypeError, match="expected a list of texts"):
             stream.get_last_many("foo")
         with pytest.raises(ValueError, match="exclude each other"):
             stream.get_last_many(["foo"], up_to_seq=1, up_to_time=Timestamp(1))
-        with pytest.raises(ValueError, match="from 0 on"):
+        with pytest.raises(ValueError, match="batch=-1: expected at least 0"):
             stream.get_last_many(["foo"], batch=-1)
 
 

@@ -5,7 +5,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
+from jetspark.client.arguments import text, whole
 from jetspark.client.core import ClientCore
+from jetspark.client.frames import encode_subject
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.options import PUBLISH_RETRIES
 from jetspark.client.timeouts import Timeout, call_seconds
@@ -29,6 +31,8 @@ S = TypeVar("S", bound=ApiStruct)
 
 def api_prefix(domain: str, prefix: str) -> str:
     """The subject prefix of the API; ``domain`` and ``prefix`` exclude each other."""
+    text(domain, "domain")
+    text(prefix, "prefix")
     if domain and prefix:
         raise ValueError(
             "domain and prefix were both given: a domain is a prefix ($JS.<domain>.API)"
@@ -36,7 +40,7 @@ def api_prefix(domain: str, prefix: str) -> str:
     if domain:
         prefix = f"$JS.{domain}.API"
     prefix = prefix.rstrip(".") or DEFAULT_PREFIX
-    if not is_valid_literal(prefix.encode("utf-8", "surrogateescape")):
+    if not is_valid_literal(encode_subject(prefix)):
         raise BadSubject(prefix, "an API prefix is a subject without wildcards, such as $JS.API")
     return prefix
 
@@ -52,8 +56,7 @@ class ApiClient:
         publish_retries: int = PUBLISH_RETRIES,
         high_water: HighWater | None = None,
     ) -> None:
-        if publish_retries < 0:
-            raise ValueError(f"publish_retries={publish_retries}: expected a number from 0 on")
+        whole(publish_retries, "publish_retries")
         self.core = core
         self.prefix: Final = prefix
         self.timeout: Final = timeout
@@ -68,6 +71,11 @@ class ApiClient:
     def new_inbox(self) -> str:
         """A subject that nobody else listens on."""
         return new_inbox(self.nuid, self.core.options.inbox_prefix)
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether messages of consumers may come through another server than ours."""
+        return bool(self.core.server_info.cluster) or self.prefix != DEFAULT_PREFIX
 
     def seconds(self, timeout: Timeout | None) -> float:
         """The timeout of a call: its own, or the default of this handle."""

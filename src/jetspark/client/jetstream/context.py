@@ -15,6 +15,7 @@ from jetspark.api.stream import (
     STREAM_UPDATE,
 )
 from jetspark.api.stream import StreamInfo as WireStreamInfo
+from jetspark.client.arguments import instance, text, whole
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
@@ -246,7 +247,7 @@ class JetStream:
         the server cannot read the archive: those of nats-server go into nats-server, ours into
         ours.
         """
-        wanted = to_wire(config) if config is not None else None
+        wanted = to_wire(instance(config, StreamConfig, "config")) if config is not None else None
         info = await put_back(self._api, folder, wanted, progress, timeout)
         return Stream(self._api, info, self._high_water)
 
@@ -402,8 +403,10 @@ class JetStream:
         ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
         ``KeyValue.replica``.
         """
+        whole(max_bytes, "max_bytes", least=1)
+        filters = check_filters(subjects, "subjects") or (">",)
+        plan = WatchPlan(filters=filters, plain=True, same_stream=True)
         found = await self.stream(stream, timeout=timeout)
-        plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True, same_stream=True)
         reader = StreamReader(self._api, found.name)
         follow = Follow(reader, "", plan, 0, self._high_water)
         info = to_wire(found.cached_info)
@@ -698,16 +701,18 @@ class JetStream:
         return f"JetStream({self._api.prefix!r})"
 
 
-def _chosen_acks(policy: str | None, config: ConsumerConfig) -> AckPolicy | None:
+def _chosen_acks(
+    policy: AckPolicy | Literal["none", "all", "explicit"] | None, config: ConsumerConfig
+) -> AckPolicy | None:
     """The ack policy of the argument or of the configuration; None when nobody chose one."""
     if policy is None:
         return said_ack_policy(config)
-    return ConsumerConfig(ack_policy=AckPolicy(policy)).ack_policy
+    return ConsumerConfig(ack_policy=policy).ack_policy
 
 
 def check_name(name: str) -> str:
     """Refuse what cannot be a stream's name, before it gets into a subject."""
-    problem = stream_name_problem(name)
+    problem = stream_name_problem(text(name, "stream"))
     if problem is not None:
         raise BadName("stream", name, problem)
     return name

@@ -13,6 +13,7 @@ from typing import Any, Final
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest, StreamState
+from jetspark.client.arguments import whole
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.stored import StreamMessage, from_direct, from_leader, own_lines
@@ -237,8 +238,8 @@ def make_request(
     min_last_seq: int = 0,
 ) -> MsgGetRequest:
     """Check which message is asked for (ADR-31, legal forms); ValueError says what is wrong."""
-    if seq < 0 or min_last_seq < 0:
-        raise ValueError(f"seq={seq}, min_last_seq={min_last_seq}: expected numbers from 0 on")
+    whole(seq, "seq")
+    whole(min_last_seq, "min_last_seq")
     if last_by_subject and (seq or next_by_subject or start_time_ns is not None):
         raise ValueError(
             "last_by_subject stands alone: leave out seq, next_by_subject and start_time"

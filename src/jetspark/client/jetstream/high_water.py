@@ -1,5 +1,7 @@
 """Read-your-writes without being asked: the highest sequence per stream that a handle knows."""
 
+from jetspark.client.arguments import whole
+
 
 class HighWater:
     """What ``jetstream(read_after_write=True)`` remembers; does nothing when it is off."""
@@ -22,8 +24,7 @@ class HighWater:
 
     def wanted(self, stream: str, asked: int = 0) -> int:
         """What a read must have reached: what was asked for, or what is known to be there."""
-        if asked < 0:
-            raise ValueError(f"a read as of sequence {asked}: expected one from 0 on")
+        whole(asked, "min_last_seq")
         return max(asked, self._highest.get(stream, 0))
 
     def forget(self, stream: str) -> None:

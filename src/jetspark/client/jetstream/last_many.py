@@ -13,6 +13,7 @@ from typing import Final
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
+from jetspark.client.arguments import texts, whole
 from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.last_by_consumer import LastByConsumer
 from jetspark.client.jetstream.message_columns import MessageColumns
@@ -368,15 +369,12 @@ def check_last_many(
     filters: Sequence[str], up_to_seq: int, up_to_time: object, batch: int, max_bytes: int
 ) -> tuple[str, ...]:
     """Refuse what the server would answer with 408."""
-    if isinstance(filters, str):
-        raise TypeError(f"subjects={filters!r}: expected a sequence, such as [{filters!r}]")
+    filters = texts(filters, "subjects")
     if not filters:
         raise ValueError("which subjects? give at least one; > stands for all")
-    if up_to_seq < 0 or batch < 0 or max_bytes < 0:
-        raise ValueError(
-            f"up_to_seq={up_to_seq}, batch={batch}, max_bytes={max_bytes}: expected numbers from "
-            "0 on"
-        )
+    whole(up_to_seq, "up_to_seq")
+    whole(batch, "batch")
+    whole(max_bytes, "max_bytes")
     if up_to_seq and up_to_time is not None:
         raise ValueError("up_to_seq and up_to_time exclude each other: both name a point in time")
     for text in filters:

@@ -18,6 +18,7 @@ from jetspark.api.stream import (
     StreamListRequest,
     StreamNamesRequest,
 )
+from jetspark.client.arguments import text
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.models.base import Model, from_wire
 from jetspark.client.timeouts import Timeout
@@ -53,6 +54,7 @@ def stream_pages(
     api: ApiClient, subject: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[StreamInfo, ...], None]:
     """All streams, or those whose subjects collide with ``subject``."""
+    text(subject, "subject")
 
     async def ask(offset: int) -> tuple[tuple[StreamInfo, ...] | None, int]:
         request = StreamListRequest(offset=offset, subject=subject)
@@ -78,6 +80,7 @@ def stream_name_pages(
     api: ApiClient, subject: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[str, ...], None]:
     """The names of all streams, or of those that collide with ``subject``."""
+    text(subject, "subject")
 
     async def ask(offset: int) -> tuple[tuple[str, ...] | None, int]:
         request = StreamNamesRequest(offset=offset, subject=subject)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from jetspark.client.arguments import whole
 from jetspark.client.jetstream.kv.backend import Stored, WatchSource
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.clock import Clock, SystemClock
@@ -44,8 +45,7 @@ class LocalCopy:
         server_time_ns: int = 0,
         clock: Clock | None = None,
     ) -> None:
-        if max_bytes < 1:
-            raise ValueError(f"max_bytes={max_bytes}: expected at least 1")
+        whole(max_bytes, "max_bytes", least=1)
         self._source = source
         self._label = label
         self._filters = [each.encode("utf-8", "surrogateescape") for each in filters]

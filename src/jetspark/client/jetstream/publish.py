@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from jetspark.api.message import PubAck, decode_pub_ack
+from jetspark.client.arguments import instance, whole
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import ReplySink
 from jetspark.client.jetstream.api import PUBLISH_RETRY_WAIT, ApiClient
@@ -89,6 +90,7 @@ def _is_given(block: bytes, name: str, value: str) -> bool:
 
 
 def _expectations(expect: Expect) -> list[tuple[str, str]]:
+    instance(expect, Expect, "expect")
     pairs = []
     if expect.stream:
         pairs.append(("Nats-Expected-Stream", expect.stream))
@@ -318,8 +320,7 @@ class PublishWindow:
     def __init__(
         self, api: ApiClient, limit: int, on_ack: Callable[[PubAck], None] | None
     ) -> None:
-        if limit < 1:
-            raise ValueError(f"publish_async_max={limit}: expected at least 1")
+        whole(limit, "publish_async_max", least=1)
         self._core = core = api.core
         self._retries = api.publish_retries
         self._limit = limit

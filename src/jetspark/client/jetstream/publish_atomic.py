@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from jetspark.api.message import PubAck
+from jetspark.client.arguments import instance, whole
 from jetspark.client.core import ClientCore
 from jetspark.client.frames import to_bytes
 from jetspark.client.header_input import HeaderInput
@@ -56,8 +57,7 @@ class AtomicBatch:
         eob: bool = False,
         timeout: Timeout | None = None,
     ) -> None:
-        if max_messages < 1:
-            raise ValueError(f"max_messages={max_messages}: expected at least 1")
+        whole(max_messages, "max_messages", least=1)
         self._api = api
         self._core = api.core
         self._max = max_messages
@@ -94,6 +94,8 @@ class AtomicBatch:
         to the first message only. Raises BatchTooLarge beyond the server's limit, and ValueError
         for a message id that the batch already has.
         """
+        if expect is not None:
+            instance(expect, Expect, "expect")
         if expect is not None and expect.last_msg_id:
             raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
         if expect is not None and expect.last_seq is not None and self._messages:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from jetspark.api.message import PubAck
+from jetspark.client.arguments import function, whole
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.fast_answers import FastAnswers, GapCallback, RefusalCallback
@@ -68,11 +69,13 @@ class FastPublisher:
         dialect: Literal["reply", "headers"],
         ack_timeout: float,
     ) -> None:
-        if flow < 1 or flow_bytes < 0 or max_outstanding_acks < 1:
-            raise ValueError(
-                f"flow={flow}, flow_bytes={flow_bytes}, max_outstanding_acks="
-                f"{max_outstanding_acks}: expected at least 1 (flow_bytes 0: count messages)"
-            )
+        whole(flow, "flow", least=1)
+        whole(flow_bytes, "flow_bytes")
+        whole(max_outstanding_acks, "max_outstanding_acks", least=1)
+        if on_gap is not None:
+            function(on_gap, "on_gap", "the expected and the received sequence")
+        if on_refused is not None:
+            function(on_refused, "on_refused", "a sequence and an error")
         self._core = api.core
         self._high_water = api.high_water
         self._timeout = ack_timeout

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
+from jetspark.client.arguments import texts, whole
 from jetspark.client.frames import encode_subject
 from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
@@ -287,12 +288,9 @@ def check_copies(copies: str | None) -> None:
         raise ValueError(f"copies={copies!r}: expected 'stream' or 'any'")
 
 
-def check_filters(filters: Sequence[str]) -> tuple[str, ...]:
+def check_filters(filters: Sequence[str], name: str = "filters") -> tuple[str, ...]:
     """Refuse bad filters and overlapping ones, whose rows would come twice."""
-    if isinstance(filters, str):
-        raise TypeError(
-            f"filters={filters!r}: expected a sequence of subjects, such as [{filters!r}]"
-        )
+    filters = texts(filters, name)
     encoded = [check_filter(text) for text in filters]
     for index, one in enumerate(encoded):
         for other in range(index + 1, len(encoded)):
@@ -306,8 +304,7 @@ def check_filters(filters: Sequence[str]) -> tuple[str, ...]:
 
 def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """Refuse unknown column names."""
-    if isinstance(columns, str):
-        raise TypeError(f"columns={columns!r}: expected a sequence, such as [{columns!r}]")
+    columns = texts(columns, "columns")
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise ValueError(f"unknown columns {unknown}: expected some of {', '.join(COLUMNS)}")
@@ -316,15 +313,14 @@ def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 def check_page(batch: int, max_bytes: int) -> None:
     """Refuse page sizes that ask for nothing."""
-    if batch < 1 or max_bytes < 1:
-        raise ValueError(f"batch={batch}, max_bytes={max_bytes}: both must be above 0")
+    whole(batch, "batch", least=1)
+    whole(max_bytes, "max_bytes", least=1)
 
 
 def check_start(seq: int, start_time: object, limit: int, min_last_seq: int) -> None:
     """Refuse two places to start at, and numbers that none of them can be."""
     if seq and start_time is not None:
         raise ValueError("seq and start_time exclude each other: both say where to start")
-    if seq < 0 or limit < 0 or min_last_seq < 0:
-        raise ValueError(
-            f"seq={seq}, limit={limit}, min_last_seq={min_last_seq}: expected numbers from 0 on"
-        )
+    whole(seq, "seq")
+    whole(limit, "limit")
+    whole(min_last_seq, "min_last_seq")

@@ -21,6 +21,7 @@ from jetspark.api.stream import (
     StreamInfoRequest,
 )
 from jetspark.api.stream import StreamInfo as WireStreamInfo
+from jetspark.client.arguments import text, whole
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.backup import (
     CHUNK_BYTES,
@@ -117,13 +118,14 @@ class Stream:
         matching subject, all pages of it; with ``deleted_details`` ``state.deleted`` lists the
         deleted sequences. Raises StreamNotFound.
         """
+        text(subjects_filter, "subjects_filter")
         verb = f"STREAM.INFO.{self._name}"
         info: WireStreamInfo | None = None
         subjects: dict[str, int] = {}
         while True:
             request = StreamInfoRequest(
                 subjects_filter=subjects_filter,
-                deleted_details=deleted_details,
+                deleted_details=bool(deleted_details),
                 offset=len(subjects),
             )
             page = await self._api.call(verb, request, STREAM_INFO, timeout=timeout)
@@ -149,6 +151,12 @@ class Stream:
         change that is not allowed, and NotSupported when the server left something out that it
         does not know.
         """
+        if "name" in changes:
+            raise TypeError(
+                f"{self!r} keeps its name: backup and restore_stream(config=...) make a copy "
+                "under another one"
+            )
+        self.config.replace(**changes)  # what cannot be is refused before anything is sent
         before = await self.info(timeout=timeout)
         wanted = to_wire(before.config.replace(**changes))
         self._info = await self._api.call(
@@ -174,8 +182,8 @@ class Stream:
         """
         if seq and keep:
             raise ValueError("purge: seq and keep exclude each other")
-        if seq < 0 or keep < 0:
-            raise ValueError(f"purge: seq={seq}, keep={keep}: expected numbers from 0 on")
+        whole(seq, "seq")
+        whole(keep, "keep")
         if subject:
             check_filter(subject)
         answer = await self._api.call(
@@ -194,8 +202,7 @@ class Stream:
         On a jetspark server they go when their segment is compacted, with ``erase`` or without.
         Raises MessageNotFound when the stream has no such sequence.
         """
-        if seq < 1:
-            raise ValueError(f"seq={seq}: sequences start at 1")
+        whole(seq, "seq", least=1)
         request = MsgDeleteRequest(seq=seq, no_erase=not erase)
         verb = f"STREAM.MSG.DELETE.{self._name}"
         try:
@@ -339,8 +346,9 @@ class Stream:
         wanted = check_columns(columns)
         check_copies(copies)
         check_page(batch, max_bytes)
-        if first < 1 or (last is not None and last < 0):
-            raise ValueError(f"scan({first}, {last}): sequences start at 1")
+        whole(first, "first", least=1)
+        if last is not None:
+            whole(last, "last")
         if last is None:
             last = (await self.info(timeout=timeout)).state.last_seq
             last = max(last, self._high_water.wanted(self._name))

@@ -16,6 +16,7 @@ import msgspec
 
 from jetspark.api.base import Timestamp
 from jetspark.api.enums import Word
+from jetspark.client.arguments import text
 from jetspark.client.jetstream.timestamps import from_nanoseconds, to_nanoseconds
 from jetspark.client.models.durations import from_wire_ns, to_wire_ns
 from jetspark.errors import NotSupported
@@ -249,9 +250,7 @@ def _give_age(ns: int) -> float | None:
 
 
 def _take_text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: expected a text")
-    return str(value)
+    return str(text(value, name))
 
 
 def _take_bool(value: Any, name: str) -> bool:

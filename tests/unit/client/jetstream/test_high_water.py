@@ -37,7 +37,7 @@ def test_what_was_asked_for_counts_when_it_is_higher() -> None:
     marks.note("A", 5)
 
     assert (marks.wanted("A", 3), marks.wanted("A", 7), marks.wanted("B", 1)) == (5, 7, 1)
-    with pytest.raises(ValueError, match="as of sequence -1: expected one from 0 on"):
+    with pytest.raises(ValueError, match="min_last_seq=-1: expected at least 0"):
         marks.wanted("A", -1)
 
 

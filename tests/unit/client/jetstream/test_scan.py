@@ -123,7 +123,7 @@ def test_a_filter_must_be_a_subject() -> None:
 
 
 def test_a_single_text_is_no_list_of_filters() -> None:
-    with pytest.raises(TypeError, match="sequence of subjects"):
+    with pytest.raises(TypeError, match=r"such as \['a.b'\]"):
         check_filters("a.b")
 
 

@@ -14,6 +14,7 @@ from typing import Final, Self
 
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy
+from jetspark.client.arguments import function
 from jetspark.client.callback_pool import CallbackPool, OrderedBy, check_concurrency
 from jetspark.client.callback_tasks import call_back, is_calling
 from jetspark.client.core import ClientCore
@@ -52,6 +53,8 @@ def callback_plan(
 ) -> CallbackPlan:
     """Check what was asked for against the consumer."""
     check_concurrency(concurrency, ordered_by, callback)
+    if callback is not None:
+        function(callback, "callback", "a message")
     if callback is None and in_progress:
         raise ValueError("in_progress is for a callback, and none was given")
     if concurrency > 1 and config.ack_policy is AckPolicy.ALL:
@@ -148,10 +151,11 @@ class CallbackRun:
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
         """As ``Consumption.drain``."""
-        await self._source.stop()
+        seconds = self._core.seconds(timeout)
+        deadline = self._core.loop.time() + seconds
+        await self._source.settle(seconds)
         if not self.is_calling_here:
-            seconds = self._core.seconds(timeout)
-            await self.finish(seconds, self._core.loop.time() + seconds)
+            await self.finish(seconds, deadline)
 
     async def finish(self, seconds: float, deadline: float) -> None:
         """Wait until the callback had everything, after the source was told to stop."""

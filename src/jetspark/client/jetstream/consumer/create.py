@@ -15,6 +15,7 @@ from jetspark.api.consumer import (
     ConsumerInfo,
 )
 from jetspark.api.enums import ConsumerAction
+from jetspark.client.arguments import text
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.conflicts import consumer_differences
 from jetspark.client.jetstream.direct_get import StreamReader
@@ -49,7 +50,7 @@ _SETTLED: Final = (
 
 def check_consumer_name(name: str) -> str:
     """Refuse what cannot be a consumer's name, before it gets into a subject."""
-    problem = consumer_name_problem(name)
+    problem = consumer_name_problem(text(name, "consumer"))
     if problem is not None:
         raise BadName("consumer", name, problem)
     return name

@@ -97,6 +97,8 @@ class EndlessPull:
             pending_msgs=max(prefetch, 1) + STATUS_ROOM,
             pending_bytes=max(PENDING_BYTES_MAX, 2 * max_bytes),
         )
+        if api.is_routed:
+            self._subscription.awaits = self._awaits
         self._core.up_listeners.add(self._on_up)
 
     @property
@@ -177,13 +179,18 @@ class EndlessPull:
 
     async def settle(self, seconds: float) -> None:
         """Ask for nothing more, and wait for what is on its way: it can still be read."""
+        self.begin_settling(seconds)
+        with contextlib.suppress(RequestTimeout):
+            await self._subscription.stop(seconds)
+
+    def begin_settling(self, seconds: float | None = None) -> None:
+        """As ``settle``, which waits for it."""
         self._stopped.set()
         self._core.up_listeners.discard(self._on_up)
-        try:
-            with contextlib.suppress(RequestTimeout):
-                await self._subscription.stop(seconds)
-        finally:
-            self._subscription.end(None)
+        self._subscription.begin_stop(self._api.timeout if seconds is None else seconds)
+
+    def _awaits(self) -> bool:
+        return self._window.awaited > self.buffered
 
     def _on_up(self) -> None:
         """A new connection: requests of the old one are lost with it."""
@@ -191,7 +198,12 @@ class EndlessPull:
         self._ask()
 
     def _ask(self) -> None:
-        if self._core.link.connection is None or self._subscription.is_closed:
+        subscription = self._subscription
+        if (
+            self._core.link.connection is None
+            or subscription.is_closed
+            or subscription.is_draining
+        ):
             return  # _on_up asks; what is drained gets nothing more
         wanted = self._window.next_request()
         if wanted is None:
@@ -216,7 +228,7 @@ class EndlessPull:
                 async with asyncio.timeout(self._alarm):
                     return await subscription.next_chunk(count)
             # Nothing comes while nothing is asked for, because all of it is being worked on.
-            if self._window.is_awaiting and self._core.loop.time() >= self._asked + self._alarm:
+            if self._window.awaited > 0 and self._core.loop.time() >= self._asked + self._alarm:
                 self._missed()
         return await subscription.next_chunk(count)
 
@@ -385,8 +397,14 @@ class MessageIterator:
             raise self._source.ended_error() from None
 
     async def drain(self) -> None:
-        """Ask for nothing more; the iteration ends when what has arrived was taken."""
-        await self._source.stop()
+        """Ask for nothing more; the iteration ends when what has arrived was taken.
+
+        What the server has sent before it heard of that arrives too.
+        """
+        if isinstance(self._source, EndlessPull):
+            self._source.begin_settling()
+        else:
+            await self._source.stop()
 
     async def close(self) -> None:
         """End now and give up what was not taken: it is delivered again after ack_wait."""

@@ -9,11 +9,13 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.endless import STATUS_ROOM
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
 from jetspark.client.jetstream.consumer.pull import PullAnswer, PullStatus, read_pull_status
+from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.message import Message
-from jetspark.errors import Error, HeartbeatMissed, NoResponders
+from jetspark.errors import ConnectionClosed, Error, HeartbeatMissed, NoResponders
 
 # The server says when a request is over; it is waited for so much longer than the request lasts.
 ANSWER_GRACE: Final = 1.0
+NEW_PAUSE_FIRST: Final = 0.02  # seconds before a consumer that is new is asked again, doubling
 SHORTEST: Final = 0.001  # seconds; consumers refuse requests that last less
 
 
@@ -70,9 +72,11 @@ class Fetch:
     ``messages`` grows as they come, so that whoever is interrupted finds what has arrived.
     """
 
-    def __init__(self, api: ApiClient, label: str, link: AckLink, batch: int) -> None:
+    def __init__(self, api: ApiClient, target: ConsumerTarget, link: AckLink, batch: int) -> None:
         self._core = api.core
-        self._label = label
+        self._target = target
+        self._is_routed = api.is_routed
+        self._label = target.label
         self._link = link
         self._batch = batch
         self._inbox = api.new_inbox()
@@ -82,6 +86,8 @@ class Fetch:
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
         )
+        if self._is_routed:
+            self._subscription.awaits = self._awaits
 
     async def end(self, error: Error) -> None:
         """Wait no longer: ``run`` returns with what has come, or raises ``error``."""
@@ -110,7 +116,11 @@ class Fetch:
         try:
             ask()
             core.up_listeners.add(ask)
-            await self._collect(end, alarm)
+            pause = NEW_PAUSE_FIRST
+            while await self._collect(end, alarm):
+                await asyncio.sleep(pause)
+                pause *= 2
+                ask()
         except BaseException:
             core.up_listeners.discard(ask)
             await self._take_pending()
@@ -119,8 +129,31 @@ class Fetch:
         await self._subscription.unsubscribe()
         await self._take_pending()
 
-    async def _collect(self, end: float, alarm: float) -> None:
-        """Take what comes until the request is over."""
+    async def _collect(self, end: float, alarm: float) -> bool:
+        """Take what comes until the request is over; True when it should be sent again."""
+        try:
+            await self._take_all(end, alarm)
+        except NoResponders:
+            left = end - ANSWER_GRACE - self._core.loop.time()
+            if self.messages or left <= 0 or not await self._is_new(left):
+                raise
+            self._over = False
+            return True
+        return False
+
+    async def _is_new(self, left: float) -> bool:
+        """Whether the consumer exists: our server of the cluster has not heard of it yet."""
+        if not self._is_routed:
+            return False
+        try:
+            await self._target.refresh(timeout=left)
+        except ConnectionClosed:
+            raise
+        except Error:
+            return False
+        return True
+
+    async def _take_all(self, end: float, alarm: float) -> None:
         core, loop = self._core, self._core.loop
         while len(self.messages) < self._batch:
             now = loop.time()
@@ -148,6 +181,10 @@ class Fetch:
         await self._subscription.unsubscribe()
         await self._take_pending()
         return self.messages[taken:]
+
+    def _awaits(self) -> bool:
+        here = len(self.messages) + self._subscription.pending_msgs
+        return not self._over and here < self._batch
 
     async def _take_pending(self) -> None:
         """What came in the moment in which time was up or the caller was cancelled."""

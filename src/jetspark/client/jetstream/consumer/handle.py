@@ -19,6 +19,7 @@ from jetspark.api.consumer import ConsumerInfo as WireConsumerInfo
 from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
+from jetspark.client.arguments import function, instance, text, whole
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.consume import (
     CallbackRun,
@@ -120,6 +121,8 @@ class Consumer:
         Raises PullRefused (409), ConsumerDeleted, and NoResponders when the consumer is gone.
         Messages that had arrived when it failed or was cancelled are what the next call returns.
         """
+        if group is not None:
+            instance(group, PullGroup, "group")
         seconds = self._api.seconds(timeout)
         beat = call_seconds(heartbeat, 0.0, "heartbeat")
         check_pull(batch, max_bytes, seconds, beat)
@@ -128,7 +131,7 @@ class Consumer:
         kept = self._fetches.take_kept(batch)
         if kept:
             return kept
-        fetch = Fetch(self._api, self._target.label, self._link, batch)
+        fetch = Fetch(self._api, self._target, self._link, batch)
 
         def body(missing: int, left: float) -> bytes:
             return encode_pull(
@@ -221,11 +224,13 @@ class Consumer:
         twice the concurrency, and counts what is worked on too, so that the rest stays for
         others. Other options as in ``messages``. End it with ``close`` or ``drain`` of the result.
         """
+        function(callback, "callback", "a message")
         plan = callback_plan(
             callback, concurrency, ordered_by, in_progress, self._target.info.config
         )
         if prefetch is None:
             prefetch = HELD_PER_WORKER * concurrency if plan.needs_pool else PREFETCH
+        whole(prefetch, "prefetch", least=1)
         if plan.needs_pool and prefetch < concurrency:
             raise ValueError(
                 f"prefetch={prefetch}: expected at least concurrency={concurrency}, what is "
@@ -261,6 +266,9 @@ class Consumer:
         change that is not allowed, and NotSupported when the server left something out that it
         does not know.
         """
+        planned = self.config.replace(**changes)  # refuses what cannot be before it asks
+        if {planned.name, planned.durable} - {"", self.name}:
+            raise ValueError(f"{self._target.label} keeps its name: create another consumer")
         before = await self.info(timeout=timeout)
         wanted = before.config.replace(**changes)
         self._target.info = await create_consumer(
@@ -296,7 +304,7 @@ class Consumer:
         """Let another client be pinned to a priority group (policy pinned client)."""
         await self._api.call(
             f"CONSUMER.UNPIN.{self._target.verb}",
-            UnpinRequest(group=group),
+            UnpinRequest(group=text(group, "group")),
             CONSUMER_UNPIN,
             timeout=timeout,
         )
@@ -306,8 +314,7 @@ class Consumer:
 
         What waits for its ack is forgotten. Needs nats-server 2.15 or jetspark.
         """
-        if seq < 0:
-            raise ValueError(f"seq={seq}: expected a sequence, or 0 for the ack floor")
+        whole(seq, "seq")
         answer = await self._api.call(
             f"CONSUMER.RESET.{self._target.verb}",
             ResetRequest(seq=seq),
@@ -318,8 +325,7 @@ class Consumer:
 
     async def explain(self, seq: int = 0, *, timeout: Timeout | None = None) -> Explanation:
         """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
-        if seq < 0:
-            raise ValueError(f"seq={seq}: expected a sequence, or 0 for the next message")
+        whole(seq, "seq")
         info = await self._target.refresh(timeout=timeout)
         stream = await self._api.call(
             f"STREAM.INFO.{self._target.stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout
@@ -380,6 +386,8 @@ class Consumer:
         group: PullGroup | None,
         until_done: bool = False,
     ) -> EndlessPull:
+        if group is not None:
+            instance(group, PullGroup, "group")
         lasts = call_seconds(expires, EXPIRES, "expires")
         beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
         check_pull(prefetch, max_bytes, lasts, beat, counted="prefetch")

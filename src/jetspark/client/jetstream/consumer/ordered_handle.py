@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from jetspark.api.consumer import ConsumerConfig as WireConsumerConfig
+from jetspark.client.arguments import function, whole
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.consume import CallbackRun, Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, MessageIterator
@@ -65,8 +66,7 @@ class OrderedConsumer:
         self, batch: int = 1, *, timeout: Timeout | None = None
     ) -> list[JetStreamMessage]:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
-        if batch < 1:
-            raise ValueError(f"batch={batch}: expected at least 1 message")
+        whole(batch, "batch", least=1)
         self._check_open()
         self._api.core.check_open()
         self._ahead = min(max(batch, 2 * self._ahead), PREFETCH)
@@ -122,6 +122,7 @@ class OrderedConsumer:
         alarm: float | timedelta | None = None,
     ) -> Consumption:
         """Call ``callback`` with one message after the other, from a task, until it is stopped."""
+        function(callback, "callback", "a message")
         reader = self._new_reader(prefetch, heartbeat, alarm)
         return Consumption(CallbackRun(self._api.core, reader, callback, reader.label))
 

@@ -11,6 +11,7 @@ import msgspec
 
 from jetspark.api.base import encode_request
 from jetspark.api.consumer import PullRequest
+from jetspark.client.arguments import whole
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.errors import Error, status_error
 from jetspark.headers.block import find_value
@@ -31,6 +32,8 @@ from jetspark.headers.status import (
 )
 from jetspark.units import seconds
 
+BATCH_MAX: Final = 2**31 - 1  # messages of one request: more than any client can hold
+EXPIRES_MAX: Final = 365 * 86_400.0  # seconds; servers count in nanoseconds, up to 292 years
 HEARTBEAT_MIN: Final = 0.1  # seconds; servers refuse shorter ones
 # What a server that restarts or moves a consumer says: the request is over, another one will do.
 _PASSING: Final = (LEADERSHIP_CHANGE_TEXT, SERVER_SHUTDOWN_TEXT, MAX_WAITING_TEXT)
@@ -109,8 +112,8 @@ def encode_pull(
     request = PullRequest(
         batch=batch,
         max_bytes=max_bytes,
-        expires=seconds(expires),
-        no_wait=no_wait,
+        expires=seconds(min(expires, EXPIRES_MAX)),
+        no_wait=bool(no_wait),
         idle_heartbeat=seconds(heartbeat),
     )
     if group is not None:
@@ -132,12 +135,13 @@ def check_pull(
 
     ``counted`` is what the caller's argument for the number of messages is called.
     """
-    if batch < 1:
-        raise ValueError(f"{counted}={batch}: expected at least 1 message")
-    if max_bytes < 0:
-        raise ValueError(f"max_bytes={max_bytes}: expected 0 (no limit) or a number of bytes")
+    whole(batch, counted, least=1, most=BATCH_MAX)
+    whole(max_bytes, "max_bytes")
     if expires <= 0:
-        raise ValueError(f"{expires} s: a pull request needs time above 0 to wait for messages")
+        raise ValueError(
+            f"{expires} s: a pull request needs time above 0 to wait for messages; fetch(no_wait="
+            "True) takes what is there now"
+        )
     if heartbeat and not heartbeat >= HEARTBEAT_MIN:
         raise ValueError(f"heartbeat={heartbeat}: expected at least {HEARTBEAT_MIN} s, or 0")
     if heartbeat and heartbeat * 2 > expires:

@@ -100,11 +100,8 @@ class PushSource:
     async def settle(self, seconds: float) -> None:
         """Take nothing new but what is on its way: it can still be read."""
         self.close()
-        try:
-            with contextlib.suppress(RequestTimeout):
-                await self._subscription.stop(seconds)
-        finally:
-            self._subscription.end(None)
+        with contextlib.suppress(RequestTimeout):
+            await self._subscription.stop(seconds)
 
     def close(self) -> None:
         """Stop watching for heartbeats."""

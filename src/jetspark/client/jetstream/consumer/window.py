@@ -15,6 +15,8 @@ class PullWindow:
     """Outstanding messages (or bytes) of one reader."""
 
     def __init__(self, messages: int, max_bytes: int, threshold: float) -> None:
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+            raise TypeError(f"threshold={threshold!r}: expected a number above 0 and up to 1")
         if not 0 < threshold <= 1:
             raise ValueError(
                 f"threshold={threshold}: expected a part of the prefetch, above 0 and up to 1"
@@ -32,9 +34,9 @@ class PullWindow:
         self._kept_bytes = 0
 
     @property
-    def is_awaiting(self) -> bool:
-        """Whether something was asked for that has not been handed out."""
-        return self.messages > self._kept
+    def awaited(self) -> int:
+        """Messages that were asked for and have not been handed out."""
+        return self.messages - self._kept
 
     def widen(self, messages: int) -> None:
         """Let more messages be on their way."""

@@ -5,6 +5,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self, overload
 
+from jetspark.client.arguments import text, texts, whole
+from jetspark.client.chunk_callback import check_callback
 from jetspark.client.jetstream.kv.backend import (
     Backend,
     WatchPlan,
@@ -105,10 +107,8 @@ class KeyValue:
         given, else KeyNotFound is raised. MinLastSequence when the revision was not reached in
         time.
         """
-        if revision < 0 or min_last_revision < 0:
-            raise ValueError(
-                f"revision={revision}, min_last_revision={min_last_revision}: revisions start at 1"
-            )
+        whole(revision, "revision")
+        whole(min_last_revision, "min_last_revision")
         stored = await self._backend.get(
             self._coding.key(key),
             revision=revision,
@@ -143,9 +143,9 @@ class KeyValue:
         The moment is now, or ``at_revision`` if the bucket's history reaches back to it;
         MinLastSequence when the bucket did not come so far.
         """
-        if isinstance(keys, str):
-            raise TypeError(f"keys={keys!r}: expected a sequence, such as [{keys!r}]")
-        encoded = [self._coding.key(key) for key in keys]
+        whole(at_revision, "at_revision")
+        whole(min_last_revision, "min_last_revision")
+        encoded = [self._coding.key(key) for key in texts(keys, "keys")]
         if not encoded:
             return {}
         pages = self._backend.get_many(
@@ -175,6 +175,8 @@ class KeyValue:
         """
         if at_revision and at_time is not None:
             raise ValueError("at_revision and at_time exclude each other: both name a moment")
+        whole(at_revision, "at_revision")
+        whole(min_last_revision, "min_last_revision")
         at_time_ns = None if at_time is None else to_nanoseconds(at_time)
         pages = self._backend.get_many(
             self._coding.filters(filters),
@@ -234,6 +236,7 @@ class KeyValue:
         the values. A ``callback`` gets what ``async for`` would give. ``timeout`` bounds the
         start only.
         """
+        check_callback(callback)
         feed = await self._watches.start(
             filters,
             self._coding.entry,
@@ -279,6 +282,8 @@ class KeyValue:
         raised after all answers came.
         """
         self._check_writable()
+        if not isinstance(values, Mapping):
+            raise TypeError(f"values={values!r}: expected a mapping of keys to bytes")
         entries = [
             (self._coding.key(key), self._coding.value(key, value))
             for key, value in values.items()
@@ -362,11 +367,15 @@ class KeyValue:
     def lock(self, key: str, *, owner: str = "", ttl: float | timedelta = LOCK_TTL) -> Lock:
         """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
         self._check_writable()
+        self._coding.key(key)
+        text(owner, "owner")
         return Lock(self, self._backend, key, owner, call_seconds(ttl, LOCK_TTL, "ttl"))
 
     def elect(self, key: str, candidate: str, *, ttl: float | timedelta = LOCK_TTL) -> Election:
         """Take part in the election of one leader among the candidates for ``key``."""
         self._check_writable()
+        self._coding.key(key)
+        text(candidate, "candidate")
         lives = call_seconds(ttl, LOCK_TTL, "ttl")
         return Election(self, self._backend, self._watches, key, candidate, lives)
 
@@ -387,6 +396,7 @@ class KeyValue:
         ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
         raises BufferFull.
         """
+        whole(max_bytes, "max_bytes", least=1)
         plan = WatchPlan(filters=self._coding.filters(filters), same_stream=True)
         status = await self._backend.status(timeout=timeout)
         source = self._backend.watch(plan)
@@ -442,8 +452,8 @@ class KeyValue:
         timeout: Timeout | None,
     ) -> int:
         self._check_writable()
-        if expected is not None and expected < 0:
-            raise ValueError(f"last={expected}: expected a revision, or 0 for no value")
+        if expected is not None:
+            whole(expected, "last")
         data = self._coding.value(key, value) if operation is Operation.PUT else b""
         return await self._backend.put(
             self._coding.key(key), data, operation, expected, to_time_to_live(ttl), timeout

@@ -20,6 +20,12 @@ class Coding:
     def __init__(
         self, bucket: str, keys: KeyCodec | None = None, values: ValueCodec | None = None
     ) -> None:
+        for name, codec in (("key_codec", keys), ("value_codec", values)):
+            if codec is not None and not (hasattr(codec, "encode") and hasattr(codec, "decode")):
+                raise TypeError(
+                    f"{name}={codec!r}: expected an object with encode and decode, as "
+                    "jetspark.KeyCodec and jetspark.ValueCodec describe them"
+                )
         self._bucket = bucket
         self._keys: KeyCodec = keys or PlainKeys()
         self._values: ValueCodec = values or PlainValues()

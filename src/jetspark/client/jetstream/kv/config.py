@@ -10,6 +10,7 @@ from jetspark.api import stream as wire
 from jetspark.api.base import Duration, Int64
 from jetspark.api.enums import Compression, Discard, Storage
 from jetspark.api.stream import Republish, StreamConfig, SubjectTransform
+from jetspark.client.arguments import text
 from jetspark.client.models.base import Model, from_wire, to_wire
 from jetspark.client.models.stream import Placement, StreamSource
 from jetspark.errors import BadName
@@ -120,7 +121,7 @@ def bucket_config(config: KeyValueConfig | str, options: KeyValueOptions) -> Key
 
 def check_bucket(name: str) -> str:
     """Refuse what cannot be a bucket's name."""
-    problem = bucket_name_problem(name)
+    problem = bucket_name_problem(text(name, "bucket"))
     if problem is not None:
         raise BadName("bucket", name, problem)
     return name

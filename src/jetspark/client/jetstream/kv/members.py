@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
+from jetspark.client.arguments import text
 from jetspark.client.jetstream.kv.lock import is_gone
 from jetspark.client.jetstream.kv.watch import Watches
 from jetspark.client.opening import opens
@@ -92,7 +93,7 @@ class Members:
     def __init__(self, bucket: "KeyValue", watches: Watches, group: str, ttl: float) -> None:
         if ttl < 1:
             raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
-        problem = key_problem(group)
+        problem = key_problem(text(group, "group"))
         if problem is not None:
             raise BadName("group", group, problem)
         self._bucket = bucket
@@ -105,6 +106,7 @@ class Members:
         self, member: str, data: bytes = b"", *, timeout: Timeout | None = None
     ) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
+        text(member, "member")
         if not member or "." in member:
             raise BadName("member", member, "expected one token: a name without dots")
         membership = Membership(self._bucket, f"{self._group}.{member}", data, self._ttl)

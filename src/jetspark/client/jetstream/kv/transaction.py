@@ -3,12 +3,13 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from jetspark.client.arguments import whole
 from jetspark.client.jetstream.kv.backend import (
     Backend,
     SecondsToLive,
     to_time_to_live,
 )
-from jetspark.client.jetstream.kv.coding import Coding
+from jetspark.client.jetstream.kv.coding import Coding, check_text
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import AlreadyEnded, InvalidState, KeyNotFound, WrongLastSequence
@@ -117,9 +118,10 @@ class Transaction:
     ) -> None:
         if self._revisions is not None:
             raise AlreadyEnded("the transaction was committed: make a new one")
+        check_text(key)
         if key in self._writes:
             raise ValueError(f"key {key!r} is written twice in one transaction: write it once")
-        expected = self._seen.get(key) if last is None else last
+        expected = self._seen.get(key) if last is None else whole(last, "last")
         lives = to_time_to_live(ttl)
         self._writes[key] = (self._coding.key(key), data, operation, expected, lives)
 

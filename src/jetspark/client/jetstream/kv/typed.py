@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, is_typeddict, overload
 
 import msgspec
 
@@ -245,7 +245,15 @@ class TypedKeyValue(Generic[T]):
         return TypedWatcher(feed, self._watches)
 
     def encode(self, value: T) -> bytes:
-        """The JSON of a value."""
+        """The JSON of a value; TypeError when it is of another type than the bucket's."""
+        kind: Any = self._kind  # it may be an alias as well, such as list[int]
+        if (
+            isinstance(kind, type)
+            and not is_typeddict(kind)
+            and not isinstance(value, kind)
+            and not (kind is float and isinstance(value, int))
+        ):
+            raise TypeError(f"value={value!r}: expected a {kind.__name__}, as of typed(...)")
         return self._encoder.encode(value)
 
     def decode(self, entry: Entry) -> TypedEntry[T | None]:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
+from jetspark.client.arguments import whole
 from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
 from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan, WatchSource
 from jetspark.client.jetstream.kv.coding import Coding
@@ -223,13 +224,13 @@ class Watches:
         """Follow keys; arguments as in ``KeyValue.watch``."""
         if updates_only and (include_history or resume_from):
             raise ValueError("updates_only starts now: leave out include_history and resume_from")
-        if resume_from < 0:
-            raise ValueError(f"resume_from={resume_from}: expected a revision")
+        whole(resume_from, "resume_from")
+        whole(min_last_revision, "min_last_revision")
         plan = WatchPlan(
             filters=self._coding.filters(filters),
             start="new" if updates_only else "all" if include_history else "last",
             resume_from=resume_from,
-            meta_only=meta_only,
+            meta_only=bool(meta_only),
             min_last_revision=min_last_revision,
         )
         source = self._backend.watch(plan)

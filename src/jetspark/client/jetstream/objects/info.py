@@ -126,6 +126,8 @@ def check_name(name: str) -> str:
 
 def checked_headers(headers: Mapping[str, list[str]] | None) -> dict[str, list[str]] | None:
     """A copy, None when there are none; TypeError for what other clients could not read."""
+    if headers is not None and not isinstance(headers, Mapping):
+        raise TypeError(f"headers={headers!r}: expected a mapping of names to lists of texts")
     given: Mapping[str, object] = headers or {}
     for name, texts in given.items():
         if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
@@ -135,6 +137,8 @@ def checked_headers(headers: Mapping[str, list[str]] | None) -> dict[str, list[s
 
 def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
     """A copy, None when there is none; TypeError for what other clients could not read."""
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata={metadata!r}: expected a mapping of texts")
     for name, text in (metadata or {}).items():
         if not isinstance(text, str):
             raise TypeError(f"metadata[{name!r}]={text!r}: expected a text")

@@ -12,6 +12,8 @@ import msgspec
 
 from jetspark.api.stream import STREAM_UPDATE
 from jetspark.api.stream import StreamInfo as WireStreamInfo
+from jetspark.client.arguments import function, instance, text, whole
+from jetspark.client.chunk_callback import check_callback
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.file_source import FileSource
 from jetspark.client.jetstream.high_water import HighWater
@@ -94,10 +96,10 @@ class ObjectStore:
         """
         check_name(name)
         size_max = self._api.core.max_payload
-        if not 1 <= chunk_size <= size_max:
-            raise ValueError(
-                f"chunk_size={chunk_size}: expected 1 to {size_max} bytes, which this server takes"
-            )
+        whole(chunk_size, "chunk_size", least=1, most=size_max)
+        text(description, "description")
+        if progress is not None:
+            function(progress, "progress", "the bytes sent and those in all")
         info = ObjectInfo(
             name=name,
             description=description,
@@ -182,6 +184,9 @@ class ObjectStore:
         when this fails or is cancelled, what was there stays and nothing is left behind. Raises
         ObjectNotFound, DigestMismatch, and OSError when the file cannot be written.
         """
+        if progress is not None:
+            function(progress, "progress", "the bytes read and those in all")
+        check_name(name)
         target = FileTarget(path, self._api.nuid.next())
         tries = GET_TRIES
         try:
@@ -221,8 +226,9 @@ class ObjectStore:
         Links are followed. With ``min_last_seq`` (a ``seq`` of ``put`` or ``watch``) the copies
         that answer have reached that sequence (ADR-53).
         """
-        if start < 0 or (length is not None and length < 0):
-            raise ValueError(f"start={start}, length={length}: expected bytes from 0 on")
+        whole(start, "start")
+        if length is not None:
+            whole(length, "length")
         info = await self.info(name, min_last_seq=min_last_seq, timeout=timeout)
         source = self._source
         for _ in range(LINKS_MAX):
@@ -295,6 +301,7 @@ class ObjectStore:
         self, name: str, target: ObjectInfo, *, timeout: Timeout | None = None
     ) -> ObjectInfo:
         """Make ``name`` lead to another object, of this or another store."""
+        instance(target, ObjectInfo, "target")
         if target.deleted:
             raise ValueError(f"object {target.name!r} is deleted: nothing to link to")
         if target.link is not None:
@@ -332,6 +339,7 @@ class ObjectStore:
         """
         if updates_only and include_history:
             raise ValueError("updates_only starts now: leave out include_history")
+        check_callback(callback)
         plan = WatchPlan(start="new" if updates_only else "all" if include_history else "last")
         follow = self._source.follow_info(plan, min_last_seq)
         await follow.start(timeout=timeout)

@@ -11,6 +11,7 @@ import msgspec
 
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy
+from jetspark.client.arguments import text
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerConfig as ShownConfig
 from jetspark.errors import BadName, ConsumerNotFound, SubscribeRefused
@@ -85,6 +86,8 @@ Plan = Bind | Change | Create
 
 def settle(wanted: Wanted) -> Wanted:
     """Check what was asked for and fill in what follows from it (ADR-15, "Configuration")."""
+    for name in ("subject", "stream", "consumer", "durable", "queue"):
+        text(getattr(wanted, name), name)
     config = wanted.config
     queue = wanted.queue or config.deliver_group
     subject = wanted.subject or config.filter_subject

@@ -1,4 +1,4 @@
-"""Streams, consumers and buckets by raw requests: one program measures builds of any signatures."""
+"""Streams, consumers and buckets by raw requests, so that one program measures any build."""
 
 import json
 from typing import Any

@@ -101,6 +101,9 @@ class Bridge:
         self._router = router
         self._flush = flush
         self._pings: set[asyncio.Task[None]] = set()
+        # Ended by their clients, and the permissions these had then: what they sent before that is
+        # still to be sent, and what comes of it belongs to these subscriptions.
+        self.ended: dict[Subscription, Permissions | None] = {}
         self._leaving: list[tuple[UpstreamSink, Subscription]] = []
         self._ending = False
         self.connected: bool = False
@@ -145,6 +148,7 @@ class Bridge:
         """A subscription is over."""
         # A client that says CONNECT before its turn comes is somebody else then.
         permissions = subscription.receiver.permissions
+        self.ended[subscription] = permissions
         self.queue.in_order(client, partial(self._remove, client, subscription, permissions))
 
     def _add(self, client: ConnectedClient, subscription: Subscription) -> None:
@@ -181,6 +185,7 @@ class Bridge:
         What the leader sent before it heard of that still belongs to it (a client that drains
         waits for it), unless it had all it wanted or its client is gone.
         """
+        self.ended.pop(subscription, None)
         sink = self._subscribed.pop(subscription, None)
         if sink is None:
             return
@@ -498,12 +503,17 @@ class UpstreamSink(Sink):
         payload: bytes,
     ) -> bool:
         """Give a message to some members; True if one of them got it."""
-        give = self._router.give
+        router = self._router
+        give = router.give
         given = False
         sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
         for member in members:
-            if not sent_elsewhere or may_see_deliveries(member):
+            if sent_elsewhere and not may_see_deliveries(member):
+                continue
+            if not member.closed:
                 given = give(member, None, subject, reply, headers, payload) or given
+            elif self._may_have_rest(member, self._bridge.ended):
+                given = router.give_to(member, subject, reply, headers, payload) or given
         return given
 
     def give_rest(
@@ -511,20 +521,32 @@ class UpstreamSink(Sink):
     ) -> None:
         """Give a message to those that ended their subscription, or to another of a queue."""
         sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
-        for member, permissions in self.leaving.items():
-            # A client that says CONNECT again is somebody else.
-            same = member.receiver.permissions is permissions
-            connection = member.receiver.connection
-            if (
-                same
-                and connection is not None
-                and not connection.client.closing
-                and (not sent_elsewhere or may_see_deliveries(member))
+        for member in self.leaving:
+            if self._may_have_rest(member, self.leaving) and (
+                not sent_elsewhere or may_see_deliveries(member)
             ):
                 router = self._router
                 given = router.give_to(member, subject, reply, headers, payload) or given
         if self.queue and not given:
             self._give_to_another(subject, reply, headers, payload)
+
+    def _may_have_rest(
+        self, member: Subscription, ended: dict[Subscription, Permissions | None]
+    ) -> bool:
+        """Say whether a subscription that was ended gets what comes all the same.
+
+        Unless it had all it wanted. A client that says CONNECT again is somebody else.
+        """
+        receiver = member.receiver
+        connection = receiver.connection
+        return (
+            member in ended
+            and receiver.permissions is ended[member]
+            and not 0 < member.max_msgs <= member.delivered
+            and not receiver.overflowed
+            and connection is not None
+            and not connection.client.closing
+        )
 
     def _give_to_another(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes

@@ -60,6 +60,19 @@ async def test_messages_reach_everybody_once_wherever_they_are_connected() -> No
         assert [subscription.pending_msgs for subscription in subscriptions] == [0] * 9
 
 
+async def test_a_drained_subscription_gets_all_that_its_client_sent_before() -> None:
+    """Also what the replica had not passed on yet when it heard of the end."""
+    async with pair() as at:
+        subscription = await at.at_replica.subscribe("a")
+        for number in range(2_000):
+            at.at_replica.publish("a", b"%d" % number)
+        draining = asyncio.ensure_future(subscription.drain(timeout=30))
+        received = [message.data async for message in subscription]
+        await draining
+
+    assert received == [b"%d" % number for number in range(2_000)]
+
+
 async def test_a_queue_group_has_one_receiver_for_each_message_over_both_servers() -> None:
     async with pair() as at, await jetspark.connect(at.replica.client_url) as other:
         members = [

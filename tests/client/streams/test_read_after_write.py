@@ -7,10 +7,12 @@ test_late_follower.py. On a server without ADR-53 the client keeps the promise (
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from tests.support.chaos_proxy import ChaosProxy
+from tests.support.every_call import listed
 from tests.support.servers import ServerProcess
 
 from jetspark import (
@@ -20,6 +22,7 @@ from jetspark import (
     JetStream,
     KeyValueConfig,
     ObjectStoreConfig,
+    Server,
     Stream,
     StreamConfig,
     connect,
@@ -262,3 +265,28 @@ async def test_a_stream_that_somebody_made_anew_can_be_read_once_it_is_opened_ag
             await kv.get("k", timeout=0.8)
         assert "open it again" in raised.value.__notes__[0]
         assert (await (await js.key_value(name)).get("k")).value == b"new"
+
+
+@pytest.mark.parametrize("direct", [True, False])
+async def test_a_stream_that_is_behind_is_told_from_silence(tmp_path: Path, direct: bool) -> None:
+    """Also when the caller has less time than a server holds such reads back."""
+    async with (
+        Server(store_dir=str(tmp_path), min_last_seq_wait="5m") as server,
+        server.connect(timeout=2) as nc,
+    ):
+        js = nc.jetstream()
+        stream = await js.create_stream("S", subjects=["s"], allow_direct=direct)
+        await js.publish("s")
+        kv = await js.create_key_value("b")
+        await kv.put("a", b"1")
+        reads: list[Coroutine[Any, Any, object]] = [
+            stream.get_msg(seq=1, min_last_seq=99),
+            listed(stream.get_batch(seq=1, min_last_seq=99)),
+            listed(stream.get_last_many(["s"], min_last_seq=99)),
+            kv.get("a", min_last_revision=99),
+            kv.get_many(["a"], min_last_revision=99),
+            listed(kv.snapshot(at_revision=99)),
+        ]
+        ended = await asyncio.gather(*reads, return_exceptions=True)
+
+    assert {type(error) for error in ended} == {MinLastSequence}

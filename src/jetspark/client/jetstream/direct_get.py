@@ -7,8 +7,9 @@ has reached the sequence.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
@@ -19,6 +20,7 @@ from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.stored import StreamMessage, from_direct, from_leader, own_lines
 from jetspark.client.message import Message
 from jetspark.errors import (
+    Error,
     MessageNotFound,
     MinLastSequence,
     NotSupported,
@@ -84,9 +86,10 @@ class StreamReader:
         while not self.direct_refused:
             asked = self._loop.time()
             try:
-                reply = await self._ask_direct(request, deadline)
+                with self.probe(request.min_last_seq, deadline) as probe:
+                    reply = await self._ask_direct(request, deadline)
             except RequestTimeout:
-                if held_back:
+                if held_back or probe.found_behind:
                     raise behind(self.stream, request.min_last_seq) from None
                 raise
             code, text = parse_status(reply.header_block)
@@ -140,6 +143,10 @@ class StreamReader:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LEADER_POLL_MAX)
 
+    def probe(self, wanted: int, deadline: float) -> "LeaderProbe":
+        """Look, while a read that asks for ``wanted`` waits, whether the leader is behind it."""
+        return LeaderProbe(self.api, self.stream, wanted, deadline)
+
     def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Coroutine[Any, Any, Message]:
         verb = f"DIRECT.GET.{self.stream}"
         subject = request.last_by_subj
@@ -161,13 +168,14 @@ class StreamReader:
         while True:
             asked = self._loop.time()
             try:
-                answer = await self._ask_leader(request, deadline)
+                with self.probe(request.min_last_seq, deadline) as probe:
+                    answer = await self._ask_leader(request, deadline)
                 break
             except MinLastSequence:
                 held_back = True
                 await self._pause_after(asked, deadline)
             except RequestTimeout:
-                if held_back:
+                if held_back or probe.found_behind:
                     raise behind(self.stream, wanted) from None
                 raise
             except MessageNotFound:
@@ -218,6 +226,49 @@ class StreamReader:
             ErrCode.MESSAGE_NOT_FOUND,
             f"no message in stream {self.stream!r} for {describe(request)}",
         )
+
+
+class LeaderProbe:
+    """Why a read with ``min_last_seq`` has no answer: its stream is behind, or nobody is there.
+
+    A server that knows ADR-53 holds such a read back for a while, which may be longer than the
+    caller has time. So when half of that is over, the leader is asked how far it is.
+    """
+
+    def __init__(self, api: ApiClient, stream: str, wanted: int, deadline: float) -> None:
+        self._api = api
+        self._stream = stream
+        self._wanted = wanted
+        self._deadline = deadline
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+        # Whether the leader has said that it has not reached the sequence.
+        self.found_behind: bool = False
+
+    def __enter__(self) -> Self:
+        if self._wanted:
+            loop = self._api.core.loop
+            now = loop.time()
+            self._timer = loop.call_later(max(self._deadline - now, 0.0) / 2, self._begin)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def _begin(self) -> None:
+        self._asking = self._api.core.loop.create_task(self._ask())
+
+    async def _ask(self) -> None:
+        left = self._deadline - self._api.core.loop.time()
+        if left > 0:
+            with contextlib.suppress(Error):
+                info = await self._api.call(
+                    f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=left
+                )
+                self.found_behind = info.state.last_seq < self._wanted
 
 
 def too_old(api: ApiClient, what: str) -> NotSupported:

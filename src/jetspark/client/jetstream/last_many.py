@@ -234,10 +234,14 @@ class LastMany:
         )
         subject = self._reader.api.subject(f"DIRECT.GET.{self._reader.stream}")
         self._core.send_request(page, subject, b"", encode_request(request), self._timeout)
+        deadline = self._loop.time() + self._timeout
         try:
-            await done
+            with self._reader.probe(self._proof, deadline) as probe:
+                await done
         finally:
             self._core.drop_request(page)
+        if probe.found_behind and isinstance(page.error, TimeoutError):
+            raise behind(self._reader.stream, self._proof)
         silence = f"stream {self._reader.stream!r}: no reply to a multi_last get"
         raise_failure(page, silence, self._timeout)
         return page

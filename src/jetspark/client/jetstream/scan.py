@@ -185,9 +185,13 @@ class RangeReader:
     async def _finished(self, page: Page) -> None:
         waiting, done = self._pages[-1]
         assert waiting is page
-        await done
+        deadline = self._loop.time() + self._timeout
+        with self._reader.probe(self._proof, deadline) as probe:
+            await done
         self._pages.pop()
         self._core.drop_request(page)
+        if probe.found_behind and isinstance(page.error, TimeoutError):
+            raise behind(self._reader.stream, self._proof)
         raise_failure(
             page, f"stream {self._reader.stream!r}: no reply to a batch get", self._timeout
         )

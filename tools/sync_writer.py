@@ -287,10 +287,16 @@ class Writer:
         message = callback_message(node)
         if message in self.rules.twins:
             self.need_twin(message)
-            inner = f"_{message}"
-            self.imports.add(f"from {self.rules.sources[message]} import {message} as {inner}")
-            function = f"lambda one: callback({message}(self._portal, one))"
-            made = f"ThreadCallback[{inner}]({function})"
+            twin = f"{message}, self._portal"
+            self.imports.add("from jetspark.sync.callbacks import twin_callback")
+            made = f"twin_callback(callback, {twin})"
+            if "ordered_by=ordered_by" in expression:
+                self.imports |= {
+                    "from jetspark.client.callback_pool import OrderedBy",
+                    "from jetspark.sync.callbacks import twin_order",
+                }
+                order = f"ordered_by=twin_order(ordered_by, {twin})"
+                expression = expression.replace("ordered_by=ordered_by", order)
         else:
             for name in message.split(" | "):
                 known = module.imports.get(name)
@@ -299,7 +305,7 @@ class Writer:
                 elif name == "Message":
                     self.imports.add("from jetspark.client.message import Message")
             made = "ThreadCallback(callback)"
-        made += " if callback else None" if optional else ""
+        made += " if callback is not None else None" if optional else ""
         if "callback=callback" in expression:
             return expression.replace("callback=callback", f"callback={made}")
         return re.sub(r"\bcallback\b(?=[,)])", made, expression, count=1)
@@ -359,6 +365,7 @@ def signature(node: Method, returns: str) -> str:
     text = ast.unparse(node.args)
     for name, message in CALLBACKS.items():
         text = text.replace(f"callback: {name}", f"callback: Callable[[{message}], object]")
+    text = text.replace("ordered_by: MessageOrder", "ordered_by: OrderedBy[JetStreamMessage]")
     return f"def {node.name}({text}) -> {returns}:\n"
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, Generic, TypeVar
 
+from jetspark.client.arguments import function
+
 M = TypeVar("M")
 
 Report = Callable[[Exception], None]
@@ -26,6 +28,12 @@ def in_callback_thread() -> bool:
     return _CALLING.get() is not None
 
 
+def check_plain(callback: object) -> None:
+    """Refuse a coroutine function: a thread that blocks has nobody to await it."""
+    if inspect.iscoroutinefunction(callback):
+        raise TypeError(_PLAIN)
+
+
 class ThreadCallback(Generic[M]):
     """Give one of these to ``subscribe`` as the callback, around a plain function that blocks.
 
@@ -35,8 +43,7 @@ class ThreadCallback(Generic[M]):
     """
 
     def __init__(self, callback: Callable[[M], object]) -> None:
-        if inspect.iscoroutinefunction(callback):
-            raise TypeError(_PLAIN)
+        check_plain(function(callback, "callback", "a message"))
         self._callback = callback
         self._work: queue.SimpleQueue[_Chunk[M] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None

@@ -295,7 +295,7 @@ class Client:
                 self._inner.subscribe(
                     subject,
                     queue=queue,
-                    callback=ThreadCallback(callback) if callback else None,
+                    callback=ThreadCallback(callback) if callback is not None else None,
                     concurrency=concurrency,
                     ordered_by=ordered_by,
                     pending_msgs=pending_msgs,

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, Unpack
 
+from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.consume import Consumption as _Consumption
-from jetspark.client.jetstream.consumer.consume import MessageOrder
 from jetspark.client.jetstream.consumer.endless import MessageIterator as _MessageIterator
 from jetspark.client.jetstream.consumer.explain import Explanation
 from jetspark.client.jetstream.consumer.handle import EXPIRES, HEARTBEAT, PREFETCH, THRESHOLD
@@ -36,9 +36,9 @@ from jetspark.client.models.consumer import (
     ConsumerOptions,
     PauseState,
 )
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout
 from jetspark.headers.headers import Headers
+from jetspark.sync.callbacks import twin_callback, twin_order
 from jetspark.sync.portal import Portal
 
 
@@ -335,7 +335,7 @@ class Consumer:
         callback: Callable[[JetStreamMessage], object],
         *,
         concurrency: int = 1,
-        ordered_by: MessageOrder = None,
+        ordered_by: OrderedBy[JetStreamMessage] = None,
         in_progress: bool = False,
         prefetch: int | None = None,
         max_bytes: int = 0,
@@ -359,11 +359,9 @@ class Consumer:
             self._portal,
             self._portal.run(
                 self._inner.consume,
-                ThreadCallback[_JetStreamMessage](
-                    lambda one: callback(JetStreamMessage(self._portal, one))
-                ),
+                twin_callback(callback, JetStreamMessage, self._portal),
                 concurrency=concurrency,
-                ordered_by=ordered_by,
+                ordered_by=twin_order(ordered_by, JetStreamMessage, self._portal),
                 in_progress=in_progress,
                 prefetch=prefetch,
                 max_bytes=max_bytes,
@@ -615,7 +613,7 @@ class PullSubscription:
         callback: Callable[[JetStreamMessage], object],
         *,
         concurrency: int = 1,
-        ordered_by: MessageOrder = None,
+        ordered_by: OrderedBy[JetStreamMessage] = None,
         in_progress: bool = False,
         prefetch: int | None = None,
         max_bytes: int = 0,
@@ -629,11 +627,9 @@ class PullSubscription:
             self._portal,
             self._portal.run(
                 self._inner.consume,
-                ThreadCallback[_JetStreamMessage](
-                    lambda one: callback(JetStreamMessage(self._portal, one))
-                ),
+                twin_callback(callback, JetStreamMessage, self._portal),
                 concurrency=concurrency,
-                ordered_by=ordered_by,
+                ordered_by=twin_order(ordered_by, JetStreamMessage, self._portal),
                 in_progress=in_progress,
                 prefetch=prefetch,
                 max_bytes=max_bytes,

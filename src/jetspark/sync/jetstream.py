@@ -18,10 +18,9 @@ from typing import Literal, Self, Unpack
 from jetspark.api.account import AccountInfo
 from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
+from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
-from jetspark.client.jetstream.consumer.consume import MessageOrder
-from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
@@ -46,8 +45,8 @@ from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo, ConsumerOptions
 from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout, TimeToLive
+from jetspark.sync.callbacks import twin_callback, twin_order
 from jetspark.sync.consumers import Consumer, JetStreamMessage, PullSubscription, PushSubscription
 from jetspark.sync.key_value import KeyValue
 from jetspark.sync.objects import ObjectStore
@@ -968,7 +967,7 @@ class JetStream:
         *,
         callback: Callable[[JetStreamMessage], object] | None = None,
         concurrency: int = 1,
-        ordered_by: MessageOrder = None,
+        ordered_by: OrderedBy[JetStreamMessage] = None,
         in_progress: bool = False,
         queue: str = "",
         durable: str = "",
@@ -1002,13 +1001,11 @@ class JetStream:
             self._portal.call(
                 self._inner.subscribe(
                     subject,
-                    callback=ThreadCallback[_JetStreamMessage](
-                        lambda one: callback(JetStreamMessage(self._portal, one))
-                    )
-                    if callback
+                    callback=twin_callback(callback, JetStreamMessage, self._portal)
+                    if callback is not None
                     else None,
                     concurrency=concurrency,
-                    ordered_by=ordered_by,
+                    ordered_by=twin_order(ordered_by, JetStreamMessage, self._portal),
                     in_progress=in_progress,
                     queue=queue,
                     durable=durable,

@@ -876,7 +876,7 @@ class KeyValue:
                     updates_only=updates_only,
                     resume_from=resume_from,
                     min_last_revision=min_last_revision,
-                    callback=ThreadCallback(callback) if callback else None,
+                    callback=ThreadCallback(callback) if callback is not None else None,
                     timeout=timeout,
                 )
             ),

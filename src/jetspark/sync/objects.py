@@ -347,7 +347,7 @@ class ObjectStore:
                     ignore_deletes=ignore_deletes,
                     updates_only=updates_only,
                     min_last_seq=min_last_seq,
-                    callback=ThreadCallback(callback) if callback else None,
+                    callback=ThreadCallback(callback) if callback is not None else None,
                     timeout=timeout,
                 )
             ),

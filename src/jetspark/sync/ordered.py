@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from jetspark.client.jetstream.consumer.handle import PREFETCH
-from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.consumer.ordered import HEARTBEAT
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer as _OrderedConsumer
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout
+from jetspark.sync.callbacks import twin_callback
 from jetspark.sync.consumers import Consumption, JetStreamMessage, MessageIterator
 from jetspark.sync.portal import Portal
 
@@ -90,9 +89,7 @@ class OrderedConsumer:
             self._portal,
             self._portal.run(
                 self._inner.consume,
-                ThreadCallback[_JetStreamMessage](
-                    lambda one: callback(JetStreamMessage(self._portal, one))
-                ),
+                twin_callback(callback, JetStreamMessage, self._portal),
                 prefetch=prefetch,
                 heartbeat=heartbeat,
                 alarm=alarm,

@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from tests.support.servers import ServerProcess
+from tests.support.waiting import wait_until
 
 from jetspark import AckPolicy, ConsumerConfig, StreamConfig, sync
 
@@ -96,3 +97,49 @@ def test_the_subscribe_workflow(js: sync.JetStream) -> None:
 
     assert [first.data, second.data] == [b"1", b"6"]
     assert [message.data for message in fetched] == [b"2", b"7", b"12"]
+
+
+def test_ordering_and_callbacks_get_blocking_messages(
+    js: sync.JetStream, stream: sync.Stream
+) -> None:
+    consumer = stream.create_consumer(durable="o")
+    keys: set[type] = set()
+    done: list[type] = []
+
+    def key(message: sync.JetStreamMessage) -> str:
+        keys.add(type(message))
+        return message.subject
+
+    def work(message: sync.JetStreamMessage) -> None:
+        message.ack()
+        done.append(type(message))
+
+    with consumer.consume(work, concurrency=4, ordered_by=key):
+        wait_until(lambda: len(done) == 500)
+    with js.subscribe("s.*", callback=work, concurrency=4, ordered_by=key):
+        wait_until(lambda: len(done) == 1000)
+    assert keys == set(done) == {sync.JetStreamMessage}
+
+
+def test_callbacks_that_cannot_be_called_are_refused(
+    js: sync.JetStream, stream: sync.Stream
+) -> None:
+    consumer = stream.create_consumer(durable="o")
+    kv = js.create_key_value("b")
+
+    async def coroutine(_message: object) -> None:
+        pass
+
+    wrong: Any
+    for wrong, reason in ((5, "not int"), ("", "not str"), (coroutine, "coroutine function")):
+        for call in (
+            consumer.consume,
+            lambda bad: stream.ordered_consumer().consume(bad),
+            lambda bad: js.subscribe("s.*", callback=bad),
+            lambda bad: kv.watch(callback=bad),
+        ):
+            with pytest.raises(TypeError, match=reason):
+                call(wrong)
+    with pytest.raises(TypeError, match="ordered_by='colour': expected a function"):
+        consumer.consume(print, concurrency=2, ordered_by="colour")  # type: ignore[arg-type]
+    assert list(stream.consumer_names()) == ["o"]

@@ -108,10 +108,9 @@ if TYPE_CHECKING:
     from jetspark.client.thread_callback import ThreadCallback
     from jetspark.client.timeouts import Timeout
     from jetspark.client.tls import TlsFiles
-    from jetspark.embedded import Server
+    from jetspark.embedded import ReplicaServer, Server
     from jetspark.headers.headers import Headers
     from jetspark.protocol.handshake import ServerInfo
-    from jetspark.replica import ReplicaServer
     from jetspark.server.arguments import ServerArguments
     from jetspark.version import COMPILED
     from jetspark.version import VERSION as __version__  # noqa: N811 - PEP 396's name
@@ -393,10 +392,9 @@ _MODULES = {
     "jetspark.client.thread_callback": ("ThreadCallback",),
     "jetspark.client.timeouts": ("Timeout",),
     "jetspark.client.tls": ("TlsFiles",),
-    "jetspark.embedded": ("Server",),
+    "jetspark.embedded": ("ReplicaServer", "Server"),
     "jetspark.headers.headers": ("Headers",),
     "jetspark.protocol.handshake": ("ServerInfo",),
-    "jetspark.replica": ("ReplicaServer",),
     "jetspark.server.arguments": ("ServerArguments",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

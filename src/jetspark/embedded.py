@@ -1,9 +1,10 @@
-"""The server as a program embeds it: `jetspark.Server`.
+"""The servers as a program embeds them: `jetspark.Server` and `jetspark.ReplicaServer`.
 
-It holds the server of `jetspark.server`, and adds what stands above that layer: a client of its
-own, and the connections to the ``remotes`` it is configured with.
+They hold the server of `jetspark.server` or `jetspark.replica`, and add what stands above these
+layers: a client of their own, and the connections to the ``remotes`` they are configured with.
 """
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -24,7 +25,7 @@ class Server:
 
     def __init__(self, **arguments: Unpack[ServerArguments]) -> None:
         arguments["upstreams"] = arguments.get("upstreams") or connect_upstream
-        self._inner = _Server(**arguments)
+        self._inner: _Server = _Server(**arguments)
 
     @property
     def client_url(self) -> str:
@@ -80,3 +81,27 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+class ReplicaServer(Server):
+    """A read replica of the server at ``of``: its URL, those of its cluster, or a remote's name.
+
+    ``streams`` are the names to copy, with ``*`` and ``?``; ``no_reads`` are copied streams that
+    the leader is asked for all the same; ``read_only`` refuses writes. Everything else is as for
+    `Server`; a configuration may say it all in its ``jetspark.replica`` block.
+    """
+
+    def __init__(
+        self,
+        of: str | Sequence[str] = (),
+        *,
+        streams: Sequence[str] | None = None,
+        no_reads: Sequence[str] | None = None,
+        read_only: bool | None = None,
+        **arguments: Unpack[ServerArguments],
+    ) -> None:
+        from jetspark.replica.server import ReplicaServer as _ReplicaServer
+
+        self._inner = _ReplicaServer(
+            of, streams=streams, no_reads=no_reads, read_only=read_only, **arguments
+        )

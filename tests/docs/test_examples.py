@@ -151,6 +151,15 @@ def test_what_waits_when_a_client_closes_ends_in_one_way(
     assert "closed, reason: None" in capsys.readouterr().out
 
 
+def test_a_program_names_no_server(url: str | None) -> None:
+    assert run("contexts", url) == [
+        "by name: inboxes begin with _INBOX_example",
+        "selected: connected",
+        "NATS_URL: inboxes begin with _INBOX",
+        "context 'production' does not exist",
+    ]
+
+
 def test_a_file_comes_back_as_it_was(url: str | None) -> None:
     assert load("files").main(url) == 3_542_641
 

@@ -276,3 +276,16 @@ async def test_what_was_opened_is_not_opened_again(client: Connect, name: str) -
         with pytest.raises(InvalidState, match="opened already"):
             async with opening:
                 pass
+
+
+async def test_a_replica_is_used_as_any_server() -> None:
+    """It shows the same names, and has a client of its own."""
+    shown = [name for name in dir(ReplicaServer) if not name.startswith("_")]
+    assert shown == [name for name in dir(jetspark.Server) if not name.startswith("_")]
+    async with (
+        jetspark.Server() as leader,
+        ReplicaServer(leader.client_url) as replica,
+        replica.connect(name="reader") as nc,
+    ):
+        assert [name async for name in nc.jetstream().stream_names()] == []
+        assert not [name for name in vars(replica) if not name.startswith("_")]

@@ -115,7 +115,7 @@ class StoreFailed(ApiError, err_codes=(10077,)):
     """The stream could not store the message: something is wrong with the server's disk."""
 
     @classmethod
-    def of_description(cls, description: str) -> type[ApiError]:
+    def _of_description(cls, description: str) -> type[ApiError]:
         """A limit that was reached has the same code, and its own text."""
         return StreamFull if description.startswith("maximum ") else cls
 

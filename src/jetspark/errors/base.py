@@ -50,7 +50,7 @@ class ApiError(Error):
             assert other is cls, f"{err_code} belongs to {other.__name__} and {cls.__name__}"
 
     @classmethod
-    def of_description(cls, description: str) -> type[ApiError]:  # noqa: ARG003 - most have one
+    def _of_description(cls, description: str) -> type[ApiError]:  # noqa: ARG003 - most have one
         """The class for a code that stands for several matters, which its text tells apart."""
         return cls
 
@@ -66,4 +66,4 @@ _REGISTRY: Final[dict[int, type[ApiError]]] = {}
 def api_error(code: int, err_code: int, description: str) -> ApiError:
     """Make the exception for a server's error body: the class of its code, or `ApiError`."""
     kind = _REGISTRY.get(err_code, ApiError)
-    return kind.of_description(description)(code, err_code, description)
+    return kind._of_description(description)(code, err_code, description)  # noqa: SLF001

@@ -1,6 +1,7 @@
 """Errors say what they are about: the stream, the consumer, the field that differs."""
 
 import pickle
+from typing import Any
 
 import pytest
 from tests.client.conftest import Connect
@@ -42,7 +43,7 @@ async def test_what_differs_from_a_bucket_that_exists_is_named(client: Connect, 
     async with client() as nc:
         js = nc.jetstream()
         await js.create_key_value(name, history=2)
-        with pytest.raises(BucketExists, match="max_msgs_per_subject is 2 there, not 5"):
+        with pytest.raises(BucketExists, match="configuration: history is 2 there, not 5$"):
             await js.create_key_value(name, history=5)
 
 
@@ -54,6 +55,28 @@ async def test_what_differs_from_a_consumer_that_exists_is_named(
         await stream.create_consumer(durable="c", ack_wait=10)
         with pytest.raises(ConsumerExists, match=r"'c' of .*: ack_wait is 10\.0 there, not 20\.0"):
             await stream.create_consumer(durable="c", ack_wait=20)
+
+
+async def test_what_a_server_filled_in_is_no_difference(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await nc.jetstream().create_stream(name, subjects=[f"{name}.>"])
+        await stream.create_consumer(durable="c", filter_subject=f"{name}.a")
+        with pytest.raises(ConsumerExists) as caught:
+            await stream.create_consumer(name="c")
+        assert "durable is 'c' there, not ''" in str(caught.value)
+        assert f"filter_subject is '{name}.a' there, not ''" in str(caught.value)
+        assert "ack_wait" not in str(caught.value)
+        assert "max_waiting" not in str(caught.value)
+
+
+async def test_a_name_in_the_place_of_settings_is_told_where_it_goes(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        stream = await nc.jetstream().create_stream(name, subjects=[name])
+        wrong: Any = "c"
+        with pytest.raises(TypeError, match="a name is an option: durable='c'"):
+            await stream.create_consumer(wrong)
 
 
 async def test_the_stream_that_overlaps_is_named(client: Connect, name: str) -> None:

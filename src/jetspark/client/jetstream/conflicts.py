@@ -19,6 +19,18 @@ from jetspark.client.timeouts import Timeout
 from jetspark.errors import Error, StreamExists, SubjectsOverlap
 from jetspark.subjects.match import overlaps
 
+# What a server fills in where nothing was said: no difference that somebody chose.
+FILLED_IN: Final = frozenset(
+    {
+        "ack_wait",
+        "duplicate_window",
+        "inactive_threshold",
+        "max_ack_pending",
+        "max_deliver",
+        "max_waiting",
+        "num_replicas",
+    }
+)
 NAMED_MAX: Final = 5  # differences and streams that a message lists
 
 
@@ -60,7 +72,8 @@ def _differences(asked: Any, found: Any, plain: Any, shown: Any) -> str:
         if field.name != "metadata" and getattr(asked, field.name) != getattr(found, field.name)
     ]
     chosen = [name for name in different if getattr(asked, name) != getattr(plain, name)]
-    names = [name.replace("durable_name", "durable") for name in chosen or different]
+    likely = chosen or [name for name in different if name not in FILLED_IN] or different
+    names = [name.replace("durable_name", "durable") for name in likely]
     has, wanted = from_wire(shown, found), from_wire(shown, asked)
     parts = [
         f"{name} is {_text(getattr(has, name))} there, not {_text(getattr(wanted, name))}"

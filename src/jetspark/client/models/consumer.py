@@ -153,7 +153,8 @@ def consumer_config(config: ConsumerConfig | None, options: ConsumerOptions) -> 
     if config is None:
         return ConsumerConfig(**options)
     if not isinstance(config, ConsumerConfig):
-        raise TypeError(f"{config!r}: expected a jetspark.ConsumerConfig")
+        hint = f"; a name is an option: durable={config!r}" if isinstance(config, str) else ""
+        raise TypeError(f"{config!r}: expected a jetspark.ConsumerConfig{hint}")
     return config.replace(**options) if options else config
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Final
 
 from jetspark.api.account import ACCOUNT_INFO
 from jetspark.api.stream import (
@@ -30,6 +31,15 @@ from jetspark.errors import (
     StreamNotFound,
 )
 
+# What settings of a bucket are called in the configuration of its stream.
+BUCKET_WORDS: Final = {
+    "max_msgs_per_subject": "history",
+    "max_age": "ttl",
+    "max_msg_size": "max_value_size",
+    "num_replicas": "replicas",
+    "subject_delete_marker_ttl": "limit_marker_ttl",
+}
+
 
 async def api_level(api: ApiClient, timeout: Timeout | None) -> int:
     """The API level of the server: INFO says it since 2.12, $JS.API.INFO before."""
@@ -48,7 +58,10 @@ async def create_bucket(
     try:
         return await create_stream(api, stream, timeout)
     except StreamExists as error:
-        raise BucketExists(config.bucket, error.detail) from None
+        detail = error.detail
+        for of_stream, of_bucket in BUCKET_WORDS.items():
+            detail = detail.replace(f"{of_stream} is ", f"{of_bucket} is ")
+        raise BucketExists(config.bucket, detail) from None
 
 
 async def update_bucket(

@@ -77,13 +77,13 @@ PARTS = (
         ("tests/simulation",),
         arguments=("-n2", "--maxschedchunk=1"),
     ),
-    # Most of the time these wait, for servers and for what must not happen: three on two cores.
+    # Most of the time these wait, for servers and for what must not happen: four on two cores.
     # Files begin in the order that tests/interop/conftest.py gives them, the longest first.
     Part(
         "interop",
         100,
         ("tests/interop", "tests/integration"),
-        arguments=("-n3", "--dist", "loadfile", "--no-loadscope-reorder"),
+        arguments=("-n4", "--dist", "loadfile", "--no-loadscope-reorder"),
         shares_machine=True,
     ),
     # Test by test, so that all workers end at the same time; who shares a cluster is in a group.
@@ -91,7 +91,7 @@ PARTS = (
         "client",
         120,
         ("tests/client",),
-        arguments=("-n3", "--dist", "loadgroup"),
+        arguments=("-n4", "--dist", "loadgroup"),
         shares_machine=True,
     ),
     # Two JVMs serve the tests that share a session, and which of its sessions is active depends

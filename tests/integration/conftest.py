@@ -14,8 +14,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Start servers; what a test leaves running is killed by pid."""
     started: list[Served] = []
 
-    def start(*arguments: str) -> Served:
-        served = Served(tmp_path / "store", *arguments)
+    def start(*arguments: str, command: bool = False) -> Served:
+        served = Served(tmp_path / "store", *arguments, command=command)
         started.append(served)
         return served
 

@@ -9,18 +9,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.forks import Fork, fork_server
+
 
 class Served:
-    """A `jetspark serve` process that is ready, or has ended."""
+    """A `jetspark serve` process that is ready, or has ended.
 
-    def __init__(self, store: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "jetspark", "serve", "-a", "127.0.0.1"]
-        command += ["-js", "-sd", str(store)]
-        self.process = subprocess.Popen(
-            [*command, *(arguments or ("-p", "-1"))],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    With ``command`` the command is started, as users do, else a fork (tests/support/forks.py).
+    """
+
+    def __init__(self, store: Path, *arguments: str, command: bool = False) -> None:
+        flags = ["-a", "127.0.0.1", "-js", "-sd", str(store), *(arguments or ("-p", "-1"))]
+        self.process: subprocess.Popen[str] | Fork = (
+            subprocess.Popen(
+                [sys.executable, "-m", "jetspark", "serve", *flags],
+                stderr=subprocess.PIPE,
+                text=True,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+            if command
+            else fork_server(flags)
         )
         self.lines: list[str] = []
         self.url = ""
@@ -42,7 +50,7 @@ class Served:
         """Wait for the end; what was still to read is in ``lines`` then."""
         _, rest = self.process.communicate(timeout=20)
         self.lines += rest.splitlines(keepends=True)
-        return self.process.returncode
+        return self.process.wait()
 
     def end(self) -> None:
         """Kill it if it still runs."""

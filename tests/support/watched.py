@@ -20,7 +20,8 @@ class Watched(Served):
     def __init__(self, folder: Path, config: str = "") -> None:
         path = folder / "server.conf"
         path.write_text(config)
-        super().__init__(folder / "store", "-p", "-1", "-c", str(path))
+        # Its memory is its own: it is no fork.
+        super().__init__(folder / "store", "-p", "-1", "-c", str(path), command=True)
         assert self.url, "".join(self.lines)
         self.port = int(self.url.rpartition(":")[2])
         self._said = threading.Condition()
@@ -54,7 +55,7 @@ class Watched(Served):
         self.process.wait(TIMEOUT_S)
         self._reader.join()
         self.process.communicate()
-        return self.process.returncode
+        return self.process.wait()
 
     def _read(self) -> None:
         assert self.process.stderr is not None

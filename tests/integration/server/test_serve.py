@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import signal
@@ -14,6 +15,12 @@ from pathlib import Path
 import pytest
 from tests.campaigns.kills import Kills
 from tests.support.served import Served
+
+
+@pytest.fixture
+def serve(serve: Callable[..., Served]) -> Callable[..., Served]:
+    """Start the command, which is what these tests are about."""
+    return functools.partial(serve, command=True)
 
 
 async def test_acknowledged_messages_survive_sigkill(tmp_path: Path) -> None:

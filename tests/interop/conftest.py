@@ -16,20 +16,21 @@ TESTS = Path(__file__).parents[1]
 # Files that take longest: they begin first, so that the workers end at about the same time.
 LONGEST = (
     "interop/api/test_limits_of_values.py",
-    "interop/publishing/test_publish_differential.py",
-    "interop/wire/test_differential.py",
-    "integration/server/test_serve.py",
     "interop/publishing/test_batch_differential.py",
-    "interop/server/test_config_verdicts.py",
-    "interop/clients/test_nats_js.py",
-    "integration/clients/test_bad_input.py",
-    "integration/server/test_signals.py",
-    "interop/api/test_differential.py",
     "integration/remotes/test_mirrors.py",
-    "integration/replica/test_histories.py",
     "interop/consumers/test_differential.py",
-    "interop/replication/test_mirror_differential.py",
+    "interop/server/test_config_verdicts.py",
+    "interop/publishing/test_publish_differential.py",
+    "integration/server/test_signals.py",
+    "integration/replica/test_histories.py",
+    "integration/clients/test_bad_input.py",
+    "integration/server/test_serve.py",
+    "interop/clients/test_nats_js.py",
     "integration/clients/test_slow_consumers.py",
+    "interop/wire/test_differential.py",
+    "interop/replication/test_mirror_differential.py",
+    "integration/storage/test_storage.py",
+    "interop/api/test_differential.py",
 )
 
 

@@ -8,8 +8,10 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jetspark.spark.payloads.plan import EPOCH_UNITS
+from jetspark.spark.payloads.shape import FLOAT_MAX
 
 # What Arrow raises for a value that its type does not hold.
 UNFIT: Final = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError, ValueError)
@@ -49,6 +51,8 @@ class ColumnBuilder:
             return _instants(self._timestamps(values), kind)
         if pa.types.is_decimal(kind):
             return _decimals(values, kind)
+        if pa.types.is_float32(kind):
+            return _floats(values, kind)
         return pa.array(values, kind)
 
     def _struct(self, values: Sequence[Any], kind: pa.StructType) -> pa.Array:
@@ -115,6 +119,15 @@ def _decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     except UNFIT:
         # Arrow counts the exponent of a zero as digits: 0e2 would not fit decimal(2,2).
         return pa.array([0 if value == 0 else value for value in values], kind)
+
+
+def _floats(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return numbers as floats; refuse those that Arrow would make infinite without a word."""
+    exact = pa.array(values, pa.float64())
+    finite = exact.filter(pc.is_finite(exact))
+    if (pc.max(pc.abs(finite)).as_py() or 0.0) > FLOAT_MAX:
+        raise ValueError(f"Expected `float` >= {-FLOAT_MAX} and <= {FLOAT_MAX}")
+    return exact.cast(kind, safe=False)
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

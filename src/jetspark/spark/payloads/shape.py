@@ -26,8 +26,9 @@ FLOAT_MAX: Final = 3.4028234663852886e38
 _SIMPLE: Final[dict[type[types.DataType], Any]] = {
     types.BooleanType: bool,
     types.DoubleType: float,
-    # Without bounds, larger numbers would silently become infinite.
-    types.FloatType: Annotated[float, msgspec.Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)],
+    # Its bounds are looked at when the column is built (``columns``): here they would refuse NaN
+    # and the infinities as well, which msgpack has.
+    types.FloatType: float,
     types.StringType: str,
     # In JSON as base64.
     types.BinaryType: bytes,

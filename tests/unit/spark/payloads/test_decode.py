@@ -134,6 +134,21 @@ def test_nested_types_with_nulls_at_every_depth() -> None:
     ]
 
 
+def test_msgpack_has_the_floats_that_are_no_finite_numbers() -> None:
+    """In columns of both sizes, and within others; a number too large for a float is rescued."""
+    schema = struct(f=FloatType(), d=DoubleType(), many=ArrayType(FloatType()))
+    numbers = [float("nan"), float("inf"), float("-inf"), 0.5, 1e39]
+    payloads = [msgspec.msgpack.encode({"f": n, "d": n, "many": [n]}) for n in numbers]
+
+    *rows, large = decode(schema, *payloads, kind=MSGPACK)
+
+    found = [[row["f"], row["d"], *row["many"]] for row in rows]
+    assert list(map(str, found)) == [str([number] * 3) for number in numbers[:-1]]
+    assert [row["_rescued"] for row in rows] == [None] * 4
+    assert (large["f"], large["d"], large["many"]) == (None, 1e39, None)
+    assert "f: Expected `float` >= -3.4" in large["_rescued"]["reason"]
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "reason"),
     [

@@ -227,3 +227,27 @@ def test_a_row_that_is_too_large_is_named(
 
     assert f"largest row, of subject '{name}.b', has {size}"[:-3] in refused.value.__notes__[-1]
     assert "nats_object" in refused.value.__notes__[-1]
+
+
+@pytest.mark.parametrize("scope", ["", "chunk", "partition", "epoch"])
+def test_a_row_that_is_too_large_for_an_atomic_batch_is_named(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", scope: str
+) -> None:
+    """The server says of the batch that it is incomplete, and nothing of the row."""
+    name = f"LARGE_ATOMIC_{scope}"
+    stream = _stream(jetstream, name, allow_atomic=True, max_msg_size=1000)
+    data = ["1", "2" * 3000, "3"]
+    batch = pa.RecordBatch.from_pydict({"subject": [f"{name}.{at}" for at in "abc"], "data": data})
+    marked = {"ledgerSubject": f"{name}.ledger", "atomicScope": scope}
+    marked |= {"delivery": "exactly-once"}
+    options = {"publishMode": "atomic", **(marked if scope else {})}
+    writer = _writer(url, name, streaming=bool(scope), **options)
+    task.epoch = "1"
+
+    with pytest.raises(RowRefused) as refused:
+        writer.commit([writer.write(iter([batch]))])
+
+    text = str(refused.value)
+    assert f"stream {name!r} takes messages of at most 1000 bytes" in text
+    assert f"largest row, of subject '{name}.b', has 30" in text
+    assert not list(stream.scan(filters=(f"{name}.*",)))

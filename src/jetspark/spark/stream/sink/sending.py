@@ -14,6 +14,7 @@ from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.publish_fast import FLOW
 from jetspark.errors import (
     BatchDuplicate,
+    BatchIncomplete,
     ConnectionClosed,
     Error,
     MessageNotFound,
@@ -31,6 +32,8 @@ from jetspark.sync.bulk import publish_columns, publish_together
 from jetspark.sync.retry import Retries
 
 ATOMIC_ROWS_MAX: Final = 1_000  # more are refused with 10199
+# What the id and the number of an atomic batch add to the headers of a message, at most.
+ATOMIC_HEADERS_BYTES: Final = 96
 
 _ADVICE: Final[dict[type[Error], str]] = {
     TooManyBatches: "fewer tasks at once help: df.coalesce(n) before the write",
@@ -57,16 +60,14 @@ class Sender:
     def send(self, messages: MessageColumns) -> int:
         """Return when all rows are stored, with a sequence known of them (0: none is)."""
         self.check_subjects(messages.subjects)
+        if self._plan.mode is PublishMode.ATOMIC:
+            return self._send_atomic(messages)
         try:
-            match self._plan.mode:
-                case PublishMode.FAST:
-                    return self._send_fast(messages)
-                case PublishMode.ATOMIC:
-                    return self._send_atomic(messages)
-                case _:
-                    return self.with_retries(lambda jetstream: self._publish(jetstream, messages))
+            if self._plan.mode is PublishMode.FAST:
+                return self._send_fast(messages)
+            return self.with_retries(lambda jetstream: self._publish(jetstream, messages))
         except (PayloadTooLarge, MessageTooLarge) as error:
-            error.add_note(_largest_row(messages))
+            error.add_note(_about_largest_row(messages))
             raise
 
     def _publish(self, jetstream: sync.JetStream, messages: MessageColumns) -> int:
@@ -86,9 +87,10 @@ class Sender:
     def send_together(self, messages: MessageColumns) -> int:
         """Store rows as one atomic batch, once; the sequence of the last."""
         with CONNECTIONS.borrow(self._options.connection) as client:
+            jetstream = jetstream_of(client, self._options.connection)
             try:
                 return publish_together(
-                    jetstream_of(client, self._options.connection),
+                    jetstream,
                     messages,
                     max_messages=ATOMIC_ROWS_MAX,
                     timeout=self._options.ack_timeout_s,
@@ -96,6 +98,29 @@ class Sender:
             except ConnectionClosed as error:
                 check_line(error, messages.subjects)
                 raise
+            except (PayloadTooLarge, MessageTooLarge) as error:
+                error.add_note(_about_largest_row(messages))
+                raise
+            except BatchIncomplete:
+                self._check_sizes(jetstream, messages)
+                raise
+
+    def _check_sizes(self, jetstream: sync.JetStream, messages: MessageColumns) -> None:
+        """Raise ``RowRefused`` when the stream left a row out of a batch because of its size.
+
+        For such a row nothing is answered, and for the batch only that it is incomplete.
+        """
+        try:
+            limit = jetstream.stream(self._plan.stream).info().config.max_msg_size
+        except Error:
+            return  # What was said of the batch is said.
+        size, _ = _largest_row(messages)
+        if limit is not None and 0 <= limit < size + ATOMIC_HEADERS_BYTES:
+            raise RowRefused(
+                f"stream {self._plan.stream!r} takes messages of at most {limit} bytes with their "
+                f"headers (max_msg_size), of which an atomic batch needs up to "
+                f"{ATOMIC_HEADERS_BYTES} for its own: {_about_largest_row(messages)}"
+            ) from None
 
     def with_retries(self, attempt: Callable[[sync.JetStream], _Result]) -> _Result:
         """Return what ``attempt`` returns, tried again after what is transient."""
@@ -197,10 +222,15 @@ def check_line(error: Error, subjects: Sequence[str]) -> None:
     ) from None
 
 
-def _largest_row(messages: MessageColumns) -> str:
-    """Say which row is too large, and what can be done about it."""
+def _largest_row(messages: MessageColumns) -> tuple[int, str]:
+    """Return the size of the largest row, with its headers, and its subject."""
     rows = zip(messages.subjects, messages.data, messages.headers, strict=True)
-    size, subject = max((len(payload) + len(block), subject) for subject, payload, block in rows)
+    return max((len(payload) + len(block), subject) for subject, payload, block in rows)
+
+
+def _about_largest_row(messages: MessageColumns) -> str:
+    """Say which row is too large, and what can be done about it."""
+    size, subject = _largest_row(messages)
     return (
         f"the largest row, of subject {shortened(subject)}, has {size} bytes with its headers: "
         "leave it out, keep such content in an object store (format nats_object), or raise "

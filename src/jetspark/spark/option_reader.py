@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Final, TypeVar
 
 from jetspark.errors import Error
@@ -20,28 +21,45 @@ QUOTED_MAX: Final = 60
 STREAMING_WRITE_OPTIONS: Final = ("checkpointLocation", "queryName")
 
 
+class Use(StrEnum):
+    """What a format is used for, in the words of Spark's sessions and DataFrames."""
+
+    READ = "read"
+    READ_STREAM = "readStream"
+    WRITE = "write"
+    WRITE_STREAM = "writeStream"
+
+
 class InvalidOptions(Error, ValueError):
     """Options that cannot be used; the text names every mistake."""
 
 
 class OptionReader:
-    """The options of one read or write of a format, and what is wrong with them.
+    """The options of one use of a format, and what is wrong with them.
 
-    ``known`` are the names that are honoured, as documented; ``refused`` are names that are not,
-    with the reason. Spark hands names over in lower case.
+    ``names`` are the options of each use, as documented; ``instead`` are reasons for options of
+    other uses, where there is more to say. Spark hands names over in lower case.
     """
 
     def __init__(
         self,
         format_name: str,
         options: Mapping[str, str],
-        known: tuple[str, ...],
-        refused: Mapping[str, str],
+        use: Use,
+        names: Mapping[Use, tuple[str, ...]],
+        instead: Mapping[str, str] | None = None,
     ) -> None:
         self._format = format_name
+        self._use = use
         self._options = {name.lower(): value for name, value in options.items()}
-        self._known = {name.lower(): name for name in known}
-        self._refused = {name.lower(): (name, why) for name, why in refused.items()}
+        self._known = {name.lower(): name for name in names[use]}
+        # Options of other uses, with the uses that have them.
+        self._others: dict[str, tuple[str, list[Use]]] = {}
+        for other, its_names in names.items():
+            for name in its_names:
+                if name.lower() not in self._known:
+                    self._others.setdefault(name.lower(), (name, []))[1].append(other)
+        self._instead = instead or {}
         self.problems: list[str] = []
         for name in sorted(self._options.keys() - self._known.keys()):
             self.problems.append(self._name_problem(name))
@@ -86,15 +104,25 @@ class OptionReader:
             )
 
     def _name_problem(self, name: str) -> str:
-        if name in self._refused:
-            spelled, why = self._refused[name]
-            return f"{spelled} {why}"
+        if name in self._others:
+            return self._of_another_use(name)
         if name == "path":
             return 'load() takes no path: name the stream with option("stream", ...)'
-        near = difflib.get_close_matches(name, list(self._known), n=1)
-        if near:
+        near = difflib.get_close_matches(name, [*self._known, *self._others], n=1)
+        if near and near[0] in self._known:
             return f"unknown option {name!r}: did you mean {self._known[near[0]]}?"
+        if near:
+            meant = self._others[near[0]][0]
+            return (
+                f"unknown option {name!r}: did you mean {meant}? {self._of_another_use(near[0])}"
+            )
         return f"unknown option {name!r} (there are {', '.join(self._known.values())})"
+
+    def _of_another_use(self, name: str) -> str:
+        spelled, uses = self._others[name]
+        text = f"{spelled} is for {' and '.join(uses)}, not for {self._use}"
+        more = self._instead.get(spelled)
+        return text if more is None else f"{text}: {more}"
 
 
 def refuse_catalog_table(format_name: str, options: Mapping[str, str]) -> None:

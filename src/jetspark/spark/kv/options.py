@@ -13,6 +13,7 @@ from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, p
 from jetspark.spark.option_reader import (
     STREAMING_WRITE_OPTIONS,
     OptionReader,
+    Use,
     boolean,
     positive,
     text_of,
@@ -107,8 +108,13 @@ _WRITE: Final = (
     "maxInFlight",
     "ackTimeoutMs",
     "retries",
-    *STREAMING_WRITE_OPTIONS,
 )
+_OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
+    Use.READ: (*_READ, *_SNAPSHOT_ONLY),
+    Use.READ_STREAM: (*_READ, *_FEED_ONLY),
+    Use.WRITE: _WRITE,
+    Use.WRITE_STREAM: (*_WRITE, *STREAMING_WRITE_OPTIONS),
+}
 
 
 def parse_kv_options(
@@ -118,10 +124,7 @@ def parse_kv_options(
     zone: SessionZone | None = None,
 ) -> KvOptions:
     """Turn the options of a snapshot read into a struct, or raise ``InvalidOptions``."""
-    refused = dict.fromkeys(
-        [name for name in _FEED_ONLY if name not in _SNAPSHOT_ONLY], "is for readStream"
-    )
-    reader = OptionReader(KV_FORMAT, options, (*_READ, *_SNAPSHOT_ONLY), refused)
+    reader = OptionReader(KV_FORMAT, options, Use.READ, _OPTIONS)
     parsed = _snapshot_options(reader, default_min_partitions, zone)
     if reader.has("versionAsOf") and reader.has("timestampAsOf"):
         reader.problems.append("versionAsOf and timestampAsOf exclude each other")
@@ -133,10 +136,7 @@ def parse_kv_feed_options(
     options: Mapping[str, str], *, default_min_partitions: int = 1
 ) -> KvFeedOptions:
     """Turn the options of a change feed into a struct, or raise ``InvalidOptions``."""
-    refused = dict.fromkeys(
-        [name for name in _SNAPSHOT_ONLY if name not in _FEED_ONLY], "is for batch reads"
-    )
-    reader = OptionReader(KV_FORMAT, options, (*_READ, *_FEED_ONLY), refused)
+    reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS)
     snapshot = _snapshot_options(reader, default_min_partitions, None)
     initial = reader.take("initialSnapshot", boolean, default=False)
     start = reader.take("startingOffsets", _start, -1)
@@ -163,7 +163,8 @@ def parse_kv_feed_options(
 
 def parse_kv_sink_options(options: Mapping[str, str], *, streaming: bool) -> KvSinkOptions:
     """Turn the options of a write into a struct, or raise ``InvalidOptions``."""
-    reader = OptionReader(KV_FORMAT, options, _WRITE, {})
+    use = Use.WRITE_STREAM if streaming else Use.WRITE
+    reader = OptionReader(KV_FORMAT, options, use, _OPTIONS)
     bucket = reader.take("bucket", _bucket, "", required=True)
     parsed = KvSinkOptions(
         bucket=bucket,

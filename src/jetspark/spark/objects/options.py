@@ -9,6 +9,7 @@ from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, p
 from jetspark.spark.option_reader import (
     STREAMING_WRITE_OPTIONS,
     OptionReader,
+    Use,
     positive,
     text_of,
 )
@@ -28,17 +29,19 @@ class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COMMON: Final = (*CONNECTION_OPTIONS, "bucket")
-_READ: Final = ("pathGlobFilter", "minPartitions")
-_WRITE: Final = STREAMING_WRITE_OPTIONS
+_OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
+    Use.READ: (*_COMMON, "pathGlobFilter", "minPartitions"),
+    Use.WRITE: _COMMON,
+    Use.WRITE_STREAM: (*_COMMON, *STREAMING_WRITE_OPTIONS),
+}
 
 
 def parse_object_options(
-    options: Mapping[str, str], *, writing: bool, default_min_partitions: int = 1
+    options: Mapping[str, str], use: Use, *, default_min_partitions: int = 1
 ) -> ObjectOptions:
     """Turn the options into a struct, or raise ``InvalidOptions`` with all errors."""
-    own = _WRITE if writing else _READ
-    refused = dict.fromkeys(_READ, "is for reads") if writing else {}
-    reader = OptionReader(OBJECT_FORMAT, options, (*_COMMON, *own), refused)
+    writing = use is not Use.READ
+    reader = OptionReader(OBJECT_FORMAT, options, use, _OPTIONS)
     parsed = ObjectOptions(
         connection=parse_connection(reader),
         bucket=reader.take("bucket", _bucket, "", required=True),

@@ -24,7 +24,7 @@ from jetspark.spark.objects.writer import (
     check_object_sink_schema,
     plan_object_write,
 )
-from jetspark.spark.option_reader import refuse_catalog_table
+from jetspark.spark.option_reader import Use, refuse_catalog_table
 from jetspark.spark.stream.options import default_min_partitions
 from jetspark.spark.stream.refused_reader import RefusedStreamReader
 from jetspark.spark.stream.view import PlanningFailed
@@ -48,7 +48,7 @@ class ObjectDataSource(DataSource):
         """Return the reader of a store; wrong options and schemas are refused here."""
         options = parse_object_options(
             self.options,
-            writing=False,
+            Use.READ,
             default_min_partitions=default_min_partitions(os.environ),
         )
         check_object_schema(schema)
@@ -68,18 +68,18 @@ class ObjectDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch; asks the server whether the store is there."""
-        return BatchWriter(self._row_writer(schema, overwrite))
+        return BatchWriter(self._row_writer(schema, overwrite, Use.WRITE))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Return the writer of an epoch; Spark asks for one before each."""
-        writer = StreamWriter(self._row_writer(schema, overwrite))
+        writer = StreamWriter(self._row_writer(schema, overwrite, Use.WRITE_STREAM))
         # Spark takes either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
 
-    def _row_writer(self, schema: StructType, overwrite: bool) -> ObjectRowWriter:
-        options = parse_object_options(self.options, writing=True)
+    def _row_writer(self, schema: StructType, overwrite: bool, use: Use) -> ObjectRowWriter:
+        options = parse_object_options(self.options, use)
         check_object_sink_schema(schema)
         plan_object_write(options, overwrite=overwrite)
         return ObjectRowWriter(options, schema)

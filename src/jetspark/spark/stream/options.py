@@ -12,15 +12,17 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.connection_settings import Connection, parse_connection
 from jetspark.spark.option_reader import (
     OptionReader,
+    Use,
     boolean,
     positive,
     shortened,
     text_of,
     whole_number,
 )
+from jetspark.spark.stream.option_names import OPTIONS
 from jetspark.spark.times import SessionZone, TimeOptions
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import (
@@ -138,32 +140,6 @@ class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_delay_s: float = MAX_TRIGGER_DELAY_S
 
 
-_COMMON: Final = (
-    *CONNECTION_OPTIONS,
-    "stream",
-    "subject",
-    "startingOffsets",
-    "startingTimestamp",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "failOnDataLoss",
-    "includeHeaders",
-    "batchSize",
-    "maxBatchBytes",
-    "minLastSeq",
-    "readMode",
-)
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket")
-_STREAMING_ONLY: Final = (
-    "maxOffsetsPerTrigger",
-    "maxBytesPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "onCommit",
-    "onRecreate",
-)
-
-
 def parse_source_options(
     options: Mapping[str, str],
     *,
@@ -176,12 +152,9 @@ def parse_source_options(
     The default is for reads without ``minPartitions``, ``zone`` for times without a zone.
     """
     times = TimeOptions(zone)
-    own, others = (
-        (_STREAMING_ONLY, dict.fromkeys(_BATCH_ONLY, "is for batch reads: a stream has no end"))
-        if streaming
-        else (_BATCH_ONLY, dict.fromkeys(_STREAMING_ONLY, "is for readStream"))
-    )
-    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own, "pushDown"), others)
+    use = Use.READ_STREAM if streaming else Use.READ
+    instead = dict.fromkeys(("endingOffsets", "endingTimestamp"), "a stream has no end")
+    reader = OptionReader(FORMAT_NAME, options, use, OPTIONS, instead)
     reader.take("pushDown", _push_down, None)
     stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
     start = reader.take(

@@ -52,7 +52,7 @@ def test_a_mistake_is_named(given: dict[str, str], said: str) -> None:
 def test_a_feed_has_one_beginning() -> None:
     with pytest.raises(InvalidOptions, match="drop startingOffsets"):
         parse_kv_feed_options({**NEEDED, "initialSnapshot": "true", "startingOffsets": "latest"})
-    with pytest.raises(InvalidOptions, match="versionAsOf is for batch reads"):
+    with pytest.raises(InvalidOptions, match="versionAsOf is for read, not for readStream"):
         parse_kv_feed_options({**NEEDED, "versionAsOf": "3"})
 
 

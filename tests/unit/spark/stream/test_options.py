@@ -210,7 +210,11 @@ def test_the_limits_of_a_trigger() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("endingOffsets", "9", "endingOffsets is for batch reads"),
+        (
+            "endingOffsets",
+            "9",
+            "endingOffsets is for read, not for readStream: a stream has no end",
+        ),
         ("maxOffsetsPerTrigger", "0", "maxOffsetsPerTrigger '0' is not a whole number"),
         ("maxTriggerDelay", "soon", "maxTriggerDelay 'soon' is not a duration"),
         ("maxTriggerDelay", "-1s", "maxTriggerDelay '-1s' is negative"),

@@ -7,15 +7,16 @@ from typing import Final, TypeVar
 import msgspec
 
 from jetspark.client.options import PUBLISH_ASYNC_MAX
-from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.connection_settings import Connection, parse_connection
 from jetspark.spark.connections import OUTAGE_S
 from jetspark.spark.option_reader import (
     DIGITS,
-    STREAMING_WRITE_OPTIONS,
     OptionReader,
+    Use,
     boolean,
     positive,
 )
+from jetspark.spark.stream.option_names import OPTIONS
 from jetspark.spark.stream.options import FORMAT_NAME, SEQ_MAX, stream_name
 from jetspark.subjects.tokens import is_valid_literal
 
@@ -93,38 +94,12 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     streaming: bool = False
 
 
-_COMMON: Final = (
-    *CONNECTION_OPTIONS,
-    "stream",
-    "subject",
-    "publishMode",
-    "delivery",
-    "idSource",
-    "atomicScope",
-    "ledgerSubject",
-    "ledgerBucket",
-    "failOnReplayGaps",
-    "keepCommittedEpoch",
-    "maxInFlight",
-    "ackTimeoutMs",
-    "retries",
-    "allowPurge",
-)
-_STREAMING_ONLY: Final = ("idPrefix", *STREAMING_WRITE_OPTIONS)
-_BATCH_ONLY: Final = ("txnAppId", "txnVersion")
-
-
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Turn the options of a write into a struct, or raise ``InvalidOptions`` with all errors."""
-    own, refused = (
-        (
-            _STREAMING_ONLY,
-            dict.fromkeys(_BATCH_ONLY, "is for batch writes: a query has its epochs"),
-        )
-        if streaming
-        else (_BATCH_ONLY, {"idPrefix": "is for writeStream: a batch has txnAppId"})
-    )
-    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), refused)
+    use = Use.WRITE_STREAM if streaming else Use.WRITE
+    instead = dict.fromkeys(("txnAppId", "txnVersion"), "a query has its epochs")
+    instead["idPrefix"] = "a batch has txnAppId"
+    reader = OptionReader(FORMAT_NAME, options, use, OPTIONS, instead)
     parsed = SinkOptions(
         connection=parse_connection(reader),
         stream=reader.take("stream", stream_name, "", required=not reader.has("subject")),

@@ -42,10 +42,21 @@ NOT_THROUGH_REPLICA = {
     "test_a_consumer_is_created_found_listed_and_deleted": _LISTED,
     "test_stop_and_close_end_watches": _LISTED,
     "test_a_backup_becomes_another_stream": _LISTED,
+    "test_keep_keeps_the_consumer_of_a_subscription": _LISTED,
+    "test_keep_keeps_the_consumer_of_a_pull_subscription": _LISTED,
+    "test_a_member_that_has_just_lost_its_connection_keeps_its_consumer": _LISTED,
+    "test_the_last_member_of_a_queue_deletes_what_another_made": _LISTED,
+    "test_watches_that_were_given_up_leave_no_consumer": _LISTED,
+    "test_a_cancelled_search_leaves_nothing": _LISTED,
+    "test_a_call_that_is_cancelled_leaves_nothing": _LISTED,
+    "test_lists_follow_their_pages": _LISTED,
+    "test_two_that_fetch_at_once_use_one_consumer": _LISTED,
     "test_what_a_handle_wrote_or_saw_is_asked_for": _ENOUGH,
     "test_what_a_watch_saw_is_asked_for": _HERE,
     "test_a_handle_is_monotonic_over_reconnects": _HERE,
     "test_requests_are_those_of_the_document": _HERE,
+    "test_a_read_of_many_subjects_sends_the_requests_of_the_document": _HERE,
+    "test_a_get_sends_the_request_of_the_document": _HERE,
 }
 # Rounds of kv/test_linearizable.py in which handles ask for no more than they know of.
 _ASKING_ROUNDS = "test_concurrent_histories_are_linearizable"

@@ -43,7 +43,7 @@ async def test_what_differs_from_a_bucket_that_exists_is_named(client: Connect, 
     async with client() as nc:
         js = nc.jetstream()
         await js.create_key_value(name, history=2)
-        with pytest.raises(BucketExists, match="configuration: history is 2 there, not 5$"):
+        with pytest.raises(BucketExists, match=r"configuration: history is 2 there, not 5$"):
             await js.create_key_value(name, history=5)
 
 

@@ -200,7 +200,10 @@ def test_foreign_messages_give_a_query_with_a_filter_no_micro_batch(
 def test_mistakes_are_one_line(pipeline: Pipeline, streams: "Streams") -> None:
     streams.fill(pipeline.stream, 1)
 
-    with pytest.raises(StreamingQueryException, match="endingOffsets is for read, not for readStream: a stream has no end"):
+    with pytest.raises(
+        StreamingQueryException,
+        match="endingOffsets is for read, not for readStream: a stream has no end",
+    ):
         pipeline.catch_up(endingOffsets="5")
     with pytest.raises(StreamingQueryException, match="there is no stream 'NOWHERE'"):
         pipeline.catch_up(stream="NOWHERE")

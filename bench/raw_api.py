@@ -17,7 +17,11 @@ def consumer_request(stream: str, name: str, **fields: Any) -> tuple[str, bytes]
 
 def bucket_request(bucket: str, **fields: Any) -> tuple[str, bytes]:
     """Subject and body of a request that creates the stream of a bucket."""
-    settings = {"max_msgs_per_subject": 1, "allow_direct": True, "allow_rollup_hdrs": True}
+    settings: dict[str, Any] = {
+        "max_msgs_per_subject": 1,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+    }
     settings |= {"deny_delete": True, "discard": "new", "subjects": [f"$KV.{bucket}.>"]}
     return stream_request(f"KV_{bucket}", **settings, **fields)
 

@@ -241,7 +241,7 @@ def test_a_row_that_is_too_large_for_an_atomic_batch_is_named(
     marked = {"ledgerSubject": f"{name}.ledger", "atomicScope": scope}
     marked |= {"delivery": "exactly-once"}
     options = {"publishMode": "atomic", **(marked if scope else {})}
-    writer = _writer(url, name, streaming=bool(scope), **options)
+    writer = _writer(url, name, SCHEMA, streaming=bool(scope), **options)
     task.epoch = "1"
 
     with pytest.raises(RowRefused) as refused:

@@ -152,9 +152,10 @@ def consumer_config(config: ConsumerConfig | None, options: ConsumerOptions) -> 
     """Options alone, or a configuration that they change."""
     if config is None:
         return ConsumerConfig(**options)
-    if not isinstance(config, ConsumerConfig):
-        hint = f"; a name is an option: durable={config!r}" if isinstance(config, str) else ""
-        raise TypeError(f"{config!r}: expected a jetspark.ConsumerConfig{hint}")
+    given: object = config  # by callers that no type checker sees
+    if not isinstance(given, ConsumerConfig):
+        hint = f"; a name is an option: durable={given!r}" if isinstance(given, str) else ""
+        raise TypeError(f"{given!r}: expected a jetspark.ConsumerConfig{hint}")
     return config.replace(**options) if options else config
 
 

@@ -115,7 +115,7 @@ class Sender:
         except Error:
             return  # What was said of the batch is said.
         size, _ = _largest_row(messages)
-        if limit is not None and 0 <= limit < size + ATOMIC_HEADERS_BYTES:
+        if 0 <= limit < size + ATOMIC_HEADERS_BYTES:
             raise RowRefused(
                 f"stream {self._plan.stream!r} takes messages of at most {limit} bytes with their "
                 f"headers (max_msg_size), of which an atomic batch needs up to "

@@ -366,3 +366,35 @@ async def test_large_data_is_paced_by_flow_control(client: Connect, name: str) -
                     break
 
         assert count == 300
+
+
+async def test_a_stream_made_again_is_noticed_by_a_reader_that_gave_up_meanwhile(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question where the new stream ends may be cut off by a timeout: it is asked again."""
+    look = OrderedReader._begins_behind_the_end
+    cut_off = asyncio.Event()
+
+    async def slow_at_first(reader: OrderedReader) -> bool:
+        if reader.restarts and not cut_off.is_set():
+            cut_off.set()
+            await asyncio.Event().wait()
+        return await look(reader)
+
+    monkeypatch.setattr(OrderedReader, "_begins_behind_the_end", slow_at_first)
+    async with client(error_callback=lambda _error: None) as nc:
+        js = nc.jetstream()
+        stream = await js.create_stream(name, subjects=[name])
+        for _ in range(5):
+            await js.publish(name, b"before")
+        async with stream.ordered_consumer() as ordered:
+            assert len(await ordered.fetch(5, timeout=30)) == 5
+            await js.delete_stream(name)
+            await js.create_stream(name, subjects=[name])
+            await js.publish(name, b"after")
+            found: list[bytes] = []
+            async with asyncio.timeout(60):
+                while not found:
+                    found = [message.data for message in await ordered.fetch(1, timeout=0.5)]
+        assert cut_off.is_set()
+        assert found == [b"after"]

@@ -87,6 +87,9 @@ class OrderedReader:
         # Called when a consumer was made anew; what it raises ends the reader, or is tried again.
         self.on_remade: Callable[[], Awaitable[None]] | None = None
         self._unchecked = False
+        # Whether the consumer that there is begins where it should: a caller that gives up while
+        # that is being found out leaves the question to the next one.
+        self._is_placed = False
 
     @property
     def expected(self) -> int:
@@ -128,7 +131,7 @@ class OrderedReader:
                 if not self.restarts and loop.time() >= deadline:
                     raise
             else:
-                if not self._stopped.is_set() and not await self._begins_behind_the_end():
+                if not self._stopped.is_set() and await self._place():
                     return info
                 await self._drop()
                 if not self._stopped.is_set():
@@ -139,6 +142,11 @@ class OrderedReader:
                 rest(self._stopped, max(self._pause, RETRY_PAUSE_FIRST))
             )
             patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
+
+    async def _place(self) -> bool:
+        """Whether the consumer begins where it should; it was made at the wrong place else."""
+        self._is_placed = not await self._begins_behind_the_end()
+        return self._is_placed
 
     async def _begins_behind_the_end(self) -> bool:
         """Whether the stream has never got as far as what was read: it is another one.
@@ -215,7 +223,8 @@ class OrderedReader:
                 alarm=self._alarm,
             )
             source.raise_alarm = True
-        self._source, self._expected = source, 1
+        self._source, self._expected, self._is_placed = source, 1, False
+        self._unchecked = self.restarts > 0
         self._api.core.up_listeners.add(self._on_up)
         if self._config.deliver_policy in FROM_NOW and not self._last_seq:
             # What is published between two consumers must not be missed.
@@ -233,9 +242,10 @@ class OrderedReader:
                 await self.stop()  # what has arrived was all
                 break
             try:
+                if self._source is not None and not self._is_placed and not await self._place():
+                    await self._drop()
                 if self._source is None:
                     await self.start()
-                    self._unchecked = self.restarts > 0
             except ConnectionClosed:
                 if self._stopped.is_set():
                     return []

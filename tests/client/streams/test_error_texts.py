@@ -75,7 +75,7 @@ async def test_a_name_in_the_place_of_settings_is_told_where_it_goes(
     async with client() as nc:
         stream = await nc.jetstream().create_stream(name, subjects=[name])
         wrong: Any = "c"
-        with pytest.raises(TypeError, match=r"'c': expected .* a name is an option, durable="):
+        with pytest.raises(TypeError, match=r"'c': expected .* a name is an option: durable="):
             await stream.create_consumer(wrong)
 
 

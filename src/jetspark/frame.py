@@ -10,7 +10,8 @@ class Frame:
     """One PUB, HPUB, MSG or HMSG, as offsets into ``data``.
 
     Subject ``data[ss:se]``; reply ``data[rs:re]`` (none if rs == re); header block ``data[hs:ps]``
-    (none if hs == ps); payload ``data[ps:pe]``; ``data[pe:pe+2]`` is CRLF. ``sid`` is the
+    (none if hs == ps); payload ``data[ps:pe]``; ``data[pe:pe+2]`` is CRLF. The payload of a large
+    message is ``body`` instead, and ``data`` ends where it would begin. ``sid`` is the
     subscription that a MSG or HMSG is for.
 
     A parser fills one frame again for every message. Who needs it after the call copies it; the
@@ -37,6 +38,8 @@ class Frame:
         self.ps: i64 = ps
         self.pe: i64 = pe
         self.sid: i64 = 0
+        # The payload of a large message, which is then not in ``data``; otherwise empty.
+        self.body: bytes = b""
 
     def subject(self) -> bytes:
         """The subject."""
@@ -52,10 +55,17 @@ class Frame:
 
     def payload(self) -> bytes:
         """The payload."""
-        return self.data[self.ps : self.pe]
+        return self.body if len(self.body) > 0 else self.data[self.ps : self.pe]
+
+    def ending(self) -> bytes:
+        """The payload and CRLF."""
+        if len(self.body) > 0:
+            return self.body + b"\r\n"
+        return self.data[self.ps : self.pe + 2]
 
     def copy(self) -> "Frame":
         """The same message, for keeping."""
         kept = Frame(self.data, self.ss, self.se, self.rs, self.re, self.hs, self.ps, self.pe)
         kept.sid = self.sid
+        kept.body = self.body
         return kept

@@ -28,8 +28,15 @@ LONGEST_MS = 40 if COMPILED else 150
 class TurnProbe:
     """Runs a server in a thread of its own."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        # The transports of plain asyncio copy all that waits now and then: 64 MB take too long.
+        settings: str = "max_pending: 8MB\n",
+    ) -> None:
         self._folder = folder
+        self._settings = settings
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._longest = 0
@@ -77,9 +84,8 @@ class TurnProbe:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        # The transports of plain asyncio copy all that waits now and then: 64 MB take too long.
         config = self._folder / "server.conf"
-        config.write_text("max_pending: 8MB\n")
+        config.write_text(self._settings)
         self.server = Server(
             config=config, store_dir=self._folder / "store", port=-1, jetstream=True
         )

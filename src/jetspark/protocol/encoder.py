@@ -8,6 +8,7 @@ replies, queues and sids are checked where they enter.
 from typing import Final
 
 from librt.strings import BytesWriter
+from mypy_extensions import i64
 
 from jetspark.headers.numbers import write_number
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo, connect_json, info_json
@@ -52,6 +53,13 @@ def write_hpub(
 
 def write_msg(out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, payload: bytes) -> None:
     """Append MSG; an empty ``reply`` is none."""
+    write_msg_head(out, subject, sid, reply, len(payload))
+    out.write(payload)
+    out.write(b"\r\n")
+
+
+def write_msg_head(out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, size: i64) -> None:
+    """Append what stands before the payload of MSG; an empty ``reply`` is none."""
     out.write(b"MSG ")
     out.write(subject)
     out.write(b" ")
@@ -60,9 +68,7 @@ def write_msg(out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, payloa
         out.write(b" ")
         out.write(reply)
     out.write(b" ")
-    write_number(out, len(payload))
-    out.write(b"\r\n")
-    out.write(payload)
+    write_number(out, size)
     out.write(b"\r\n")
 
 
@@ -70,6 +76,15 @@ def write_hmsg(
     out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, headers: bytes, payload: bytes
 ) -> None:
     """Append HMSG; ``headers`` is a whole header block with its empty line."""
+    write_hmsg_head(out, subject, sid, reply, headers, len(payload))
+    out.write(payload)
+    out.write(b"\r\n")
+
+
+def write_hmsg_head(
+    out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, headers: bytes, size: i64
+) -> None:
+    """Append what stands before the payload of HMSG, which has this size."""
     out.write(b"HMSG ")
     out.write(subject)
     out.write(b" ")
@@ -80,11 +95,9 @@ def write_hmsg(
     out.write(b" ")
     write_number(out, len(headers))
     out.write(b" ")
-    write_number(out, len(headers) + len(payload))
+    write_number(out, len(headers) + size)
     out.write(b"\r\n")
     out.write(headers)
-    out.write(payload)
-    out.write(b"\r\n")
 
 
 def encode_pub(subject: bytes, reply: bytes, payload: bytes) -> bytes:

@@ -1,12 +1,13 @@
 """What both parsers share: one walk over each chunk, and holding what its end cuts off.
 
 A chunk is walked once with integer offsets (hot-path.md, Rules). A frame that the chunk does not
-hold whole is kept in one of four states, and its bytes are not searched again:
+hold whole is kept in one of five states, and its bytes are not searched again:
 
 - WORD: an operation, perhaps blanks after it; at most eight bytes, put before the next chunk;
 - LINE: a control line whose arguments have begun; only new bytes are searched for its end;
 - PAYLOAD: a whole control line and a part of the payload, with the number of bytes missing;
-- SKIP: the rest of a PING, PONG or +OK line, whose content is ignored and not kept.
+- SKIP: the rest of a PING, PONG or +OK line, whose content is ignored and not kept;
+- BESIDE: all of a large frame, which somebody else puts together; what comes after it.
 
 Whatever the peer sends, at most one control line and one payload are held, within the limits.
 """
@@ -18,7 +19,7 @@ from mypy_extensions import i64
 
 from jetspark.frame import Frame
 from jetspark.protocol.arguments import BLANK, CR, LF, TAB, skip_blanks
-from jetspark.protocol.limits import PIECES_MAX
+from jetspark.protocol.limits import BESIDE_MIN, LOT_MAX, PIECES_MAX
 
 # States between two chunks.
 READY: Final = 0
@@ -26,6 +27,7 @@ WORD: Final = 1
 LINE: Final = 2
 PAYLOAD: Final = 3
 SKIP: Final = 4
+BESIDE: Final = 5
 
 # Instead of a position: the rest of the chunk is held, or the parser is closed.
 STOP: Final = -1
@@ -48,23 +50,34 @@ class Pieces:
         self.size: i64 = 0
         self._lots: list[bytes] = []
         self._tail: list[bytes] = []
+        self._tail_size: i64 = 0
 
     def add(self, piece: bytes) -> None:
         """Append the next part."""
         self.size += len(piece)
+        self._tail_size += len(piece)
         self._tail.append(piece)
         if len(self._tail) >= PIECES_MAX:
-            self._lots.append(b"".join(self._tail))
+            if self._tail_size <= LOT_MAX:
+                self._lots.append(b"".join(self._tail))
+            else:
+                self._lots.extend(self._tail)
             self._tail = []
+            self._tail_size = 0
 
     def take(self) -> bytes:
         """Return everything as one piece and forget it."""
-        self._lots.extend(self._tail)
-        whole = b"".join(self._lots)
+        return b"".join(self.take_all())
+
+    def take_all(self) -> list[bytes]:
+        """Return everything in pieces and forget it."""
+        pieces = self._lots
+        pieces.extend(self._tail)
         self._lots = []
         self._tail = []
+        self._tail_size = 0
         self.size = 0
-        return whole
+        return pieces
 
 
 class FrameParser:
@@ -81,6 +94,8 @@ class FrameParser:
         self._state: i64 = READY
         self._word: bytes = b""
         self._pieces: Pieces = Pieces()
+        # BESIDE: what came after the frame.
+        self._rest: list[bytes] = []
         # LINE: bytes of arguments held. PAYLOAD: bytes missing. SKIP: the operation.
         self._count: i64 = 0
         # The arguments that _scan found last: how many, whether a CR or LF is among them, and
@@ -116,6 +131,28 @@ class FrameParser:
             self.closed = True
             raise
 
+    def joined(self, body: bytes) -> None:
+        """A large payload was put together (``_join_beside``): handle it, and what came after."""
+        if self.closed:
+            return
+        frame = self._frame
+        frame.data = self._word
+        frame.body = body
+        self._word = b""
+        self._state = READY
+        rest = self._rest
+        self._rest = []
+        try:
+            self._finish_payload()
+        except BaseException:
+            self.closed = True
+            raise
+        finally:
+            frame.data = b""
+            frame.body = b""
+        for data in rest:
+            self.feed(data)
+
     def is_between_frames(self) -> bool:
         """Say whether the next byte begins a frame."""
         return self._state == READY
@@ -133,6 +170,13 @@ class FrameParser:
     def _finish_payload(self) -> None:
         """Handle a frame that came in pieces."""
         raise NotImplementedError
+
+    def _join_beside(self, pieces: list[bytes]) -> bool:
+        """Have the pieces of a large payload joined; False: that is not done elsewhere.
+
+        ``joined`` follows.
+        """
+        return len(pieces) == 0
 
     def _fail_line(self) -> i64:
         """Report a control line beyond the limit and return STOP."""
@@ -270,6 +314,9 @@ class FrameParser:
         pos: i64 = 0
         if not data:
             return
+        if self._state == BESIDE:
+            self._rest.append(data)
+            return
         if self._state == WORD:
             self._state = READY
             self._walk(self._word + data, 0)
@@ -304,7 +351,19 @@ class FrameParser:
                 self._fail_end()
             return end
         self._pieces.add(data[start:after])
-        whole = self._pieces.take()
+        if self._pieces.size >= BESIDE_MIN:
+            # A CR that ended the chunk before was seen there.
+            if data[after - 1] != LF or (self._count > 1 and data[after - 2] != CR):
+                self._fail_end()
+                return after
+            pieces = self._pieces.take_all()
+            if self._begin_beside(pieces):
+                if after < end:
+                    self._rest.append(data[after:])
+                return end
+            whole = b"".join(pieces)
+        else:
+            whole = self._pieces.take()
         self._state = READY
         frame = self._frame
         if whole[frame.pe] != CR or whole[frame.pe + 1] != LF:
@@ -313,3 +372,23 @@ class FrameParser:
             frame.data = whole
             self._finish_payload()
         return after
+
+    def _begin_beside(self, pieces: list[bytes]) -> bool:
+        """Have a whole frame put together elsewhere, if somebody does that."""
+        ps = self._frame.ps
+        head = pieces[0]
+        used = 1
+        while len(head) < ps:
+            head += pieces[used]
+            used += 1
+        body = [head[ps:], *pieces[used:]]
+        left: i64 = 2  # the line end
+        while left > len(body[-1]):
+            left -= len(body.pop())
+        body[-1] = body[-1][: len(body[-1]) - left]
+        if not self._join_beside(body):
+            return False
+        # All that stands before the payload is short.
+        self._word = head[:ps]
+        self._state = BESIDE
+        return True

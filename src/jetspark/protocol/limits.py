@@ -32,3 +32,8 @@ SID_DIGITS_MAX: Final = 18
 # Pieces of a cut frame are joined in lots of this many, so that a peer that sends single bytes
 # makes us hold little more than the bytes themselves (a bytes object has 33 bytes of its own).
 PIECES_MAX: Final = 256
+# Lots that are larger are of large pieces, which are not worth a copy.
+LOT_MAX: Final = 256 * 1024
+
+# A frame of this size or more is put together beside the loop: a copy of it takes milliseconds.
+BESIDE_MIN: Final = 2 * 1024 * 1024

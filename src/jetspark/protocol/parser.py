@@ -71,6 +71,13 @@ class ServerOps:
     def on_pub(self, frame: Frame) -> None:
         """PUB or HPUB; the frame is filled again after the call."""
 
+    def on_large(self, pieces: list[bytes]) -> bool:
+        """All of a large PUB or HPUB came: say whether its payload is put together elsewhere.
+
+        ``joined`` of the parser follows then.
+        """
+        return len(pieces) == 0
+
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """SUB; ``queue`` is empty for a plain subscription."""
 
@@ -285,6 +292,9 @@ class ServerParser(FrameParser):
 
     def _finish_payload(self) -> None:
         self._handler.on_pub(self._frame)
+
+    def _join_beside(self, pieces: list[bytes]) -> bool:
+        return self._handler.on_large(pieces)
 
     def _fail_line(self) -> i64:
         return self._violate(CONTROL_LINE_VIOLATION)

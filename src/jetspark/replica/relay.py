@@ -72,7 +72,7 @@ class ReplicaRelay:
             if checked is None:
                 return
             checked_body = checked
-        if checked_body == payload and is_compact(frame):
+        if checked_body == payload and len(frame.body) == 0 and is_compact(frame):
             sent = b"%b%b%b" % (
                 b"HPUB " if headers else b"PUB ",
                 subject,

@@ -74,8 +74,13 @@ class Work(Protocol):
         ...
 
     @property
+    def size(self) -> int:
+        """How much to write."""
+        ...
+
+    @property
     def blob(self) -> bytes:
-        """What to write."""
+        """What to write, after ``assemble``."""
         ...
 
     @property
@@ -91,6 +96,10 @@ class Work(Protocol):
     @property
     def before(self) -> object | None:
         """What ``prepare`` does; None when nothing has to be done."""
+        ...
+
+    def assemble(self) -> None:
+        """Put together what to write; that may take a while."""
         ...
 
     def prepare(self) -> None:
@@ -187,7 +196,7 @@ class ThreadCommitter:
         if queued is not None:
             queued.append(work)
         elif (
-            len(work.blob) <= self._inline_bytes_max
+            work.size <= self._inline_bytes_max
             and self._average_ns < INLINE_AVERAGE_MAX_NS
             and work.before is None
         ):
@@ -204,7 +213,7 @@ class ThreadCommitter:
         error = self._write(work)
         took = self._monotonic_ns() - begun
         self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
-        self.counts.written(len(work.blob), took, error, inline=True)
+        self.counts.written(work.size, took, error, inline=True)
         self._report(owner, error)
 
     def _write_beside(self, owner: object, work: Work) -> None:
@@ -308,7 +317,7 @@ class _Worker:
             begun = self._monotonic_ns()
             error = self._write(work)
             self.took_ns = self._monotonic_ns() - begun
-            self._done(self, owner, len(work.blob), error)
+            self._done(self, owner, work.size, error)
 
 
 class Steps(Protocol):
@@ -462,8 +471,9 @@ def write(files: Files, work: Work, make_room: Callable[[], None] | None = None)
     An error that is not the disk's is a mistake of ours, but it is one write that failed like any
     other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
     """
-    blobs = [work.blob, work.filler] if work.filler else [work.blob]
     try:
+        work.assemble()
+        blobs = [work.blob, work.filler] if work.filler else [work.blob]
         if work.before is not None:
             work.prepare()
         if work.synced:

@@ -6,21 +6,91 @@ bytes are in memory as they are.
 
 import errno
 import os
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 ENDLESS: Final = 1 << 62
+# What is written in pieces of this size or more is kept as it is, not copied.
+KEPT_MIN: Final = 512 * 1024
+
+
+class _Content:
+    """The bytes of one file: large pieces as they were written, all others in between."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.size = 0
+        self._starts: list[int] = []
+        self._pieces: list[bytes | bytearray] = []
+        if content:
+            self.write(content, 0)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to so many bytes from there."""
+        end = min(offset + length, self.size)
+        found: list[bytes | memoryview] = []
+        number = bisect_right(self._starts, offset) - 1
+        while offset < end:
+            piece, start = self._pieces[number], self._starts[number]
+            stop = min(end, start + len(piece))
+            part = memoryview(piece)[offset - start : stop - start]
+            found.append(piece if len(part) == len(piece) and type(piece) is bytes else part)
+            offset = stop
+            number += 1
+        return b"".join(found)
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Put bytes there, instead of what is there."""
+        if offset > self.size:
+            self._append(bytes(offset - self.size))
+        if offset == self.size:
+            self._append(data)
+            return
+        if not self._pieces or offset < self._starts[-1] or type(self._pieces[-1]) is bytes:
+            self._pieces = [bytearray(b"".join(self._pieces))]
+            self._starts = [0]
+        last, at = self._pieces[-1], offset - self._starts[-1]
+        assert isinstance(last, bytearray), "a file that is changed is one piece"
+        last[at : at + len(data)] = data
+        self.size = self._starts[-1] + len(last)
+
+    def _append(self, data: bytes) -> None:
+        if len(data) >= KEPT_MIN:
+            self._add(data)
+        elif not self._pieces or type(self._pieces[-1]) is bytes:
+            self._add(bytearray(data))
+        else:
+            last = self._pieces[-1]
+            assert isinstance(last, bytearray), "it is no kept piece"
+            last.extend(data)
+        self.size += len(data)
+
+    def _add(self, piece: bytes | bytearray) -> None:
+        self._pieces.append(piece)
+        self._starts.append(self.size)
+
+    def truncate(self, length: int) -> None:
+        """Cut it, or fill it up with zeros."""
+        if length > self.size:
+            self._append(bytes(length - self.size))
+            return
+        while self._pieces and self._starts[-1] >= length:
+            self._pieces.pop()
+            self._starts.pop()
+        if self._pieces:
+            self._pieces[-1] = bytearray(self._pieces[-1][: length - self._starts[-1]])
+        self.size = length
 
 
 class MemoryFiles:
     """A ``Files`` in memory, for one stream or for tests."""
 
     def __init__(self) -> None:
-        self._files: dict[str, bytearray] = {}
+        self._files: dict[str, _Content] = {}
         self._folders: set[str] = {"/"}
-        self._handles: dict[int, bytearray] = {}
-        self._locked: dict[int, bytearray] = {}
+        self._handles: dict[int, _Content] = {}
+        self._locked: dict[int, _Content] = {}
         self._last_handle = 0
 
     @property
@@ -34,7 +104,7 @@ class MemoryFiles:
         if create and found is not None:
             raise _error(errno.EEXIST, path)
         if create:
-            found = self._files[str(path)] = bytearray()
+            found = self._files[str(path)] = _Content()
         if found is None:
             raise _error(errno.ENOENT, path)
         self._last_handle += 1
@@ -49,19 +119,17 @@ class MemoryFiles:
 
     def size(self, handle: int) -> int:
         """Return the length of an open file."""
-        return len(self._held(handle))
+        return self._held(handle).size
 
     def read(self, handle: int, offset: int, length: int) -> bytes:
         """Read up to ``length`` bytes; shorter only at the end of the file."""
-        return bytes(memoryview(self._held(handle))[offset : offset + length])
+        return self._held(handle).read(offset, length)
 
     def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
         """Write all blobs at ``offset``."""
         content = self._held(handle)
-        if len(content) < offset:
-            content.extend(bytes(offset - len(content)))
         for blob in blobs:
-            content[offset : offset + len(blob)] = blob
+            content.write(blob, offset)
             offset += len(blob)
 
     def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
@@ -88,13 +156,11 @@ class MemoryFiles:
 
     def truncate(self, handle: int, length: int) -> None:
         """Cut a file to ``length``."""
-        content = self._held(handle)
-        del content[length:]
-        content.extend(bytes(length - len(content)))
+        self._held(handle).truncate(length)
 
     def replace(self, path: Path, content: bytes) -> None:
         """Put a file with this content at ``path``."""
-        self._files[str(path)] = bytearray(content)
+        self._files[str(path)] = _Content(content)
 
     def rename(self, old: Path, new: Path) -> None:
         """Rename a file or folder within its parent."""
@@ -137,7 +203,7 @@ class MemoryFiles:
         found = self._files.get(str(path))
         if found is None:
             raise _error(errno.ENOENT, path)
-        return bytes(found)
+        return found.read(0, found.size)
 
     def remove(self, path: Path) -> None:
         """Remove a file; FileNotFoundError when it is not there."""
@@ -154,14 +220,14 @@ class MemoryFiles:
 
     def lock(self, path: Path) -> int:
         """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
-        content = self._files.setdefault(str(path), bytearray())
+        content = self._files.setdefault(str(path), _Content())
         if any(held is content for held in self._locked.values()):
             raise _error(errno.EWOULDBLOCK, path)
         handle = self.open(path)
         self._locked[handle] = content
         return handle
 
-    def _held(self, handle: int) -> bytearray:
+    def _held(self, handle: int) -> _Content:
         found = self._handles.get(handle)
         if found is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))

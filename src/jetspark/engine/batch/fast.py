@@ -112,11 +112,11 @@ class FastBatches(OpenBatches):
         if batch is None or number != batch.last + 1 or batch.resumed:
             return False
         ps = frame.ps
-        body = data[ps : frame.pe + 2]
         if ps == frame.hs:
-            self.log.staged.add_message(subject, 0, body, now)
+            tail = data[ps : frame.pe + 2]
+            self.log.staged.add_message(subject, 0, tail, now, frame.body)
             self.checks.stored_without_id()
-        elif not self.append_checked(subject, data[frame.hs : ps], body, now):
+        elif not self.append_checked(subject, data[frame.hs : ps], frame.ending(), now):
             return False
         batch.appended(number, self.log.staged.seq, now)
         self.advance(batch)
@@ -298,7 +298,7 @@ class FastBatches(OpenBatches):
     def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
         """A group is durable: its batches are acknowledged as far as their flow asks for."""
         if latency_ns >= 0:
-            self.flow_control.measured(int(latency_ns), len(self.log.staged.writer))
+            self.flow_control.measured(int(latency_ns), int(self.log.staged.open_size()))
         for batch, last, size, seq in standings:
             batch.landed(last, size, seq)
             if not batch.closed:

@@ -39,10 +39,7 @@ def _durable_block(log: StreamLog, seq: int) -> bytes:
 
 
 def _staged_block(log: StreamLog, seq: int) -> bytes:
-    blobs = [log.staged.writer.getvalue()]
-    if log.staged.in_flight is not None:
-        blobs.append(log.staged.in_flight.blob)
-    for blob in blobs:
+    for blob in log.staged.records():
         at = 0
         while at < len(blob):
             if record_kind(blob, at) == MESSAGE and record_sequence(blob, at) == seq:

@@ -126,11 +126,13 @@ class Stream:
             if re > rs and self.batches.append(subject, frame, now):
                 return True
             return self.publish_checked(
-                subject, data[rs:re], data[hs:ps], data[ps : frame.pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], frame.ending(), now, outbox
             )
         if ps == hs:
             self.checks.stored_without_id()
-        seq = self.log.staged.add_message(subject, ps - hs, data[hs : frame.pe + 2], now)
+        # Without the payload if that is large.
+        tail = data[hs : frame.pe + 2]
+        seq = self.log.staged.add_message(subject, ps - hs, tail, now, frame.body)
         if re > rs:
             self.replies.acknowledge(data[rs:re], seq)
         return True

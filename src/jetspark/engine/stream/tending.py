@@ -91,7 +91,7 @@ class Tending:
             wait = SECOND if full else 0
         elif log.access.failed:
             # What was staged before it failed is written to the end that would be cut off.
-            idle = log.staged.in_flight is None and len(log.staged.writer) == 0
+            idle = log.staged.is_idle
             log.upkeep.want_reopening(idle and not first)
             wait = REOPEN_AFTER_NS
         elif log.durability.unsynced:

@@ -26,6 +26,7 @@ from jetspark.server.routing.outlets import push_outlet, reply_outlet
 from jetspark.server.routing.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
+from jetspark.store.log.group import Group
 from jetspark.store.reserve import Reserve
 from jetspark.store.threads import DiskThreads
 from jetspark.turn import UNIT_NS
@@ -273,13 +274,20 @@ class EngineDriver:
             self._in_flight += 1
             self.counts.submitted(len(group.entries))
             if stream.log.segments.in_memory:
-                self.report(stream, write(stream.log.segments.files, group))
+                if group.parts is None:
+                    self.report(stream, write(stream.log.segments.files, group))
+                else:
+                    self._threads.run(group.assemble, partial(self._assembled, stream, group))
                 continue
             try:
                 self._committer.submit((self, stream), group)
             except Exception as error:  # noqa: BLE001 - one group, not those after it
                 self.engine.failures.note(f"writing stream {stream.config.name!r}", error)
                 self.report(stream, OSError(errno.EIO, "the group could not be handed over"))
+
+    def _assembled(self, stream: Stream, group: Group, error: OSError | None) -> None:
+        """A group with large messages, which stays in memory, was put together."""
+        self.report(stream, error or write(stream.log.segments.files, group))
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""

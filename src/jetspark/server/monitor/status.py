@@ -105,7 +105,9 @@ class ConnectionStatus:
         self.start_ns: int = session.started_ns
         self.last_ns: int = session.last_read_ns
         self.rtt_ns: int = session.rtt_ns
-        self.pending_bytes: int = connection.waiting_bytes() + len(connection.client.receiver.out)
+        self.pending_bytes: int = connection.waiting_bytes() + int(
+            connection.client.receiver.size()
+        )
         self.traffic: TrafficView = connection.client.receiver.traffic
         self.stalls: int = connection.stalls
         self.subscription_count: int = len(connection.client.subscriptions)

@@ -17,6 +17,7 @@ import logging
 import select
 import ssl
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
@@ -42,6 +43,9 @@ TURN_NS: Final = 4_000_000
 # size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
 # 1:10 takes 2.3 us of CPU per message with pieces of 256 KiB, 1.8 with 64, 1.5 with 48).
 CHUNK: Final = 48 * 1024
+# Large payloads are written in pieces of this size, and so much of them in one turn.
+PIECE: Final = 256 * 1024
+WRITTEN_PER_TURN: Final = 2 * 1024 * 1024
 # The other side closed; POLLRDHUP is Linux'.
 _LEFT: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 # So long after its end something may still be under way for a client, such as a password check.
@@ -60,6 +64,11 @@ class Connection(asyncio.BufferedProtocol):
         self._held_back = 0
         self._turn_began_ns = 0
         self._given = 0
+        # What the transport gets later, in pieces: large payloads, and what comes after them.
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_size = 0
+        self._sends_later = False
+        self._transport_full = False
         # The most that waited for it while its transport was full.
         self.most_waiting: int = 0
         self._tls: TlsChannel | None = None
@@ -72,6 +81,8 @@ class Connection(asyncio.BufferedProtocol):
         # It waits for another turn; what of its last read was not looked at yet.
         self._waiting = False
         self._backlog = b""
+        # A large message that it sent is put together beside the loop.
+        self._joining = False
         # The socket is gone, for this reason, and what came before that is still worked on.
         self._gone: CloseReason | None = None
         self.stalls: int = 0
@@ -170,17 +181,75 @@ class Connection(asyncio.BufferedProtocol):
         self._handshake_timer = self._fallback_timer = None
 
     def _send(self, data: bytes) -> None:
-        """Write to the client, encrypted where TLS is spoken."""
+        """Write to the client, after what waits for the transport."""
         if self._tracer is not None:
             self._tracer.got(data)
+        if self._unsent:
+            self._unsent.append(memoryview(data))
+            self._unsent_size += len(data)
+        else:
+            self._write(data)
+
+    def _write(self, data: bytes | memoryview) -> None:
+        """Give the transport something, encrypted where TLS is spoken."""
         if self._tls is not None:
             try:
-                self._tls.write(data)
+                self._tls.write(bytes(data))
             except ssl.SSLError as error:
                 log.debug("%s: TLS: %s", self.session, error)
                 self.abort(CloseReason.WRITE_ERROR)
         elif self._transport is not None:
             self._transport.write(data)
+
+    def _send_parts(self, parts: list[bytes]) -> None:
+        """Write large payloads and what is between them, as the transport takes it."""
+        for part in parts:
+            if self._tracer is not None:
+                self._tracer.got(part)
+            self._given += len(part)
+            self._unsent.append(memoryview(part))
+            self._unsent_size += len(part)
+        self._send_some()
+
+    def _send_some(self) -> None:
+        """Give the transport pieces of what waits, as many as it takes in one turn.
+
+        It would copy what it cannot send, which takes milliseconds for megabytes.
+        """
+        written = 0
+        while self._unsent and not self._transport_full and written < WRITTEN_PER_TURN:
+            piece = self._unsent[0][:PIECE]
+            if len(piece) == len(self._unsent[0]):
+                self._unsent.popleft()
+            else:
+                self._unsent[0] = self._unsent[0][PIECE:]
+            self._unsent_size -= len(piece)
+            written += len(piece)
+            self._write(piece)
+        receiver = self.client.receiver
+        if self._unsent:
+            if not receiver.paused:
+                receiver.paused = True
+                self._server.keepalive.expect_reading(self)
+            if not self._transport_full and not self._sends_later:
+                self._sends_later = True
+                asyncio.get_running_loop().call_soon(self._send_later)
+        elif receiver.paused and not self._transport_full:
+            receiver.paused = False
+            self.client.router.engine.resumed()
+
+    def _send_later(self) -> None:
+        """Another turn."""
+        self._sends_later = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._send_some()
+
+    def _send_rest(self) -> None:
+        """Give the transport everything: nothing comes after it."""
+        rest, self._unsent = self._unsent, deque()
+        self._unsent_size = 0
+        for part in rest:
+            self._write(part)
 
     @property
     def close_reason(self) -> CloseReason:
@@ -191,6 +260,7 @@ class Connection(asyncio.BufferedProtocol):
         """End the connection after what is queued, at the write deadline at the latest."""
         self._end(reason)
         if self._transport is not None:
+            self._send_rest()
             if self._tls is not None:
                 self._tls.close()
             self._transport.close()
@@ -235,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
             broken = isinstance(exc, BrokenPipeError)
             reason = CloseReason.WRITE_ERROR if broken else CloseReason.READ_ERROR
         try:
-            if self._waiting and not self._ended:
+            if (self._waiting or self._joining) and not self._ended:
                 # What the client sent before that is carried out first.
                 self._gone = reason
             else:
@@ -245,6 +315,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._server.left(self)
             self._stop_timers()
             self._transport = None
+            self._unsent.clear()
+            self._unsent_size = 0
         if exc is not None:
             log.debug("%s: %s", self.session, exc)
         asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
@@ -255,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
         Otherwise they are garbage that only a pass over all objects finds, and such passes are
         rare (``cli/serve/command.py``).
         """
-        if self._waiting:
+        if self._waiting or self._joining:
             # What it sent or subscribed to is still being worked on.
             asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
             return
@@ -307,6 +379,42 @@ class Connection(asyncio.BufferedProtocol):
             # is written to disk together, so time decides.
             self._wait_for_turn()
 
+    def join_beside(self, pieces: list[bytes]) -> bool:
+        """Put a large payload together beside the loop; nothing is read meanwhile."""
+        if self._ended:
+            return False
+        self._joining = True
+        self.hold_back()
+        # Joining megabytes of bytes lets the other threads go on.
+        joining = asyncio.get_running_loop().run_in_executor(None, b"".join, pieces)
+        joining.add_done_callback(self._joined)
+        return True
+
+    def _joined(self, joining: "asyncio.Future[bytes]") -> None:
+        """Carry out a message that was put together, and what came after it."""
+        self._joining = False
+        client = self.client
+        client.router.now = self._server.clock.now_ns()
+        turn = self._server.turn
+        turn.begin(self._pause)
+        try:
+            client.parser.joined(joining.result())
+            if self._server.flush(client.router):
+                self._stall()
+        except Exception as error:  # noqa: BLE001 - one client, not all
+            self.fail(error)
+        turn.end()
+        if client.paused:
+            self._wait_for_turn()
+        self.go_on()
+        self._leave_if_gone()
+
+    def _leave_if_gone(self) -> None:
+        """The socket is gone: leave, unless something that came before that is left to do."""
+        if self._gone is not None and not (self._waiting or self._joining):
+            self._end(self._gone)
+            self._server.left(self)
+
     def _take(self, data: memoryview | bytes) -> int:
         """Parse as much of a read as goes in one turn; how many bytes that was."""
         until = (self._turn_began_ns or time.thread_time_ns()) + TURN_NS
@@ -354,8 +462,7 @@ class Connection(asyncio.BufferedProtocol):
         if not more:
             self._waiting = False
             if self._gone is not None:
-                self._end(self._gone)
-                self._server.left(self)
+                self._leave_if_gone()
             elif not self._ended:
                 self.go_on()
         return more
@@ -415,17 +522,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The client reads slower than we write: runs of messages wait."""
+        self._transport_full = True
         self.client.receiver.paused = True
         self._server.keepalive.expect_reading(self)
 
     def resume_writing(self) -> None:
         """The client caught up."""
-        self.client.receiver.paused = False
-        self.client.router.engine.resumed()
+        self._transport_full = False
+        self._send_some()
 
     def flush(self) -> bool:
         """Write everything queued for the client in one call; True if it falls behind."""
         client = self.client
+        parts = client.receiver.take_parts() if client.receiver.parts_size > 0 else []
         data = client.receiver.take_output()
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -437,13 +546,15 @@ class Connection(asyncio.BufferedProtocol):
                 CloseReason.SLOW_CONSUMER_PENDING_BYTES,
             )
             return False
+        if parts:
+            self._send_parts(parts)
         if data:
             self._given += len(data)
             self._send(data)
         if client.closing:
             self.close(self.close_reason)
         elif client.receiver.paused:
-            waiting = transport.get_write_buffer_size()
+            waiting = transport.get_write_buffer_size() + self._unsent_size
             self.most_waiting = max(waiting, self.most_waiting)
             if waiting > self._server.settings.max_pending:
                 self.cut_off(
@@ -465,7 +576,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def waiting_bytes(self) -> int:
         """How much the client has not read yet."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if self._transport is None:
+            return 0
+        return self._transport.get_write_buffer_size() + self._unsent_size
 
     def taken_bytes(self) -> int:
         """How much of what it was given the client's side of the network has taken, in all."""

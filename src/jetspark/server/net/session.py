@@ -249,6 +249,12 @@ class Session:
             client_type="nats",
         )
 
+    # Large messages ---------------------------------------------------------------------------
+
+    def join_beside(self, pieces: list[bytes]) -> bool:
+        """Have a large payload put together beside the loop; the parser gets it then."""
+        return self._connection.join_beside(pieces)
+
     # Failures ---------------------------------------------------------------------------------
 
     def on_failure(

@@ -202,6 +202,10 @@ class ConnectedClient(ServerOps):
             self.session.on_failure(subject, target, frame.reply(), error)
             router.turn.spend(FAILED_UNITS)
 
+    def on_large(self, pieces: list[bytes]) -> bool:
+        """All of a large message came: it is put together beside the loop, and comes then."""
+        return bool(self.session.join_beside(pieces))
+
     def begin_fan_out(self, route: Route, subject: bytes, frame: Frame) -> None:
         """Give a message to more receivers than this turn can."""
         self._fan_out = FanOut(

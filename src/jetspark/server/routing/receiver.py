@@ -41,6 +41,9 @@ class Receiver:
 
     def __init__(self, pending: Pending) -> None:
         self.out: BytesWriter = BytesWriter()
+        # Output before that, with the payloads of large messages, which are not copied.
+        self.parts: list[bytes] = []
+        self.parts_size: i64 = 0
         self.traffic: Traffic = Traffic()
         self.echo: bool = True
         self.headers: bool = False
@@ -76,9 +79,23 @@ class Receiver:
         if not self.listed:
             self.wake()
 
+    def write_large(self, payload: bytes) -> None:
+        """Put a large payload after the output, as it is."""
+        head = self.out.getvalue()
+        self.out = BytesWriter()
+        self.parts.append(head)
+        self.parts.append(payload)
+        self.parts_size += len(head) + len(payload)
+
+    def size(self) -> i64:
+        """How much output there is."""
+        return self.parts_size + len(self.out)
+
     def overflow(self) -> None:
         """Forget the output: it is more than the client may have waiting, and is not sent."""
         self.out = BytesWriter()
+        self.parts = []
+        self.parts_size = 0
         self.overflowed = True
         self.wake()
 
@@ -86,6 +103,13 @@ class Receiver:
         """The connection ends: nothing more is kept for it, and nobody is a receiver there."""
         self.overflowed = True
         self.guarded = True
+
+    def take_parts(self) -> list[bytes]:
+        """What was queued before large payloads, and these; ``take_output`` has the rest."""
+        parts = self.parts
+        self.parts = []
+        self.parts_size = 0
+        return parts
 
     def take_output(self) -> bytes:
         """What was queued since the last time."""

@@ -20,7 +20,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.frame import Frame
 from jetspark.headers.numbers import digits, write_number
-from jetspark.protocol.encoder import write_hmsg, write_msg
+from jetspark.protocol.encoder import write_hmsg, write_hmsg_head, write_msg, write_msg_head
 from jetspark.server.routing.account_engine import WITHOUT_JETSTREAM, AccountEngine
 from jetspark.server.routing.consumer_replies import ConsumerReplies
 from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
@@ -28,6 +28,9 @@ from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, units_of
 from jetspark.subjects.sublist import Match, Sublist
 from jetspark.turn import UNITS_PER_TURN, Turn
+
+# A payload of this size or more is not copied for each receiver.
+LARGE_PAYLOAD: Final = 512 * 1024
 
 # What messages of the server's own may cost between two flushes before they go in steps.
 OWN_UNITS: Final[i64] = 8_192
@@ -189,7 +192,7 @@ class Router:
 
     def forward(self, route: Route, origin: Receiver, frame: Frame) -> bool:
         """Give a client's message to its subscribers; True if one of them got it."""
-        if not route.cached or not is_compact(frame):
+        if not route.cached or len(frame.body) > 0 or not is_compact(frame):
             return self._give_all(
                 route, origin, frame.subject(), frame.reply(), frame.headers(), frame.payload()
             )
@@ -222,7 +225,7 @@ class Router:
                     out.write(rest)
                     if not receiver.listed:
                         receiver.wake()
-                    if len(out) > receiver.out_max:
+                    if receiver.parts_size + len(out) > receiver.out_max:
                         receiver.overflow()
                     traffic = receiver.traffic
                     traffic.out_msgs += 1
@@ -429,16 +432,35 @@ class Router:
     ) -> None:
         """Queue one message for a subscription whose client may have it."""
         receiver = subscription.receiver
-        if headers and receiver.headers:
+        if len(payload) >= LARGE_PAYLOAD:
+            self._write_large(subscription, subject, reply, headers, payload)
+        elif headers and receiver.headers:
             write_hmsg(receiver.out, subject, subscription.sid, reply, headers, payload)
         else:
             write_msg(receiver.out, subject, subscription.sid, reply, payload)
         self._count(subscription, receiver, len(headers) + len(payload))
 
+    def _write_large(
+        self,
+        subscription: Subscription,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> None:
+        """Queue a message without a copy of its payload, which all receivers share."""
+        receiver = subscription.receiver
+        if headers and receiver.headers:
+            write_hmsg_head(receiver.out, subject, subscription.sid, reply, headers, len(payload))
+        else:
+            write_msg_head(receiver.out, subject, subscription.sid, reply, len(payload))
+        receiver.write_large(payload)
+        receiver.out.write(b"\r\n")
+
     def _count(self, subscription: Subscription, receiver: Receiver, size: i64) -> None:
         """Account for one delivery; the last one a subscription asked for ends it."""
         receiver.wake()
-        if len(receiver.out) > receiver.out_max:
+        if receiver.parts_size + len(receiver.out) > receiver.out_max:
             receiver.overflow()
         receiver.traffic.out_msgs += 1
         receiver.traffic.out_bytes += size

@@ -38,6 +38,10 @@ OVERHEAD: Final[i64] = 50
 LENGTH_MAX: Final[i64] = 128 * 1024 * 1024
 SUBJECT_MAX: Final[i64] = 0xFFFF  # its length is a u16
 
+# A record of this size or more is not copied on the loop if that can be helped: it would take
+# most of a millisecond.
+LARGE: Final[i64] = 512 * 1024
+
 MESSAGE: Final[i64] = 1
 DELETE_RANGE: Final[i64] = 2
 PURGE: Final[i64] = 3
@@ -116,11 +120,7 @@ class Codec:
         subject_length: i64 = len(subject)
         total: i64 = FIXED + 8 + subject_length + len(tail)
         if subject_length > SUBJECT_MAX or total > LENGTH_MAX or headers_length + 2 > len(tail):
-            raise ValueError(
-                f"a record holds a subject of up to {int(SUBJECT_MAX)} bytes and "
-                f"{int(LENGTH_MAX)} bytes in all, the headers within them; this one has a subject "
-                f"of {int(subject_length)}, headers of {int(headers_length)}, {int(total)} in all"
-            )
+            raise too_long(subject_length, headers_length, total)
         frame: i64 = (total ^ seq ^ self.id_low) & _LOW
         if frame >= _SIGN:
             frame -= _WRAP
@@ -140,6 +140,36 @@ class Codec:
         writer.write(xxh3_64_digest(checked, self.seed))
         return total
 
+    def encode_head(
+        self,
+        seq: i64,
+        time_ns: i64,
+        kind: i64,
+        flags: i64,
+        subject: bytes,
+        headers_length: i64,
+        tail_length: i64,
+    ) -> bytes:
+        """What stands before the tail of a record that is too large to be copied here.
+
+        The digest of both but for the first 8 bytes follows (``Parts`` in ``log/group.py``).
+        """
+        subject_length: i64 = len(subject)
+        total: i64 = FIXED + 8 + subject_length + tail_length
+        if subject_length > SUBJECT_MAX or total > LENGTH_MAX or headers_length + 2 > tail_length:
+            raise too_long(subject_length, headers_length, total)
+        frame: i64 = (total ^ seq ^ self.id_low) & _LOW
+        if frame >= _SIGN:
+            frame -= _WRAP
+        head = BytesWriter()
+        write_i64_le(head, MAGIC | (total << 32))
+        write_i64_le(head, seq)
+        write_i64_le(head, time_ns)
+        write_i64_le(head, subject_length | (kind << 16) | (flags << 24) | (headers_length << 32))
+        write_i64_le(head, frame << 32)
+        head.write(subject)
+        return head.getvalue()
+
     def examine(self, data: bytes, at: i64) -> i64:
         """Return the length of the record at ``at``, or CUT_OFF, BAD_FRAME, BAD_CHECK."""
         left: i64 = len(data) - at
@@ -150,10 +180,11 @@ class Codec:
             return BAD_FRAME
         if total > left:
             return CUT_OFF
-        if (
-            xxh3_64_digest(data[at + 8 : at + total - 8], self.seed)
-            != data[at + total - 8 : at + total]
-        ):
+        if total < LARGE:
+            digest = xxh3_64_digest(data[at + 8 : at + total - 8], self.seed)
+        else:
+            digest = xxh3_64_digest(memoryview(data)[at + 8 : at + total - 8], self.seed)
+        if digest != data[at + total - 8 : at + total]:
             return BAD_CHECK
         return total
 
@@ -173,6 +204,15 @@ class Codec:
         if OVERHEAD + (lengths & 0xFFFF) + ((lengths >> 32) & _LOW) > total:
             return BAD_FRAME
         return total
+
+
+def too_long(subject_length: i64, headers_length: i64, total: i64) -> ValueError:
+    """The error for what the format cannot hold."""
+    return ValueError(
+        f"a record holds a subject of up to {int(SUBJECT_MAX)} bytes and "
+        f"{int(LENGTH_MAX)} bytes in all, the headers within them; this one has a subject "
+        f"of {int(subject_length)}, headers of {int(headers_length)}, {int(total)} in all"
+    )
 
 
 def record_length(data: bytes, at: i64) -> i64:

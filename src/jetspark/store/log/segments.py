@@ -104,7 +104,7 @@ class Segments:
 
     def written(self, group: Group) -> None:
         """A group is in the newest segment."""
-        self.end = group.offset + len(group.blob)
+        self.end = group.offset + group.size
         self.filled_to = max(self.filled_to, self.end + len(group.filler))
 
     def begin(self, done: Preparation) -> None:

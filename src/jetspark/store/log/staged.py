@@ -27,6 +27,7 @@ from jetspark.store.format.record import (
     DELETE_RANGE,
     FAST_BATCH,
     FIXED,
+    LARGE,
     MESSAGE,
     PURGE,
     SKIP,
@@ -55,7 +56,7 @@ from jetspark.store.log.engine_state import (
     consumer_state_body,
     fast_batch_body,
 )
-from jetspark.store.log.group import Group
+from jetspark.store.log.group import Group, Parts
 from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import Preparation
@@ -96,6 +97,8 @@ class Staged:
         self.time: i64 = time
         # The group that fills, and the one that is being written.
         self.writer: BytesWriter = BytesWriter()
+        # What was staged before that, if a large message is in it.
+        self.parts: Parts | None = None
         self.entries: list[SubjectEntry] = []
         self.in_flight: Group | None = None
         # What each of them adds to the counts.
@@ -158,7 +161,24 @@ class Staged:
     @property
     def is_idle(self) -> bool:
         """Say whether no group fills and none is being written."""
-        return self.in_flight is None and len(self.writer) == 0
+        return self.in_flight is None and self.open_size() == 0
+
+    def open_size(self) -> i64:
+        """How many bytes the group that fills has."""
+        size: i64 = len(self.writer)
+        if self.parts is not None:
+            size += self.parts.size
+        return size
+
+    def records(self) -> list[bytes]:
+        """All staged records, in their order; of large ones perhaps only up to their body."""
+        found: list[bytes] = []
+        if self.in_flight is not None:
+            found.extend(self.in_flight.records())
+        if self.parts is not None:
+            found.extend(self.parts.records())
+        found.append(self.writer.getvalue())
+        return found
 
     @property
     def has_messages(self) -> bool:
@@ -183,17 +203,24 @@ class Staged:
         self, handle: i64, offset: i64, filler: bytes, synced: bool, before: Preparation | None
     ) -> Group:
         """Make what is staged the group in flight; it is written at this place."""
+        blob = self.writer.getvalue()
+        parts = self.parts
+        if parts is not None:
+            parts.add(blob)
+            blob = b""
         group = Group(
             handle,
             offset,
-            self.writer.getvalue(),
+            blob,
             self.entries,
             self.position,
             filler,
             synced,
             before,
+            parts,
         )
         self.writer = BytesWriter()
+        self.parts = None
         self.entries = []
         self.in_flight_messages = self.open_messages
         self.in_flight_bytes = self.open_bytes
@@ -224,10 +251,13 @@ class Staged:
 
     # Messages ----------------------------------------------------------------------------------
 
-    def add_message(self, subject: bytes, headers_length: i64, tail: bytes, now: i64) -> i64:
+    def add_message(
+        self, subject: bytes, headers_length: i64, tail: bytes, now: i64, body: bytes = b""
+    ) -> i64:
         """Decide that a message is in the stream; returns its sequence. Not durable yet.
 
-        ``tail`` is headers, body and CRLF as they arrived, ``now`` is engine time. No two messages
+        ``tail`` is headers, body and CRLF as they arrived; of a message whose ``body`` came in a
+        piece of its own, it is the headers. ``now`` is engine time. No two messages
         of a stream have the same time. Raises StoreReadOnly after a failed write, and ValueError,
         with nothing staged, for what a record cannot hold.
         """
@@ -236,11 +266,14 @@ class Staged:
         time = max(self.time + 1, now + self.timeline.lead)
         seq = self.seq + 1
         flags = self.batch_flags
-        if len(self.writer) == 0:
+        if len(self.writer) == 0 and self.parts is None:
             flags |= self.durability.group_flag
-        total = self.codec.encode(
-            self.writer, seq, time, MESSAGE, flags, subject, headers_length, tail
-        )
+        if len(body) > 0 or len(tail) >= LARGE:
+            total = self.add_large(seq, time, flags, subject, headers_length, tail, body)
+        else:
+            total = self.codec.encode(
+                self.writer, seq, time, MESSAGE, flags, subject, headers_length, tail
+            )
         entry = self.index.entry(subject)
         if flags & BATCH_MEMBER:
             self.join_batch(total)
@@ -254,6 +287,38 @@ class Staged:
         self.open_messages += 1
         self.open_bytes += self.codec.size_of(total, headers_length)
         return seq
+
+    def add_large(
+        self,
+        seq: i64,
+        time: i64,
+        flags: i64,
+        subject: bytes,
+        headers_length: i64,
+        tail: bytes,
+        body: bytes,
+    ) -> i64:
+        """Stage the record of a large message, without a copy of it if possible; its length."""
+        tails = [tail]
+        if len(body) > 0:
+            tails = [tail, body, b"\r\n"]
+        if self.batch is not None:
+            # A batch is one run of bytes, which may be taken back.
+            whole = b"".join(tails)
+            return self.codec.encode(
+                self.writer, seq, time, MESSAGE, flags, subject, headers_length, whole
+            )
+        length: i64 = 0
+        for part in tails:
+            length += len(part)
+        head = self.codec.encode_head(seq, time, MESSAGE, flags, subject, headers_length, length)
+        parts = self.parts
+        if parts is None:
+            parts = self.parts = Parts(self.codec.seed)
+        parts.add(self.writer.getvalue())
+        self.writer = BytesWriter()
+        parts.add_large(head, tails)
+        return record_length(head, 0)
 
     def add_prelude(self) -> None:
         """Stage what has to stand before the next record."""
@@ -280,7 +345,7 @@ class Staged:
     def add_record(self, kind: i64, body: bytes) -> None:
         """Put a record that is not a message into the group; ``body`` has its CRLF."""
         flags = self.batch_flags
-        if len(self.writer) == 0:
+        if len(self.writer) == 0 and self.parts is None:
             flags |= self.durability.group_flag
         total = self.codec.encode(self.writer, 0, self.time, kind, flags, b"", 0, body)
         if flags & BATCH_MEMBER:
@@ -483,10 +548,7 @@ class Staged:
     def rows(self) -> list[tuple[int, int, SubjectEntry]]:
         """Sequence, size and subject of every message that is staged, from its record."""
         rows: list[tuple[int, int, SubjectEntry]] = []
-        blobs = [self.writer.getvalue()]
-        if self.in_flight is not None:
-            blobs.insert(0, self.in_flight.blob)
-        for blob in blobs:
+        for blob in self.records():
             at: i64 = 0
             while at < len(blob):
                 if record_kind(blob, at) == MESSAGE:
@@ -499,9 +561,9 @@ class Staged:
 
     def newest_match(self, pattern: bytes) -> i64:
         """The newest staged message whose subject matches; 0: none, -1: too many to look."""
-        size: i64 = len(self.writer)
+        size = self.open_size()
         if self.in_flight is not None:
-            size += len(self.in_flight.blob)
+            size += self.in_flight.size
         if size > LOOKED_THROUGH:
             return -1
         for seq, _, owner in reversed(self.rows()):

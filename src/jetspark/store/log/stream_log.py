@@ -145,13 +145,14 @@ class StreamLog:
         """
         group = self.take_work()
         if group is not None:
+            group.assemble()
             group.prepare()
         return group
 
     def take_work(self) -> Group | None:
         """As ``take_group``, but what has to be done before it is left to who writes it."""
         staged = self.staged
-        size: i64 = len(staged.writer)
+        size = staged.open_size()
         if size == 0 or staged.in_flight is not None or staged.batch_flags != 0:
             return None
         roll = self.segments.must_roll(size)
@@ -205,7 +206,7 @@ class StreamLog:
     def seal_group(self, before: Preparation | None = None) -> Group:
         """Make what is staged the group in flight, at the end of the newest segment."""
         segments = self.segments
-        size: i64 = len(self.staged.writer)
+        size = self.staged.open_size()
         handle = segments.handle
         offset = segments.end
         filled_to = segments.filled_to

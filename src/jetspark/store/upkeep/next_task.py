@@ -66,7 +66,7 @@ def give_way(log: "StreamLog") -> None:
         return
     if newest.live_bytes <= SPACE_RUN and records - newest.live_bytes >= least_gain(log):
         log.segments.want_roll()
-        if len(log.staged.writer) == 0:
+        if log.staged.open_size() == 0:
             log.staged.restate_configuration()
 
 

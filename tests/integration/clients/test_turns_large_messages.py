@@ -1,0 +1,97 @@
+"""Messages far above the default ``max_payload`` hold up nobody, and arrive as they were sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.turn_probe import TurnProbe, Wire
+
+SETTINGS = "max_payload: 40MB\nmax_pending: 256MB\n"
+SIZE = 32 << 20
+# A copy of it alone takes 15 to 25 ms; there were eight of them in a turn.
+LONGEST_MS = 30
+
+
+@pytest.fixture
+def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnProbe]:
+    with TurnProbe(tmp_path, monkeypatch, SETTINGS) as made:
+        yield made
+
+
+def until_in_time(state: Callable[[], dict[str, int]], messages: int) -> None:
+    """Wait until a stream has so many messages."""
+    end = time.monotonic() + 60
+    while (found := state())["messages"] < messages:
+        assert time.monotonic() < end, found
+
+
+def create(client: Wire, storage: str) -> None:
+    config = {"name": "S", "subjects": ["s"], "storage": storage, "allow_direct": True}
+    answer = client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+    assert b'"error"' not in answer, answer
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_a_large_message_is_stored_without_a_long_turn(probe: TurnProbe, storage: str) -> None:
+    payload = os.urandom(1 << 20) * (SIZE >> 20)
+    with probe.client() as client:
+        create(client, storage)
+        probe.longest_ms()
+        client.send(b"SUB in 7\r\nPUB s in %d\r\n%b\r\n" % (SIZE, payload))
+        client.until(b'"seq":1')
+        client.settle()
+        probe.check(LONGEST_MS)
+
+        client.send(b'PUB $JS.API.DIRECT.GET.S in 20\r\n{"last_by_subj":"s"}\r\n')
+        client.until(b"\r\n\r\n")
+        assert client.read(SIZE) == payload
+
+
+def test_a_large_message_reaches_subscribers_without_a_long_turn(probe: TurnProbe) -> None:
+    payload = os.urandom(1 << 20) * (SIZE >> 20)
+    with probe.client() as sender, probe.client() as first, probe.client() as second:
+        for client in (first, second):
+            client.send(b"SUB a 1\r\n")
+            client.settle()
+        probe.longest_ms()
+        sender.send(b"PUB a %d\r\n%b\r\nPUB a 5\r\nafter\r\n" % (SIZE, payload))
+        for client in (first, second):
+            client.until(b"MSG a 1 %d\r\n" % SIZE)
+            assert client.read(SIZE) == payload
+            after = b"\r\nMSG a 1 5\r\nafter\r\n"
+            assert client.read(len(after)) == after
+        probe.check(LONGEST_MS)
+
+
+def test_what_a_client_sent_before_it_left_is_stored(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        create(client, "file")
+        with socket.create_connection(("127.0.0.1", probe.server.port)) as leaving:
+            leaving.sendall(b'CONNECT {"verbose":false}\r\n')
+            leaving.sendall(b"PUB s %d\r\n%b\r\nPUB s 4\r\nlast\r\n" % (SIZE, bytes(SIZE)))
+            leaving.shutdown(socket.SHUT_WR)
+            leaving.settimeout(60)
+            while leaving.recv(4096):
+                pass
+        until_in_time(lambda: json.loads(client.request(b"STREAM.INFO.S", b""))["state"], 2)
+
+
+def test_a_large_message_for_a_client_that_is_closed_is_sent_before_that(
+    probe: TurnProbe,
+) -> None:
+    """``-ERR`` and the end of a connection come after what was sent to it."""
+    with probe.client() as sender, probe.client() as reader:
+        reader.send(b"SUB a 1\r\n")
+        reader.settle()
+        sender.send(b"PUB a %d\r\n%b\r\n" % (SIZE, bytes(SIZE)))
+        sender.settle()
+        reader.send(b"NONSENSE\r\n")
+        reader.until(b"MSG a 1 %d\r\n" % SIZE)
+        assert reader.read(SIZE) == bytes(SIZE)
+        reader.until(b"-ERR 'Unknown Protocol Operation'\r\n")

@@ -49,6 +49,11 @@ NOT_THROUGH_REPLICA = {
     "test_a_drained_subscription_waits_for_its_reader": _LISTED,
     "test_a_drain_ends_when_its_time_is_up_whatever_callbacks_do": _LISTED,
     "test_an_alarm_that_makes_no_sense_is_refused": _LISTED,
+    "test_it_can_be_stopped_while_its_consumer_is_being_made": _LISTED,
+    "test_its_consumer_is_deleted_in_the_end": _LISTED,
+    "test_what_cannot_work_is_refused": _LISTED,
+    "test_a_queue_that_was_there_before_stays": _LISTED,
+    "test_keep_keeps_the_consumer_of_a_queue": _LISTED,
     "test_keep_keeps_the_consumer_of_a_subscription": _LISTED,
     "test_keep_keeps_the_consumer_of_a_pull_subscription": _LISTED,
     "test_a_member_that_has_just_lost_its_connection_keeps_its_consumer": _LISTED,
@@ -63,6 +68,9 @@ NOT_THROUGH_REPLICA = {
     "test_a_handle_is_monotonic_over_reconnects": _HERE,
     "test_requests_are_those_of_the_document": _HERE,
     "test_a_read_of_many_subjects_sends_the_requests_of_the_document": _HERE,
+    "test_a_batch_sends_the_requests_of_the_document": _HERE,
+    "test_a_handle_that_knows_that_direct_gets_are_off_does_not_ask_for_them": _HERE,
+    "test_keys_are_asked_for_without_their_values": _HERE,
     "test_a_get_sends_the_request_of_the_document": _HERE,
 }
 # Rounds of kv/test_linearizable.py in which handles ask for no more than they know of.

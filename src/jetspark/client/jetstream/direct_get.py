@@ -42,6 +42,9 @@ from jetspark.subjects.tokens import is_valid_literal
 REFUSED_DIRECT_SECONDS: Final = 30.0  # a stream may be given allow_direct later
 LEADER_POLL_FIRST: Final = 0.01  # seconds between looks at the leader, doubling
 LEADER_POLL_MAX: Final = 0.5
+# Servers hold back a read that asks for a sequence for half a second at most: with more time than
+# this, their answer comes first.
+PATIENCE_MAX: Final = 1.0
 # A copy that is behind holds a request back before it refuses it, unless it holds too many
 # already (ADR-53, held reads): a refusal that came sooner is not repeated at once.
 REFUSAL_PAUSE: Final = 0.05
@@ -86,7 +89,7 @@ class StreamReader:
         while not self.direct_refused:
             asked = self._loop.time()
             try:
-                with self.probe(request.min_last_seq, deadline) as probe:
+                with self.probe(request.min_last_seq, deadline - asked) as probe:
                     reply = await self._ask_direct(request, deadline)
             except RequestTimeout:
                 if held_back or probe.found_behind:
@@ -143,9 +146,11 @@ class StreamReader:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LEADER_POLL_MAX)
 
-    def probe(self, wanted: int, deadline: float) -> "LeaderProbe":
+    def probe(self, wanted: int, seconds: float) -> "LeaderProbe | NoProbe":
         """Look, while a read that asks for ``wanted`` waits, whether the leader is behind it."""
-        return LeaderProbe(self.api, self.stream, wanted, deadline)
+        if wanted == 0 or seconds > PATIENCE_MAX:
+            return _NO_PROBE
+        return LeaderProbe(self.api, self.stream, wanted, seconds)
 
     def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Coroutine[Any, Any, Message]:
         verb = f"DIRECT.GET.{self.stream}"
@@ -168,7 +173,7 @@ class StreamReader:
         while True:
             asked = self._loop.time()
             try:
-                with self.probe(request.min_last_seq, deadline) as probe:
+                with self.probe(request.min_last_seq, deadline - asked) as probe:
                     answer = await self._ask_leader(request, deadline)
                 break
             except MinLastSequence:
@@ -235,21 +240,19 @@ class LeaderProbe:
     caller has time. So when half of that is over, the leader is asked how far it is.
     """
 
-    def __init__(self, api: ApiClient, stream: str, wanted: int, deadline: float) -> None:
+    def __init__(self, api: ApiClient, stream: str, wanted: int, seconds: float) -> None:
         self._api = api
         self._stream = stream
         self._wanted = wanted
-        self._deadline = deadline
+        self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
         # Whether the leader has said that it has not reached the sequence.
         self.found_behind: bool = False
 
     def __enter__(self) -> Self:
-        if self._wanted:
-            loop = self._api.core.loop
-            now = loop.time()
-            self._timer = loop.call_later(max(self._deadline - now, 0.0) / 2, self._begin)
+        half = max(self._seconds, 0.0) / 2
+        self._timer = self._api.core.loop.call_later(half, self._begin)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -262,13 +265,28 @@ class LeaderProbe:
         self._asking = self._api.core.loop.create_task(self._ask())
 
     async def _ask(self) -> None:
-        left = self._deadline - self._api.core.loop.time()
+        left = self._seconds / 2
         if left > 0:
             with contextlib.suppress(Error):
                 info = await self._api.call(
                     f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=left
                 )
                 self.found_behind = info.state.last_seq < self._wanted
+
+
+class NoProbe:
+    """For reads whose server answers in time by itself: most of them, so it costs nothing."""
+
+    found_behind: Final = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+
+_NO_PROBE: Final = NoProbe()
 
 
 def too_old(api: ApiClient, what: str) -> NotSupported:

@@ -234,9 +234,8 @@ class LastMany:
         )
         subject = self._reader.api.subject(f"DIRECT.GET.{self._reader.stream}")
         self._core.send_request(page, subject, b"", encode_request(request), self._timeout)
-        deadline = self._loop.time() + self._timeout
         try:
-            with self._reader.probe(self._proof, deadline) as probe:
+            with self._reader.probe(self._proof, self._timeout) as probe:
                 await done
         finally:
             self._core.drop_request(page)

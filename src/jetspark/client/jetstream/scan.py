@@ -185,8 +185,7 @@ class RangeReader:
     async def _finished(self, page: Page) -> None:
         waiting, done = self._pages[-1]
         assert waiting is page
-        deadline = self._loop.time() + self._timeout
-        with self._reader.probe(self._proof, deadline) as probe:
+        with self._reader.probe(self._proof, self._timeout) as probe:
             await done
         self._pages.pop()
         self._core.drop_request(page)

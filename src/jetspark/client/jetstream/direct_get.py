@@ -42,9 +42,6 @@ from jetspark.subjects.tokens import is_valid_literal
 REFUSED_DIRECT_SECONDS: Final = 30.0  # a stream may be given allow_direct later
 LEADER_POLL_FIRST: Final = 0.01  # seconds between looks at the leader, doubling
 LEADER_POLL_MAX: Final = 0.5
-# Servers hold back a read that asks for a sequence for half a second at most: with more time than
-# this, their answer comes first.
-PATIENCE_MAX: Final = 1.0
 # A copy that is behind holds a request back before it refuses it, unless it holds too many
 # already (ADR-53, held reads): a refusal that came sooner is not repeated at once.
 REFUSAL_PAUSE: Final = 0.05
@@ -57,6 +54,7 @@ class StreamReader:
         self.api: Final = api
         self.stream: Final = stream
         self._loop = api.core.loop
+        self._probes = LeaderProbes(api, stream)
         self._refused_until = 0.0
         # False when the configuration of the stream, as last seen, does not allow direct gets.
         self.allow_direct = allow_direct
@@ -148,9 +146,7 @@ class StreamReader:
 
     def probe(self, wanted: int, seconds: float) -> "LeaderProbe | NoProbe":
         """Look, while a read that asks for ``wanted`` waits, whether the leader is behind it."""
-        if wanted == 0 or seconds > PATIENCE_MAX:
-            return _NO_PROBE
-        return LeaderProbe(self.api, self.stream, wanted, seconds)
+        return _NO_PROBE if wanted == 0 else LeaderProbe(self._probes, wanted, seconds)
 
     def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Coroutine[Any, Any, Message]:
         verb = f"DIRECT.GET.{self.stream}"
@@ -233,6 +229,37 @@ class StreamReader:
         )
 
 
+class LeaderProbes:
+    """Reads that wait for a sequence, and one timer for all of them: nearly all end before."""
+
+    def __init__(self, api: ApiClient, stream: str) -> None:
+        self.api: ApiClient = api
+        self.stream: str = stream
+        self._waiting: set[LeaderProbe] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, probe: "LeaderProbe") -> None:
+        """A read waits; its time may be shorter than that of those before it."""
+        self._waiting.add(probe)
+        timer = self._timer
+        if timer is not None:
+            if timer.when() <= probe.due:
+                return
+            timer.cancel()
+        self._timer = self.api.core.loop.call_at(probe.due, self._look)
+
+    def remove(self, probe: "LeaderProbe") -> None:
+        """A read is over."""
+        self._waiting.discard(probe)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self.api.core.loop.time()
+        later = [probe.due for probe in list(self._waiting) if not probe.begin(now)]
+        if later:
+            self._timer = self.api.core.loop.call_at(min(later), self._look)
+
+
 class LeaderProbe:
     """Why a read with ``min_last_seq`` has no answer: its stream is behind, or nobody is there.
 
@@ -240,42 +267,44 @@ class LeaderProbe:
     caller has time. So when half of that is over, the leader is asked how far it is.
     """
 
-    def __init__(self, api: ApiClient, stream: str, wanted: int, seconds: float) -> None:
-        self._api = api
-        self._stream = stream
+    def __init__(self, probes: LeaderProbes, wanted: int, seconds: float) -> None:
+        self._probes = probes
         self._wanted = wanted
-        self._seconds = seconds
-        self._timer: asyncio.TimerHandle | None = None
+        self.seconds: float = max(seconds, 0.0)
+        self.due: float = probes.api.core.loop.time() + self.seconds / 2
         self._asking: asyncio.Task[None] | None = None
         # Whether the leader has said that it has not reached the sequence.
         self.found_behind: bool = False
 
     def __enter__(self) -> Self:
-        half = max(self._seconds, 0.0) / 2
-        self._timer = self._api.core.loop.call_later(half, self._begin)
+        self._probes.add(self)
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._probes.remove(self)
         if self._asking is not None:
             self._asking.cancel()
 
-    def _begin(self) -> None:
-        self._asking = self._api.core.loop.create_task(self._ask())
+    def begin(self, now: float) -> bool:
+        """Ask the leader if it is time for that; True when it is asked."""
+        if self._asking is None and self.due <= now:
+            self._asking = self._probes.api.core.loop.create_task(self._ask())
+        return self._asking is not None
 
     async def _ask(self) -> None:
-        left = self._seconds / 2
-        if left > 0:
-            with contextlib.suppress(Error):
-                info = await self._api.call(
-                    f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=left
-                )
-                self.found_behind = info.state.last_seq < self._wanted
+        probes = self._probes
+        with contextlib.suppress(Error):
+            info = await probes.api.call(
+                f"STREAM.INFO.{probes.stream}",
+                StreamInfoRequest(),
+                STREAM_INFO,
+                timeout=max(self.seconds / 2, 0.001),
+            )
+            self.found_behind = info.state.last_seq < self._wanted
 
 
 class NoProbe:
-    """For reads whose server answers in time by itself: most of them, so it costs nothing."""
+    """For reads that ask for no sequence."""
 
     found_behind: Final = False
 

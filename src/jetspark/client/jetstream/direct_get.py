@@ -84,15 +84,30 @@ class StreamReader:
         """
         deadline = self._loop.time() + seconds
         held_back = False
+        # Nearly all reads are answered at once: only one that is not, when half of its time is
+        # over, is asked for again while the leader is looked at.
+        probing = request.min_last_seq == 0
         while not self.direct_refused:
             asked = self._loop.time()
             try:
-                with self.probe(request.min_last_seq, deadline - asked) as probe:
+                if not probing:
+                    reply = await self._ask_direct(request, (asked + deadline) / 2)
+                elif request.min_last_seq == 0:
                     reply = await self._ask_direct(request, deadline)
+                else:
+                    with self.probe(request.min_last_seq, deadline - asked) as probe:
+                        reply = await self._ask_direct(request, deadline)
             except RequestTimeout:
+                if not probing:
+                    probing = True
+                    continue
+                if request.min_last_seq == 0:
+                    raise
                 if held_back or probe.found_behind:
                     raise behind(self.stream, request.min_last_seq) from None
-                raise
+                raise RequestTimeout(
+                    f"stream {self.stream!r}: no reply to a direct get within {seconds} s"
+                ) from None
             code, text = parse_status(reply.header_block)
             if code == NO_RESPONDERS:
                 self.refuse_direct()

@@ -534,26 +534,30 @@ class Connection(asyncio.BufferedProtocol):
     def flush(self) -> bool:
         """Write everything queued for the client in one call; True if it falls behind."""
         client = self.client
-        parts = client.receiver.take_parts() if client.receiver.parts_size > 0 else []
-        data = client.receiver.take_output()
+        receiver = client.receiver
+        parts = receiver.take_parts() if receiver.parts_size > 0 else None
+        data = receiver.take_output()
         transport = self._transport
         if transport is None or transport.is_closing():
             return False
-        if client.receiver.overflowed:
-            limit = client.receiver.out_max
+        if receiver.overflowed:
+            limit = receiver.out_max
             self.cut_off(
                 f"more than max_pending {limit} bytes at once",
                 CloseReason.SLOW_CONSUMER_PENDING_BYTES,
             )
             return False
-        if parts:
+        if parts is not None:
             self._send_parts(parts)
         if data:
             self._given += len(data)
-            self._send(data)
+            if self._unsent or self._tls is not None or self._tracer is not None:
+                self._send(data)
+            else:
+                transport.write(data)
         if client.closing:
             self.close(self.close_reason)
-        elif client.receiver.paused:
+        elif receiver.paused:
             waiting = transport.get_write_buffer_size() + self._unsent_size
             self.most_waiting = max(waiting, self.most_waiting)
             if waiting > self._server.settings.max_pending:

@@ -31,7 +31,7 @@ class ClientOutlet(Outlet):
     def full(self) -> bool:
         """Say whether the client has much output waiting."""
         receiver = self._subscription.receiver
-        return receiver.paused or receiver.size() > OUTLET_FULL
+        return receiver.paused or receiver.parts_size + len(receiver.out) > OUTLET_FULL
 
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
@@ -142,7 +142,7 @@ def may_listen(subscription: Subscription, subject: bytes) -> bool:
 def is_full(subscription: Subscription) -> bool:
     """Say whether a client has much output waiting."""
     receiver = subscription.receiver
-    return receiver.paused or receiver.size() > OUTLET_FULL
+    return receiver.paused or receiver.parts_size + len(receiver.out) > OUTLET_FULL
 
 
 def reply_outlet(router: Router, subject: bytes) -> Outlet | None:

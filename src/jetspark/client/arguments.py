@@ -10,6 +10,8 @@ INT64_MAX: Final = 2**63 - 1  # what servers can count to
 
 def whole(value: object, name: str, *, least: int = 0, most: int = INT64_MAX) -> int:
     """A whole number from ``least`` on."""
+    if type(value) is int and least <= value <= most:
+        return value
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}={value!r}: expected a whole number, not {_kind(value)}")
     if value < least:

@@ -107,8 +107,10 @@ class KeyValue:
         given, else KeyNotFound is raised. MinLastSequence when the revision was not reached in
         time.
         """
-        whole(revision, "revision")
-        whole(min_last_revision, "min_last_revision")
+        if revision != 0:
+            whole(revision, "revision")
+        if min_last_revision != 0:
+            whole(min_last_revision, "min_last_revision")
         stored = await self._backend.get(
             self._coding.key(key),
             revision=revision,

@@ -18,10 +18,11 @@ from jetspark import KeyValueConfig, StreamConfig
 from jetspark.errors import KeyNotFound
 from jetspark.protocol.limits import PAYLOAD_MAX
 from jetspark.replica import ReplicaServer
-from jetspark.replica.fair_queue import LANE_BYTES
+from jetspark.replica.fair_queue import LANE_BYTES, REQUEST_UNITS, WINDOW_MOST
 
 # A machine may be slow: what must come is waited for, and nothing is taken for gone.
 SECONDS = 50.0
+IN_FLIGHT_MOST = WINDOW_MOST // REQUEST_UNITS
 CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"protocol":1}\r\n'
 
 
@@ -126,10 +127,11 @@ async def test_a_flood_of_requests_does_not_make_another_client_wait(asked: str)
             while flooder.messages < count:
                 await asyncio.sleep(0.01)
 
-        # By requests of the flood that were answered meanwhile, not by the clock.
+        # Counted in requests of the flood that were answered meanwhile, not by the clock. What is
+        # in flight is limited by time, so a fast machine gets the largest window.
         waits.sort()
         assert waits
-        assert waits[len(waits) // 2] < count // 10
+        assert waits[len(waits) // 2] < IN_FLIGHT_MOST + count // 20
 
 
 async def test_a_client_is_served_in_the_order_it_sent() -> None:

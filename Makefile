@@ -52,16 +52,23 @@ wheel: # a stale build/ would put modules into the wheel that no longer exist
 	@$(PYTHON) -m venv build/env # empty, as where users install: the build must not lean on ours
 	@build/env/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 
+# An archive of Spark's classes: each JVM that the tests start takes half the CPU time with it.
+CLASSES := $(VENV)/spark-classes
+$(CLASSES): $(DEPS)
+	@echo "== archive of Spark's classes for the tests"
+	@$(BIN)/python -m tests.support.spark_home
+	@touch $@
+
 demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
 	@$(BIN)/jetspark demo
 
 # A failed run prints its seed; SEED=n repeats its order and its random choices.
 SEED_ARGUMENT := $(if $(SEED),--seed $(SEED))
 
-test: env ## everything: static checks, compiled tests, the lower layers interpreted
+test: env $(CLASSES) ## everything: static checks, compiled tests, the lower layers interpreted
 	@$(BIN)/python tools/run_tests.py $(SEED_ARGUMENT)
 
-test-interpreted: env ## the whole suite on the interpreted modules
+test-interpreted: env $(CLASSES) ## the whole suite on the interpreted modules
 	@$(BIN)/python tools/run_tests.py --interpreted $(SEED_ARGUMENT)
 
 check: $(DEPS) ## format, lint, types (mypy, pyright), layers, tidiness

@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the home of Spark and start its Python, in one process for all workers."""
     if find_spec("pyspark") is None or hasattr(config, "workerinput") or config.option.collectonly:
         return
-    # An archive of classes, which campaigns make, takes longer than it saves here.
+    # `make test` has made an archive of classes; making one here would take longer than it saves.
     find_spark_home(train=False)
     if hasattr(os, "pidfd_open"):
         folder = tempfile.TemporaryDirectory(prefix="jetspark-python-")

@@ -55,9 +55,9 @@ from jetspark.sync.portal import Portal
 
 
 class AckFuture:
-    """The ack of one publish: ``await`` it, or look at it when it is ``done``.
+    """The ack of one publish: ``await`` it, or read it when it is ``done``.
 
-    Made by ``JetStream.publish_async``.
+    Created by ``JetStream.publish_async``.
     """
 
     def __init__(self, portal: Portal, inner: _AckFuture) -> None:
@@ -65,19 +65,19 @@ class AckFuture:
         self._inner = inner
 
     def done(self) -> bool:
-        """Whether the ack, or the reason why there is none, has arrived."""
+        """Whether the ack, or the error, has arrived."""
         return self._inner.done()
 
     def result(self) -> PubAck:
-        """The ack; raises what went wrong, or InvalidState before it is done."""
+        """The ack; raises the error, or InvalidState before it is done."""
         return self._inner.result()
 
     def exception(self) -> Exception | None:
-        """What went wrong, or None."""
+        """The error, or None."""
         return self._inner.exception()
 
     def wait(self) -> PubAck:
-        """Wait for the ack; how long it may take was settled by the publish."""
+        """Wait for the ack; the timeout was set by the publish."""
         return self._portal.call(self._inner.wait())
 
     def __repr__(self) -> str:
@@ -85,11 +85,11 @@ class AckFuture:
 
 
 class AtomicBatch:
-    """Messages that are stored together. Made by ``JetStream.atomic_batch``.
+    """Messages that are stored together, from ``JetStream.atomic_batch``.
 
-    ``with`` commits at a clean exit and forgets everything on an exception; ``ack`` is the
-    answer: ``ack.seq`` is the sequence of the last message, ``ack.count`` how many there are, so
-    the first one has ``ack.seq - ack.count + 1``.
+    ``with`` commits at a clean exit and discards everything on an exception; ``ack`` is the
+    answer: ``ack.seq`` is the sequence of the last message, ``ack.count`` the number of messages,
+    so the first one has ``ack.seq - ack.count + 1``.
     """
 
     def __init__(self, portal: Portal, inner: _AtomicBatch) -> None:
@@ -116,9 +116,9 @@ class AtomicBatch:
     ) -> None:
         """Add a message; nothing is sent before the commit.
 
-        ``expect`` is checked against the stream as it is before the batch; ``last_seq`` belongs
-        to the first message only. Raises BatchTooLarge beyond the server's limit, and ValueError
-        for a message id that the batch already has.
+        ``expect`` is checked against the stream before the batch; ``last_seq`` is allowed on the
+        first message only. Raises BatchTooLarge above the server's limit, and ValueError for a
+        message id that is already in the batch.
         """
         self._portal.run(
             self._inner.add, subject, data, headers=headers, msg_id=msg_id, expect=expect, ttl=ttl
@@ -132,19 +132,19 @@ class AtomicBatch:
     ) -> None:
         """Add columns of messages: ``headers`` are whole blocks, empty for none.
 
-        Raises BatchTooLarge, and adds nothing, when they do not all fit.
+        Raises BatchTooLarge, and adds nothing, if they do not all fit.
         """
         self._portal.run(self._inner.extend, subjects, data, headers)
 
     def abort(self) -> None:
-        """Forget everything; nothing was sent."""
+        """Discard everything; nothing was sent."""
         self._portal.run(self._inner.abort)
 
     def commit(self) -> PubAck:
         """Send the batch and wait until it is stored.
 
-        Raises what the server says against it: WrongLastSequence and its kin, BatchNotEnabled,
-        BatchDuplicate, ...; then nothing was stored. RequestTimeout leaves that open.
+        Raises the server's error: WrongLastSequence and similar errors, BatchNotEnabled,
+        BatchDuplicate, ...; then nothing was stored. After RequestTimeout that is unknown.
         """
         return self._portal.call(self._inner.commit())
 
@@ -165,16 +165,16 @@ class AtomicBatch:
 
 
 class FastPublisher:
-    """A fast batch. Made by ``JetStream.fast_publisher``; ``with`` commits at a clean exit.
+    """A fast batch, from ``JetStream.fast_publisher``; ``with`` commits at a clean exit.
 
-    Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
-    are known to be stored, ``ack`` is the final answer.
+    Messages are stored as they arrive, in order; it is not all or nothing. ``acked`` is the number
+    of messages known to be stored, ``ack`` the final answer.
 
-    When the connection is replaced or the stream changes its leader, the server is asked what it
-    has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
+    If the connection is replaced or the stream changes its leader, the server is asked what it has
+    of the batch. If nothing was lost, or ``gap`` is "ok", the batch continues; otherwise
     BatchIncomplete is raised. Then, if ``is_exact``, the first ``acked`` messages are stored and
-    no others: send the rest in a new batch. Otherwise the server's last word was lost, more of
-    them may be stored, and what is sent again needs message ids. (The header dialect cannot ask.)
+    no others: send the rest in a new batch. Otherwise the server's last answer was lost, more of
+    them may be stored, and messages sent again need message ids. (The header dialect cannot ask.)
     """
 
     def __init__(self, portal: Portal, inner: _FastPublisher) -> None:
@@ -188,12 +188,12 @@ class FastPublisher:
 
     @property
     def acked(self) -> int:
-        """Messages known to be settled: stored, or told of as a gap or refusal."""
+        """Messages known to be settled: stored, or reported as a gap or refusal."""
         return self._inner.acked
 
     @property
     def is_exact(self) -> bool:
-        """Whether the server has said where the batch ended: then ``acked`` is all it stored."""
+        """Whether the server reported where the batch ended: then ``acked`` is all it stored."""
         return self._inner.is_exact
 
     @property
@@ -216,10 +216,10 @@ class FastPublisher:
         expect: Expect | None = None,
         ttl: TimeToLive | None = None,
     ) -> int:
-        """Send a message as soon as the server allows more; returns its sequence in the batch.
+        """Send a message as soon as the server allows it; returns its sequence in the batch.
 
-        Raises what ended the batch: BatchIncomplete when messages were lost, ApiError when one
-        was refused, BatchNotEnabled, NotSupported, RequestTimeout.
+        Raises the error that ended the batch: BatchIncomplete if messages were lost, ApiError if
+        one was refused, BatchNotEnabled, NotSupported, RequestTimeout.
         """
         return self._portal.call(
             self._inner.publish(
@@ -236,12 +236,12 @@ class FastPublisher:
     ) -> None:
         """Send columns of messages: ``headers`` are whole blocks, empty for none.
 
-        The same as ``publish`` for each row, without its price.
+        The same as ``publish`` for each row, but faster.
         """
         self._portal.call(self._inner.extend(subjects, data, headers, msg_ids))
 
     def commit(self) -> PubAck:
-        """End the batch and wait until all of it is stored; ``with`` does it by itself."""
+        """End the batch and wait until all of it is stored; ``with`` calls it."""
         return self._portal.call(self._inner.commit())
 
     def __enter__(self) -> Self:
@@ -261,7 +261,7 @@ class FastPublisher:
 
 
 class Stream:
-    """A handle to one stream. Made by ``JetStream.stream`` and ``create_stream``."""
+    """A handle to one stream, from ``JetStream.stream`` or ``create_stream``."""
 
     def __init__(self, portal: Portal, inner: _Stream) -> None:
         self._portal = portal
@@ -274,12 +274,12 @@ class Stream:
 
     @property
     def config(self) -> StreamConfig:
-        """The configuration as of the last ``info`` (or when the handle was made)."""
+        """The configuration as of the last ``info`` (or when the handle was created)."""
         return self._inner.config
 
     @property
     def cached_info(self) -> StreamInfo:
-        """What the last ``info`` said, without asking again."""
+        """The result of the last ``info``, without a request."""
         return self._inner.cached_info
 
     def info(
@@ -289,11 +289,11 @@ class Stream:
         deleted_details: bool = False,
         timeout: Timeout | None = None,
     ) -> StreamInfo:
-        """Ask the stream's leader what it holds.
+        """Request configuration and state from the stream's leader.
 
-        With ``subjects_filter`` (``>`` for all) ``state.subjects`` counts the messages of every
-        matching subject, all pages of it; with ``deleted_details`` ``state.deleted`` lists the
-        deleted sequences. Raises StreamNotFound.
+        With ``subjects_filter`` (``>`` for all) ``state.subjects`` has the message count of every
+        matching subject; with ``deleted_details`` ``state.deleted`` lists the deleted sequences.
+        Raises StreamNotFound.
         """
         return self._portal.call(
             self._inner.info(
@@ -304,11 +304,11 @@ class Stream:
     def update(
         self, *, timeout: Timeout | None = None, **changes: Unpack[StreamOptions]
     ) -> StreamInfo:
-        """Change what is named, and nothing else: ``stream.update(max_msgs=5)``.
+        """Change the given settings only: ``stream.update(max_msgs=5)``.
 
         The configuration is read, changed and written. Raises StreamNotFound, ApiError for a
-        change that is not allowed, and NotSupported when the server left something out that it
-        does not know.
+        change that is not allowed, and NotSupported if the server ignored a setting that it does
+        not support.
         """
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
 
@@ -318,17 +318,17 @@ class Stream:
         """Remove messages and return how many.
 
         All of them, or only those on ``subject`` (wildcards allowed), below ``seq``, or all but
-        the newest ``keep``. ``seq`` and ``keep`` exclude each other.
+        the newest ``keep``. ``seq`` and ``keep`` are mutually exclusive.
         """
         return self._portal.call(
             self._inner.purge(subject=subject, seq=seq, keep=keep, timeout=timeout)
         )
 
     def delete_msg(self, seq: int, *, erase: bool = True, timeout: Timeout | None = None) -> None:
-        """Remove one message; with ``erase`` nats-server overwrites its bytes at once, too.
+        """Remove one message; with ``erase`` nats-server also overwrites its bytes at once.
 
-        On a jetspark server they go when their segment is compacted, with ``erase`` or without.
-        Raises MessageNotFound when the stream has no such sequence.
+        A jetspark server removes the bytes when their segment is compacted, with or without
+        ``erase``. Raises MessageNotFound if the stream has no such sequence.
         """
         self._portal.call(self._inner.delete_msg(seq, erase=erase, timeout=timeout))
 
@@ -342,12 +342,12 @@ class Stream:
         min_last_seq: int = 0,
         timeout: Timeout | None = None,
     ) -> StreamMessage:
-        """One message: by sequence, the last on a subject, or the next one on a subject.
+        """Get one message: by sequence, the last on a subject, or the next one on a subject.
 
         ``next_by_subject`` starts at ``seq`` or ``start_time`` if given, else at the beginning;
-        ``start_time`` (a datetime with a time zone) may stand alone. With
-        ``min_last_seq`` the answer comes from a copy that has reached that sequence; it is waited
-        for up to ``timeout``. Raises MessageNotFound, or MinLastSequence when it is not reached.
+        ``start_time`` (a datetime with time zone) may be used alone. With ``min_last_seq`` the
+        answer comes from a copy that has reached that sequence, waiting up to ``timeout``. Raises
+        MessageNotFound, or MinLastSequence if it is not reached.
         """
         return self._portal.call(
             self._inner.get_msg(
@@ -373,11 +373,11 @@ class Stream:
         copies: Copies | None = None,
         timeout: Timeout | None = None,
     ) -> Iterator[StreamMessage]:
-        """Iterate over messages from ``seq`` or ``start_time`` on, following the pages (ADR-31).
+        """Iterate over messages from ``seq`` or ``start_time``, page by page (ADR-31).
 
-        Ends after ``limit`` messages (0: no limit) or at the end of the stream as it then is.
-        ``batch`` and ``max_bytes`` bound one page. With ``min_last_seq`` every message up to that
-        sequence is there, or MinLastSequence is raised. ``copies`` as in ``scan``; without
+        Ends after ``limit`` messages (0: no limit) or at the current end of the stream. ``batch``
+        and ``max_bytes`` limit one page. With ``min_last_seq`` every message up to that sequence
+        is included, or MinLastSequence is raised. ``copies`` as in ``scan``; without
         ``min_last_seq`` any copy may answer.
         """
         return self._portal.items(
@@ -409,11 +409,10 @@ class Stream:
     ) -> Iterator[StreamMessage]:
         """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
 
-        All of them as of one moment: now, ``up_to_seq``, or ``up_to_time`` (a datetime with a
-        time zone), for which the stream must hold enough history. Pages (of
-        ``batch`` messages, 0: the server's choice) and requests that match more than 1024
-        subjects are followed and split by themselves. ``min_last_seq`` and ``copies`` as in
-        ``get_batch``.
+        All of them at one point in time: now, ``up_to_seq``, or ``up_to_time`` (a datetime with
+        time zone), for which the stream must hold enough history. Pages (of ``batch`` messages, 0:
+        the server's choice) are followed, and requests that match more than 1024 subjects are
+        split, automatically. ``min_last_seq`` and ``copies`` as in ``get_batch``.
         """
         return self._portal.items(
             self._portal.run(
@@ -443,12 +442,13 @@ class Stream:
     ) -> Iterator[MessageColumns]:
         """Read the messages with sequences from ``first`` to ``last`` in bulk, as columns.
 
-        ``last`` None is the last sequence now; a ``last`` that the stream does not reach within
-        ``timeout`` is MinLastSequence, never a silently short read. Chunks come in order of
-        sequence; with several ``filters`` one filter after the other (overlaps are refused).
-        ``columns`` names the lists to fill. ``batch`` and ``max_bytes`` bound a page; the next
-        page is on its way while you work on one. Pages of mirrors are not taken unless they
-        prove themselves or ``copies`` is ``"any"``. ``timeout`` bounds the wait for each reply.
+        ``last`` None is the current last sequence; a ``last`` that the stream does not reach
+        within ``timeout`` raises MinLastSequence, the result is never silently incomplete. Chunks
+        come in order of sequence; with several ``filters`` one filter after the other (overlaps
+        are refused). ``columns`` names the lists to fill. ``batch`` and ``max_bytes`` limit a
+        page; the next page is prefetched while you process one. Pages of mirrors are ignored
+        unless they are proven complete or ``copies`` is ``"any"``. ``timeout`` limits the wait for
+        each reply.
         """
         return self._portal.chunks(
             self._inner.scan(
@@ -473,12 +473,12 @@ class Stream:
         progress: BackupProgress | None = None,
         timeout: Timeout | None = None,
     ) -> StreamBackup:
-        """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
+        """Write the whole stream to ``folder``, as it is now; ``restore`` reads it.
 
-        With ``consumers`` their state is in it too; with ``check`` the server verifies the
-        messages first. ``progress`` hears the bytes written so far. A backup that fails or is
-        cancelled leaves no archive behind. ``timeout`` bounds the wait for each part. Raises
-        BackupFailed when the folder holds a backup already.
+        With ``consumers`` their state is included; with ``check`` the server verifies the messages
+        first. ``progress`` is called with the bytes written so far. A backup that fails or is
+        cancelled leaves no archive. ``timeout`` limits the wait for each part. Raises BackupFailed
+        if the folder already contains a backup.
         """
         return self._portal.call(
             self._inner.backup(
@@ -498,9 +498,9 @@ class Stream:
         progress: BackupProgress | None = None,
         timeout: Timeout | None = None,
     ) -> None:
-        """Bring this stream back from a backup, after it was deleted.
+        """Restore this stream from a backup, after it was deleted.
 
-        Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
+        Raises StreamExists if it still exists: delete it first. See ``JetStream.restore_stream``.
         """
         self._portal.call(self._inner.restore(folder, progress=progress, timeout=timeout))
 
@@ -514,9 +514,9 @@ class Stream:
         """Create a consumer: `ConsumerOptions`, or a `ConsumerConfig`.
 
         ``create_consumer(durable="w", ack_wait=30)``. The same configuration again is no error.
-        ``durable`` or ``name`` name it, else a name is made up. Messages are to be acknowledged
-        unless ``ack_policy`` says otherwise. Raises ConsumerExists when the name is taken with
-        another configuration, ApiError for a refused one.
+        ``durable`` or ``name`` name it, else a name is generated. Messages must be acknowledged
+        unless ``ack_policy`` is given. Raises ConsumerExists if the name is taken with another
+        configuration, ApiError for a refused one.
         """
         return Consumer(
             self._portal,
@@ -530,10 +530,10 @@ class Stream:
         timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Change a consumer: with its name only what the options name, as ``Consumer.update``.
+        """Change a consumer: given a name, only the given options, as ``Consumer.update``.
 
-        A `ConsumerConfig` is the whole new configuration: what it leaves out gets its default.
-        ConsumerNotFound when there is none of that name.
+        A `ConsumerConfig` is the whole new configuration: omitted settings get their default.
+        Raises ConsumerNotFound if it does not exist.
         """
         return Consumer(
             self._portal,
@@ -547,7 +547,7 @@ class Stream:
         timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Create a consumer, or give the one of that name this configuration."""
+        """Create a consumer, or change the one of that name to this configuration."""
         return Consumer(
             self._portal,
             self._portal.call(
@@ -556,13 +556,13 @@ class Stream:
         )
 
     def consumer(self, name: str, *, timeout: Timeout | None = None) -> Consumer:
-        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        """Get a handle to an existing consumer; ConsumerNotFound if it does not exist."""
         return Consumer(
             self._portal, self._portal.call(self._inner.consumer(name, timeout=timeout))
         )
 
     def delete_consumer(self, name: str, *, timeout: Timeout | None = None) -> None:
-        """Delete a consumer; ConsumerNotFound when there is none."""
+        """Delete a consumer; ConsumerNotFound if it does not exist."""
         self._portal.call(self._inner.delete_consumer(name, timeout=timeout))
 
     def consumers(self, *, timeout: Timeout | None = None) -> Iterator[ConsumerInfo]:
@@ -584,12 +584,11 @@ class Stream:
         push: bool = False,
         **options: Unpack[ConsumerOptions],
     ) -> OrderedConsumer:
-        """Read the stream in order without acknowledgements; nothing is asked before you read.
+        """Read the stream in order without acknowledgements; nothing is sent before you read.
 
-        ``config`` or the options say where to start and what to filter (``deliver_policy``,
+        ``config`` or the options set the start and the filters (``deliver_policy``,
         ``opt_start_seq``, ``opt_start_time``, ``filter_subjects``, ``headers_only``,
-        ``replay_policy``, ``min_last_seq``). ``push`` lets the server send at its own pace
-        instead of on request.
+        ``replay_policy``, ``min_last_seq``). With ``push`` the server sends without pull requests.
         """
         return OrderedConsumer(
             self._portal,
@@ -601,9 +600,9 @@ class Stream:
 
 
 class StreamReplica:
-    """The newest message of every subject, in this process. Made by ``JetStream.replica``.
+    """The newest message of every subject, in this process, from ``JetStream.replica``.
 
-    ``get_last`` and ``messages`` ask nobody and wait for nothing; they show the stream as of
+    ``get_last`` and ``messages`` send no request and never wait; they show the stream as of
     ``seq``. Deletions and purges of messages are not noticed.
     """
 
@@ -613,37 +612,37 @@ class StreamReplica:
 
     @property
     def seq(self) -> int:
-        """The highest sequence that was seen."""
+        """The highest sequence received."""
         return self._inner.seq
 
     @property
     def memory(self) -> int:
-        """What the replica takes, about."""
+        """Approximate memory of the replica in bytes."""
         return self._inner.memory
 
     def __len__(self) -> int:
         return len(self._inner)
 
     def get_last(self, subject: str) -> StreamMessage:
-        """The newest message of a subject; MessageNotFound when the replica has none."""
+        """The newest message of a subject; MessageNotFound if the replica has none."""
         return self._inner.get_last(subject)
 
     def messages(self) -> list[StreamMessage]:
-        """All of them, as of one sequence, ordered by sequence."""
+        """All messages, at one sequence, ordered by sequence."""
         return self._inner.messages()
 
     def get_last_at(
         self, subject: str, min_last_seq: int, *, timeout: Timeout | None = None
     ) -> StreamMessage:
-        """The newest message as of ``min_last_seq`` or later.
+        """The newest message at ``min_last_seq`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
-        a subject that is not copied.
+        Waits half of ``timeout`` for the replica to reach it, then asks the server; at once for a
+        subject that is not copied.
         """
         return self._portal.call(self._inner.get_last_at(subject, min_last_seq, timeout=timeout))
 
     def wait_for(self, seq: int, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the replica has seen ``seq``; False when it does not in time."""
+        """Wait until the replica has reached ``seq``; False on timeout."""
         return self._portal.call(self._inner.wait_for(seq, timeout=timeout))
 
     def close(self) -> None:
@@ -667,7 +666,7 @@ class StreamReplica:
 
 
 class JetStream:
-    """Streams of one account or domain. Made by ``Client.jetstream``."""
+    """Streams, buckets and object stores of one account or domain, from ``Client.jetstream``."""
 
     def __init__(self, portal: Portal, inner: _JetStream) -> None:
         self._portal = portal
@@ -683,8 +682,8 @@ class JetStream:
         """Create a stream: a name with `StreamOptions`, or a `StreamConfig`.
 
         ``create_stream("ORDERS", subjects=["orders.>"], max_age=3600)``. The same configuration
-        again is no error. Raises StreamExists when the name is taken with another configuration,
-        SubjectsOverlap when another stream has one of its subjects, ApiError for a refused
+        again is no error. Raises StreamExists if the name is taken with another configuration,
+        SubjectsOverlap if another stream has one of its subjects, ApiError for a refused
         configuration.
         """
         return Stream(
@@ -699,11 +698,11 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
-        """Change a stream: with its name only what the options name, as ``Stream.update``.
+        """Change a stream: given a name, only the given options, as ``Stream.update``.
 
-        A `StreamConfig` is the whole new configuration: what it leaves out gets its default.
-        Raises StreamNotFound, ApiError for a change that is not allowed, and NotSupported when
-        the server did not do what the options say.
+        A `StreamConfig` is the whole new configuration: omitted settings get their default. Raises
+        StreamNotFound, ApiError for a change that is not allowed, and NotSupported if the server
+        ignored one of the options.
         """
         return Stream(
             self._portal,
@@ -717,7 +716,7 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
-        """Update the stream as ``update_stream``, or create it when it does not exist."""
+        """Update the stream like ``update_stream``, or create it if it does not exist."""
         return Stream(
             self._portal,
             self._portal.call(
@@ -726,31 +725,31 @@ class JetStream:
         )
 
     def stream(self, name: str, *, timeout: Timeout | None = None) -> Stream:
-        """A handle to an existing stream; StreamNotFound when there is none."""
+        """Get a handle to an existing stream; StreamNotFound if it does not exist."""
         return Stream(self._portal, self._portal.call(self._inner.stream(name, timeout=timeout)))
 
     def delete_stream(self, name: str, *, timeout: Timeout | None = None) -> None:
-        """Delete a stream with everything in it; StreamNotFound when there is none."""
+        """Delete a stream and its messages; StreamNotFound if it does not exist."""
         self._portal.call(self._inner.delete_stream(name, timeout=timeout))
 
     def streams(
         self, *, subject: str = "", timeout: Timeout | None = None
     ) -> Iterator[StreamInfo]:
-        """Iterate over all streams, or those whose subjects collide with ``subject``."""
+        """Iterate over all streams, or those whose subjects overlap ``subject``."""
         return self._portal.items(
             self._portal.run(self._inner.streams, subject=subject, timeout=timeout).next_chunk
         )
 
     def stream_names(self, *, subject: str = "", timeout: Timeout | None = None) -> Iterator[str]:
-        """Iterate over the names of all streams, or of those that collide with ``subject``."""
+        """Iterate over the names of all streams, or of those that overlap ``subject``."""
         return self._portal.items(
             self._portal.run(self._inner.stream_names, subject=subject, timeout=timeout).next_chunk
         )
 
     def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
-        """The one stream that takes ``subject`` (ADR-15).
+        """Find the one stream that stores ``subject`` (ADR-15).
 
-        Raises StreamNotFound when there is none, and ValueError when there are several.
+        Raises StreamNotFound if there is none, and ValueError if there are several.
         """
         return self._portal.call(self._inner.stream_name_by_subject(subject, timeout=timeout))
 
@@ -762,13 +761,13 @@ class JetStream:
         progress: BackupProgress | None = None,
         timeout: Timeout | None = None,
     ) -> Stream:
-        """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
+        """Create a stream from a backup of ``Stream.backup`` or the nats CLI.
 
-        ``config`` replaces the configuration of the backup, its name included (``read_backup``
-        gives that to start from). ``progress`` hears the bytes sent so far. Raises StreamExists
-        when the name is taken, BackupFailed when the folder has no whole backup, ApiError when
-        the server cannot read the archive: those of nats-server go into nats-server, ours into
-        ours.
+        ``config`` replaces the configuration of the backup, including its name (``read_backup``
+        returns that as a starting point). ``progress`` is called with the bytes sent so far.
+        Raises StreamExists if the name is taken, BackupFailed if the folder has no complete
+        backup, ApiError if the server cannot read the archive: archives of nats-server can be
+        restored to nats-server only, ours to ours.
         """
         return Stream(
             self._portal,
@@ -803,7 +802,7 @@ class JetStream:
         )
 
     def consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> Consumer:
-        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        """Get a handle to an existing consumer; ConsumerNotFound if it does not exist."""
         return Consumer(
             self._portal, self._portal.call(self._inner.consumer(stream, name, timeout=timeout))
         )
@@ -819,14 +818,14 @@ class JetStream:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> PubAck:
-        """Publish and wait for the stream's ack: its name and the sequence of the message.
+        """Publish and wait for the acknowledgement: the stream and the sequence of the message.
 
-        A message with a ``msg_id`` that the stream has seen within its duplicate window is not
-        stored again (``ack.duplicate``). ``expect`` names conditions, ``ttl`` (seconds, or
-        ``"never"``) needs a stream with ``allow_msg_ttl``. Raises NoResponders when no stream
-        takes the subject (after ``publish_retries``), WrongLastSequence and its kin when
-        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout when no ack
-        came: then it may be stored or not.
+        A message with a ``msg_id`` that the stream has stored within its duplicate window is not
+        stored again (``ack.duplicate``). ``expect`` sets conditions, ``ttl`` (seconds, or
+        ``"never"``) requires a stream with ``allow_msg_ttl``. Raises NoResponders if no stream
+        stores the subject (after ``publish_retries``), WrongLastSequence and similar errors if
+        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout if no
+        acknowledgement arrives: then it may or may not be stored.
         """
         return self._portal.call(
             self._inner.publish(
@@ -851,10 +850,10 @@ class JetStream:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> AckFuture:
-        """Publish without waiting for the ack, which is returned as something to await.
+        """Publish without waiting; returns an awaitable acknowledgement.
 
-        Waits only while ``publish_async_max`` acks are on their way (back-pressure). Acks that
-        you do not await: ``publish_async_complete`` raises the first failure among them.
+        Waits only while ``publish_async_max`` acknowledgements are outstanding (backpressure). If
+        you do not await them, ``publish_async_complete`` raises the first failure among them.
         """
         return AckFuture(
             self._portal,
@@ -873,14 +872,14 @@ class JetStream:
 
     @property
     def publish_async_pending(self) -> int:
-        """Publishes of ``publish_async`` whose ack has not arrived."""
+        """Publishes of ``publish_async`` without an acknowledgement yet."""
         return self._inner.publish_async_pending
 
     def publish_async_complete(self, *, timeout: Timeout | None = None) -> None:
-        """Wait for the acks of all ``publish_async`` so far.
+        """Wait for the acknowledgements of all ``publish_async`` so far.
 
-        Raises the first failure since the last call whose ack nobody awaited, and RequestTimeout
-        when acks are missing after ``timeout`` seconds.
+        Raises the first failure since the last call that was not awaited, and RequestTimeout if
+        acknowledgements are missing after ``timeout`` seconds.
         """
         self._portal.call(self._inner.publish_async_complete(timeout=timeout))
 
@@ -891,10 +890,10 @@ class JetStream:
         eob: bool = False,
         timeout: Timeout | None = None,
     ) -> AtomicBatch:
-        """Messages that are stored together or not at all (ADR-50); for ``with``.
+        """A batch of messages stored together or not at all (ADR-50); use ``with``.
 
-        The stream needs ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob`` a
-        message of its own, which is not stored, commits the batch.
+        The stream requires ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob``
+        a separate message, which is not stored, commits the batch.
         """
         return AtomicBatch(
             self._portal,
@@ -915,13 +914,14 @@ class JetStream:
         dialect: Literal["reply", "headers"] = "reply",
         ack_timeout: Timeout | None = None,
     ) -> FastPublisher:
-        """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
+        """Publish many messages quickly, with an ack for every ``flow`` of them (ADR-50).
 
-        The stream needs ``allow_batched``. At most ``max_outstanding_acks`` acks may be missing;
-        silence for ``ack_timeout`` seconds is asked about, then RequestTimeout. With ``gap``
-        "fail" a lost or refused message ends the batch; with "ok" it goes on, and ``on_gap``
-        (expected and received sequence) and ``on_refused`` are told. ``dialect`` "headers" is
-        that of the document, which only jetspark servers speak, and which can count bytes.
+        The stream requires ``allow_batched``. At most ``max_outstanding_acks`` acks may be
+        outstanding; after ``ack_timeout`` seconds without an ack the server is asked for one, then
+        RequestTimeout is raised. With ``gap`` "fail" a lost or refused message ends the batch;
+        with "ok" it continues, and ``on_gap`` (expected and received sequence) and ``on_refused``
+        are called. ``dialect`` "headers" is the dialect of the ADR, which only jetspark servers
+        support, and which can count bytes.
         """
         return FastPublisher(
             self._portal,
@@ -946,11 +946,10 @@ class JetStream:
         max_bytes: int = MEMORY_MAX,
         timeout: Timeout | None = None,
     ) -> StreamReplica:
-        """The newest message of every subject of a stream in memory, kept current.
+        """Keep the newest message of every subject of a stream in memory, updated.
 
-        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
-        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
-        ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` limits the wait for each part. Above ``max_bytes``
+        it stops: reading then raises BufferFull. For buckets: ``KeyValue.replica``.
         """
         return StreamReplica(
             self._portal,
@@ -981,20 +980,20 @@ class JetStream:
         pending_bytes: int = PENDING_BYTES_MAX,
         timeout: Timeout | None = None,
     ) -> PushSubscription:
-        """Receive the messages of a push consumer, which is found or made (ADR-15).
+        """Receive the messages of a push consumer, which is found or created (ADR-15).
 
-        The stream is the one that takes ``subject``, unless ``stream`` names it. ``consumer``
-        binds to a consumer that must exist; ``durable`` names one to find or to make; without
-        both a temporary one is made. Members of a ``queue`` share one consumer, named after the
-        queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
-        consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
+        The stream is the one that stores ``subject``, unless ``stream`` names it. ``consumer``
+        binds to an existing consumer; ``durable`` names one to find or create; without both, a
+        temporary one is created. Members of a ``queue`` share one consumer, named after the queue
+        unless ``durable`` or ``consumer`` is given. ``config`` has further settings for a new
+        consumer and must match an existing one. ``ack_policy`` is explicit by default. After
         ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
-        heartbeat are told to the error callback. ``concurrency``, ``ordered_by`` and
-        ``in_progress`` are as in ``Consumer.consume``; the server sends as far ahead as
-        ``config.max_ack_pending`` allows. A consumer that was made here, a durable one
-        too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
-        by the last member. Raises SubscribeRefused when things do not fit, saying
-        what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
+        heartbeat the error callback is called. ``concurrency``, ``ordered_by`` and ``in_progress``
+        are as in ``Consumer.consume``; the server sends ahead up to ``config.max_ack_pending``. A
+        consumer created here, including a durable one, is deleted by ``unsubscribe`` and ``drain``
+        unless ``keep`` is true; the consumer of a queue by the last member. Raises
+        SubscribeRefused if arguments and consumer do not match, with what to change,
+        StreamNotFound, ConsumerNotFound, ConsumerExists.
         """
         return PushSubscription(
             self._portal,
@@ -1034,9 +1033,9 @@ class JetStream:
         keep: bool = False,
         timeout: Timeout | None = None,
     ) -> PullSubscription:
-        """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
+        """Use a pull consumer, which is found or created (ADR-15); arguments as in ``subscribe``.
 
-        ``consumer`` need not be visible: binding to one that cannot be looked up is no error
+        ``consumer`` need not be visible: binding to one that cannot be looked up raises no error
         before the first ``fetch``. The ack policy must be explicit.
         """
         return PullSubscription(
@@ -1064,7 +1063,7 @@ class JetStream:
     ) -> KeyValue:
         """Create a bucket: a name with `KeyValueOptions`, or a `KeyValueConfig`.
 
-        ``create_key_value("settings", history=5)``. BucketExists when the name is taken with
+        ``create_key_value("settings", history=5)``. Raises BucketExists if the name is taken with
         another configuration.
         """
         return KeyValue(
@@ -1079,10 +1078,10 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change a bucket: with its name only what the options name.
+        """Change a bucket: given a name, only the given options.
 
-        A `KeyValueConfig` is the whole new configuration: what it leaves out gets its default.
-        BucketNotFound when there is none.
+        A `KeyValueConfig` is the whole new configuration: omitted settings get their default.
+        Raises BucketNotFound if it does not exist.
         """
         return KeyValue(
             self._portal,
@@ -1096,7 +1095,7 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change a bucket as ``update_key_value``, or create it when it does not exist."""
+        """Change a bucket like ``update_key_value``, or create it if it does not exist."""
         return KeyValue(
             self._portal,
             self._portal.call(
@@ -1114,9 +1113,10 @@ class JetStream:
         value_codec: ValueCodec | None = None,
         timeout: Timeout | None = None,
     ) -> KeyValue:
-        """A handle to an existing bucket; BucketNotFound when there is none.
+        """Get a handle to an existing bucket; BucketNotFound if it does not exist.
 
-        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        With ``read_after_write``, reads see at least what the handle wrote and read before
+        (ADR-53).
         """
         return KeyValue(
             self._portal,
@@ -1133,7 +1133,7 @@ class JetStream:
         )
 
     def delete_key_value(self, bucket: str, *, timeout: Timeout | None = None) -> None:
-        """Delete a bucket with everything in it; BucketNotFound when there is none."""
+        """Delete a bucket and its contents; BucketNotFound if it does not exist."""
         self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
 
     def key_value_names(self, *, timeout: Timeout | None = None) -> Iterator[str]:
@@ -1151,7 +1151,7 @@ class JetStream:
     ) -> ObjectStore:
         """Create an object store: a name with `ObjectStoreOptions`, or an `ObjectStoreConfig`.
 
-        BucketExists when the name is taken with other settings.
+        Raises BucketExists if the name is taken with other settings.
         """
         return ObjectStore(
             self._portal,
@@ -1161,9 +1161,10 @@ class JetStream:
     def object_store(
         self, bucket: str, *, read_after_write: bool = False, timeout: Timeout | None = None
     ) -> ObjectStore:
-        """A handle to an existing object store; BucketNotFound when there is none.
+        """Get a handle to an existing object store; BucketNotFound if it does not exist.
 
-        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        With ``read_after_write``, reads see at least what the handle wrote and read before
+        (ADR-53).
         """
         return ObjectStore(
             self._portal,
@@ -1181,10 +1182,10 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
-        """Change an object store: with its name only what the options name.
+        """Change an object store: given a name, only the given options.
 
-        An `ObjectStoreConfig` is the whole new configuration: what it leaves out gets its default.
-        BucketNotFound when there is none, ApiError for a change that the server refuses.
+        An `ObjectStoreConfig` is the whole new configuration: omitted settings get their default.
+        Raises BucketNotFound if it does not exist, ApiError for a change that the server refuses.
         """
         return ObjectStore(
             self._portal,
@@ -1192,7 +1193,7 @@ class JetStream:
         )
 
     def object_stores(self, *, timeout: Timeout | None = None) -> Iterator[ObjectStoreStatus]:
-        """Iterate over all object stores: size and configuration."""
+        """Iterate over all object stores, with size and configuration."""
         return self._portal.items(
             self._portal.run(self._inner.object_stores, timeout=timeout).next_chunk
         )
@@ -1204,7 +1205,7 @@ class JetStream:
         )
 
     def delete_object_store(self, bucket: str, *, timeout: Timeout | None = None) -> None:
-        """Delete an object store with everything in it; BucketNotFound when there is none."""
+        """Delete an object store and its contents; BucketNotFound if it does not exist."""
         self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""One pull request and what comes back: ``Consumer.fetch`` and ``Consumer.next``."""
+"""One pull request and its answers: ``Consumer.fetch`` and ``Consumer.next``."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,32 +13,32 @@ from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.message import Message
 from jetspark.errors import ConnectionClosed, Error, HeartbeatMissed, NoResponders
 
-# The server says when a request is over; it is waited for so much longer than the request lasts.
+# The server reports the end of a request; we wait this much longer than the request lasts.
 ANSWER_GRACE: Final = 1.0
-NEW_PAUSE_FIRST: Final = 0.02  # seconds before a consumer that is new is asked again, doubling
-SHORTEST: Final = 0.001  # seconds; consumers refuse requests that last less
+NEW_PAUSE_FIRST: Final = 0.02  # seconds before a request to a new consumer is repeated, doubling
+SHORTEST: Final = 0.001  # seconds; consumers refuse shorter requests
 
 
 class Fetches:
-    """The fetches of one consumer that wait, and what came for those that gave up."""
+    """The running fetches of one consumer, and messages that arrived for abandoned ones."""
 
     def __init__(self) -> None:
         self._running: set[Fetch] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        # Messages of a fetch that failed, was cancelled or had enough when they arrived.
+        # Messages that arrived for a fetch that had failed, was cancelled or was already full.
         self._kept: list[JetStreamMessage] = []
 
     def take_kept(self, batch: int) -> list[JetStreamMessage]:
-        """What came for fetches before, up to ``batch``."""
+        """Messages that arrived for earlier fetches, up to ``batch``."""
         given, self._kept = self._kept[:batch], self._kept[batch:]
         return given
 
     def keep(self, messages: list[JetStreamMessage]) -> None:
-        """Let the next fetch have them."""
+        """Keep messages for the next fetch."""
         self._kept.extend(messages)
 
     def give_up(self, fetch: "Fetch") -> None:
-        """A fetch was cancelled or failed: what is on its way to it does not wait for ack_wait."""
+        """A fetch was cancelled or failed: recover its messages in flight before ack_wait."""
         self.keep(fetch.messages)
         task = asyncio.get_running_loop().create_task(self._take_late(fetch))
         self._ending.add(task)
@@ -49,19 +49,19 @@ class Fetches:
         if not self._running:
             self.keep(late)
             return
-        for message in late:  # for those who wait now: the server sends them again at once
+        for message in late:  # the server redelivers them at once, to waiting requests
             message.nak()
 
     def add(self, fetch: "Fetch") -> None:
-        """One begins."""
+        """A fetch starts."""
         self._running.add(fetch)
 
     def discard(self, fetch: "Fetch") -> None:
-        """It is over."""
+        """A fetch ended."""
         self._running.discard(fetch)
 
     async def end(self, error: Error) -> None:
-        """Let them return with what they have, or raise ``error``."""
+        """Make them return what they have, or raise ``error``."""
         for fetch in list(self._running):
             await fetch.end(error)
 
@@ -69,7 +69,7 @@ class Fetches:
 class Fetch:
     """Collects the answers to one pull request.
 
-    ``messages`` grows as they come, so that whoever is interrupted finds what has arrived.
+    ``messages`` grows as they arrive, so that an interrupted caller finds those that arrived.
     """
 
     def __init__(self, api: ApiClient, target: ConsumerTarget, link: AckLink, batch: int) -> None:
@@ -82,7 +82,7 @@ class Fetch:
         self._inbox = api.new_inbox()
         self.messages: list[JetStreamMessage] = []
         self._ended: Error | None = None
-        self._over = False  # the server said so: nothing more is on its way
+        self._over = False  # the server reported the end: nothing is in flight
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
         )
@@ -90,25 +90,25 @@ class Fetch:
             self._subscription.awaits = self._awaits
 
     async def end(self, error: Error) -> None:
-        """Wait no longer: ``run`` returns with what has come, or raises ``error``."""
+        """Stop waiting: ``run`` returns what has arrived, or raises ``error``."""
         self._ended = error
         await self._subscription.unsubscribe()
 
     async def run(
         self, subject: bytes, body: Callable[[int, float], bytes], lasts: float, alarm: float
     ) -> None:
-        """Send the request and wait until it is over; raises what ended it early.
+        """Send the request and wait until it ends; raises the error that ended it early.
 
-        ``body`` makes it for a number of messages and seconds. ``lasts`` is how long the server
+        ``body`` encodes it for a number of messages and seconds. ``lasts`` is how long the server
         holds it, ``alarm`` (0: none) how long nothing at all may arrive.
         """
         core, loop = self._core, self._core.loop
         end = loop.time() + lasts + ANSWER_GRACE
 
         def ask() -> None:
-            """Ask for what is missing; again when the connection is another one."""
+            """Request the missing messages; again after a reconnect."""
             if core.link.connection is None:
-                return  # asked when there is one
+                return  # requested once connected
             left = max(end - ANSWER_GRACE - loop.time(), SHORTEST)
             missing = self._batch - len(self.messages)
             core.send_message(subject, self._inbox.encode(), b"", body(missing, left))
@@ -130,7 +130,7 @@ class Fetch:
         await self._take_pending()
 
     async def _collect(self, end: float, alarm: float) -> bool:
-        """Take what comes until the request is over; True when it should be sent again."""
+        """Take messages until the request ends; True if it should be sent again."""
         try:
             await self._take_all(end, alarm)
         except NoResponders:
@@ -142,7 +142,7 @@ class Fetch:
         return False
 
     async def _is_new(self, left: float) -> bool:
-        """Whether the consumer exists: our server of the cluster has not heard of it yet."""
+        """Whether the consumer exists, but our server of the cluster does not know it yet."""
         if not self._is_routed:
             return False
         try:
@@ -173,7 +173,7 @@ class Fetch:
                 return
 
     async def late_messages(self) -> list[JetStreamMessage]:
-        """End a fetch that was given up; what was on its way to it."""
+        """End an abandoned fetch; returns the messages that were in flight."""
         taken = len(self.messages)
         if not self._over:
             with suppress(Error):
@@ -187,14 +187,14 @@ class Fetch:
         return not self._over and here < self._batch
 
     async def _take_pending(self) -> None:
-        """What came in the moment in which time was up or the caller was cancelled."""
+        """Messages that arrived just when time was up or the caller was cancelled."""
         while self._subscription.pending_msgs:
             late = await self._subscription.next_chunk(self._batch)
             with suppress(Error):
                 self._take(late)
 
     def _take(self, arrived: list[Message]) -> bool:
-        """Sort out messages and statuses; True when the request is over."""
+        """Separate messages from statuses; True if the request ended."""
         link = self._link
         failure: Error | None = None
         for message in arrived:
@@ -212,10 +212,10 @@ class Fetch:
         return self._over
 
     def _failure(self, answer: PullAnswer) -> Error | None:
-        """The error a status stands for (decisions.md, Consumers and subscriptions)."""
+        """The error for a status (decisions.md, Consumers and subscriptions)."""
         if answer.status is PullStatus.GONE:
             error = NoResponders(self._label)
-            error.add_note("the consumer does not exist (any more), or JetStream is not ready")
+            error.add_note("the consumer does not exist, or JetStream is not ready")
             return error
         if answer.status is PullStatus.FILLED:
             return None if self.messages else answer.error

@@ -30,7 +30,7 @@ def test_headers_become_a_block_and_a_map_again(spark: SparkSession) -> None:
 def test_a_line_break_does_not_become_a_header(spark: SparkSession) -> None:
     frame = spark.sql("SELECT map('A', '1\\r\\nNats-Rollup: all') AS h")
 
-    with pytest.raises(PySparkException, match="a header with a line break"):
+    with pytest.raises(PySparkException, match="a header contains a line break"):
         frame.select(encode_headers("h", several=False)).collect()
 
 

@@ -111,7 +111,7 @@ def test_tls_with_a_certificate_of_the_client(start: Start, kind: str, tmp_path:
     known = _with({**trusting, "nats_tlsCert": certificate, "nats_tlsKey": key})
     assert _read(url, **known, **_with({"nats_tls": "true"})) == [1, 2, 3]
     with pytest.raises(
-        PlanningFailed, match=r"client: set options nats\.tlsCert and nats\.tlsKey"
+        PlanningFailed, match=r"certificate: set options nats\.tlsCert and nats\.tlsKey"
     ):
         _read(url, **_with(trusting))
     with pytest.raises(PlanningFailed, match=r"set option nats\.tlsCa to a PEM file"):

@@ -51,7 +51,7 @@ def test_push_down_is_refused_with_what_to_use_instead(streaming: bool) -> None:
 def test_an_unknown_answer_to_a_stream_created_again_is_refused() -> None:
     given = {"servers": "h:1", "stream": "S", "onRecreate": "maybe"}
 
-    with pytest.raises(InvalidOptions, match="onRecreate 'maybe' is none of fail, earliest"):
+    with pytest.raises(InvalidOptions, match="onRecreate 'maybe' is not one of fail, earliest"):
         parse_source_options(given, streaming=True)
 
 
@@ -195,9 +195,11 @@ def test_read_modes(streams: "Streams") -> None:
 
     assert _read(reader, reader.partitions()) == list(range(1, 11))
     refused = _source(streams, "MODESOFF", readMode="direct")
-    with pytest.raises(PlanningFailed, match="allow_direct off, which readMode direct needs"):
+    with pytest.raises(
+        PlanningFailed, match="allow_direct disabled, which readMode direct requires"
+    ):
         refused.reader(refused.schema()).partitions()
     for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
         wrong = _source(streams, "MODES", **{name: value})
-        with pytest.raises(InvalidOptions, match=f"{name} '{value}' is none of"):
+        with pytest.raises(InvalidOptions, match=f"{name} '{value}' is not one of"):
             wrong.streamReader(wrong.schema()).initialOffset()

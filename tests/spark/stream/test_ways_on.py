@@ -100,7 +100,7 @@ def batch(name: str, numbers: range) -> Iterator[pa.RecordBatch]:
     [
         ({"delivery": "at-least-once"}, "is for delivery exactly-once"),
         ({"msg_id": "column"}, "'msg_id'"),
-        ({**MARKED, "atomicScope": "epoch"}, "no meaning with atomicScope epoch"),
+        ({**MARKED, "atomicScope": "epoch"}, "no effect with atomicScope epoch"),
     ],
     ids=["at-least-once", "msg_id", "epoch"],
 )

@@ -1,4 +1,4 @@
-"""The streams and buckets of a project: made where they are missing, filled with samples."""
+"""The streams and buckets of a project: created if missing, filled with samples."""
 
 import json
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ from jetspark.units import format_duration
 
 
 def ensure_resources(jetstream: sync.JetStream, project: Project) -> list[str]:
-    """Make the streams and buckets that are missing; return what was done, and what differs.
+    """Create missing streams and buckets; return what was done, and differences.
 
-    What is there is left as it is: its owner may have had reasons, and other users. That it is
-    not what the project asks for is said, though.
+    Existing ones are not changed: their owner may have had reasons, and they may have other users.
+    Differences from the project are reported, though.
     """
     return [*_ensure_streams(jetstream, project), *_ensure_buckets(jetstream, project)]
 
@@ -54,7 +54,7 @@ def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str
     for config in project.resources.buckets:
         what = f"bucket {config.bucket}"
         with _named(what):
-            # There and back: what it is asked with is then written as the answer is.
+            # Converted there and back, so that both are in the server's form.
             asked = from_wire(KeyValueConfig, config)
             wanted = from_stream_config(to_stream_config(asked, TTL_LEVEL))
             try:
@@ -74,31 +74,31 @@ def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Say of a mistake which stream or bucket it is about; the server does not."""
+    """Add to an error which stream or bucket it is about; the server does not."""
     try:
         yield
     except (ApiError, BadName, ValueError) as error:
-        raise PipelineRefused(f"{RESOURCES_NAME}: {what} cannot be made: {error}") from error
+        raise PipelineRefused(f"{RESOURCES_NAME}: {what} cannot be created: {error}") from error
 
 
 def _differences(
     what: str, wanted: msgspec.Struct, there: msgspec.Struct, asked: tuple[str, ...]
 ) -> Iterator[str]:
-    """Yield a line when ``there`` is not what was asked for."""
+    """Yield a line if ``there`` differs from what was requested."""
     found = [
-        f"{name} is {_shown(name, is_now)} and not {_shown(name, wish)}"
+        f"{name} is {_shown(name, is_now)}, requested {_shown(name, wish)}"
         for name in asked
         if (wish := _plain(name, wanted)) != (is_now := _plain(name, there))
     ]
     if found:
         yield (
-            f"The {what} is there and not as {RESOURCES_NAME} has it: {'; '.join(found)}. "
-            "It is left as it is."
+            f"The {what} exists and differs from {RESOURCES_NAME}: {'; '.join(found)}. "
+            "It was not changed."
         )
 
 
 def _plain(name: str, config: msgspec.Struct) -> Any:
-    """Return a setting without what the server adds to it, or writes in another way."""
+    """Return a setting without the server's additions and different notations."""
     value = msgspec.to_builtins(getattr(config, name))
     if name == "metadata":
         return {key: text for key, text in value.items() if not key.startswith("_")}
@@ -116,14 +116,14 @@ def _shown(name: str, value: Any) -> str:
 
 
 def publish_samples(jetstream: sync.JetStream, project: Project) -> int:
-    """Publish the lines of ``samples/<STREAM>.ndjson``; return how many there are.
+    """Publish the lines of ``samples/<STREAM>.ndjson``; return their number.
 
-    A line has its number as message id: published again within the stream's duplicate window it
+    The message id is the line number: published again within the stream's duplicate window, a line
     is stored once.
     """
     files = sorted((project.root / SAMPLES_FOLDER).glob("*.ndjson"))
     if not files:
-        raise PipelineRefused(f"there is no {SAMPLES_FOLDER}/*.ndjson in {project.root}")
+        raise PipelineRefused(f"no {SAMPLES_FOLDER}/*.ndjson in {project.root}")
     count = 0
     for path in files:
         stream = jetstream.stream(path.stem)
@@ -136,7 +136,7 @@ def publish_samples(jetstream: sync.JetStream, project: Project) -> int:
                 payloads.append(str(sample["data"]).encode())
             except (ValueError, KeyError, TypeError):
                 raise PipelineRefused(
-                    f'{path.name}:{number} is no {{"subject": ..., "data": ...}}'
+                    f'{path.name}:{number} is not {{"subject": ..., "data": ...}}'
                 ) from None
         for at, (subject, payload) in enumerate(zip(subjects, payloads, strict=True)):
             jetstream.publish_async(subject, payload, msg_id=f"sample-{stream.name}-{at}")

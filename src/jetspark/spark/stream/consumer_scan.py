@@ -1,7 +1,7 @@
-"""Reading a range through a consumer, where a stream does not answer direct gets.
+"""Reading a range with a consumer, for streams without direct gets.
 
-One temporary consumer without acknowledgements for each range: it keeps nothing, and a range that
-is read again gets another one.
+One temporary consumer without acknowledgements per range: it keeps no state, and a range that is
+read again gets another one.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import Error, MessageNotFound, RequestTimeout
 from jetspark.spark.stream.view import PlanningFailed
 
-# A task that dies leaves its consumer behind for so long.
+# The consumer of a task that dies is deleted after this time.
 INACTIVE_SECONDS: Final = 30.0
 FETCH_MAX: Final = 1_000
 
@@ -39,7 +39,7 @@ def consumer_scan(
             yield chunk
         _check_complete(stream, position, last, filters)
     finally:
-        # When the connection is gone, the consumer goes by itself after a while.
+        # If the connection was lost, the server deletes the consumer after a while.
         with contextlib.suppress(Error):
             stream.delete_consumer(consumer.name)
 
@@ -57,8 +57,8 @@ def _follow(
         for message in messages:
             meta = message.metadata
             if meta.consumer_seq != expected:
-                # Nothing is sent again without acknowledgements: the caller reads on from here.
-                raise RequestTimeout(f"stream {stream.name!r}: messages were lost on the way")
+                # Without acknowledgements nothing is redelivered: the caller continues from here.
+                raise RequestTimeout(f"stream {stream.name!r}: messages were lost in transit")
             expected += 1
             pending = meta.num_pending
             if meta.stream_seq > last:
@@ -78,9 +78,9 @@ def _follow(
 
 
 def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequence[str]) -> None:
-    """Raise ``RequestTimeout`` when the leader has messages that the consumer did not send.
+    """Raise ``RequestTimeout`` if the leader has messages that the consumer did not send.
 
-    A consumer reads the copy of its node, which may be behind.
+    A consumer reads the copy of its node, which may lag.
     """
     if position > last:
         return
@@ -98,8 +98,8 @@ def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequ
 def acknowledge_up_to(stream: sync.Stream, durable: str, end: int) -> None:
     """Acknowledge, as the consumer ``durable``, every message below ``end``.
 
-    For streams that remove what was acknowledged (``onCommit`` ack). What the consumer hands out
-    beyond is given back.
+    For streams that remove acknowledged messages (``onCommit`` ack). Messages after ``end`` are
+    redelivered.
     """
     consumer = stream.consumer(durable)
     if consumer.info().config.ack_policy is AckPolicy.NONE:
@@ -114,7 +114,7 @@ def acknowledge_up_to(stream: sync.Stream, durable: str, end: int) -> None:
         for message in done[:-1]:
             message.ack()
         if done:
-            # The last one is waited for, and with it those before.
+            # Wait for the last one, and with it for those before.
             done[-1].ack_sync()
         if len(done) < len(messages):
             return

@@ -1,7 +1,7 @@
-"""Print a short hash of the files named, so that `make env` knows when its work is still good.
+"""Print a short hash of the given files, so that `make env` can tell whether it is up to date.
 
 Usage: python tools/stamp.py FILE_OR_FOLDER [...]
-A folder stands for every Python file below it. A file that does not exist counts as empty.
+A folder means every Python file below it. A file that does not exist counts as empty.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def files_of(name: str) -> list[Path]:
-    """The files that one argument stands for, in a fixed order."""
+    """The files of one argument, in a fixed order."""
     path = Path(name)
     if path.is_dir():
         return sorted(p for p in path.rglob("*.py") if "__pycache__" not in p.parts)

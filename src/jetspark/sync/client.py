@@ -282,12 +282,12 @@ class Client:
     ) -> Subscription:
         """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
 
-        Read them with ``for`` or ``next``, or pass a ``callback``: a plain or coroutine
-        function, called from one task with one message at a time, or with up to ``concurrency``
-        messages at once. ``ordered_by`` (a function of the message, or "subject") then keeps
-        messages with the same key in order. Members of a ``queue`` group share the messages.
-        Messages above ``pending_msgs`` or ``pending_bytes`` are dropped, counted in
-        ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
+        Read them with ``for`` or ``next``, or pass a ``callback``: a plain function (own thread),
+        called with one message at a time, or with up to ``concurrency`` messages at once.
+        ``ordered_by`` (a function of the message, or "subject") then keeps messages with the same
+        key in order. Members of a ``queue`` group share the messages. Messages above
+        ``pending_msgs`` or ``pending_bytes`` are dropped, counted in ``Subscription.dropped`` and
+        reported to the error callback as SlowConsumer.
         """
         return Subscription(
             self._portal,

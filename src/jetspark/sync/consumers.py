@@ -183,7 +183,7 @@ class MessageIterator:
 
 
 class Consumption:
-    """A running ``consume``. Ended by ``close`` or ``drain``."""
+    """Messages passed to a callback, created by ``consume``, ended by ``close`` or ``drain``."""
 
     def __init__(self, portal: Portal, inner: _Consumption) -> None:
         self._portal = portal
@@ -348,7 +348,7 @@ class Consumer:
     ) -> Consumption:
         """Call ``callback`` with one message at a time, until it is closed.
 
-        The callback is a plain or coroutine function; exceptions are reported to the error
+        The callback is a plain function (own thread); exceptions are reported to the error
         callback. With ``concurrency`` it processes several messages at once; ``ordered_by`` (a
         function of the message, or "subject") keeps messages with the same key in order.
         ``in_progress`` extends the ack deadline, twice in every ``ack_wait``, until the callback

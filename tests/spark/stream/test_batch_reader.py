@@ -371,7 +371,9 @@ def test_a_server_that_stays_away_fails_the_task(
 def test_a_missing_stream_is_one_line(streams: "Streams") -> None:
     reader = JetStreamBatchReader(_options(streams.url, "NO_SUCH"), SCHEMA)
 
-    with pytest.raises(PlanningFailed, match=r"^format 'jetstream': there is no stream 'NO_SUCH'"):
+    with pytest.raises(
+        PlanningFailed, match=r"^format 'jetstream': stream 'NO_SUCH' does not exist"
+    ):
         reader.partitions()
 
 

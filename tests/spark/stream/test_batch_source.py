@@ -145,7 +145,7 @@ def test_headers(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"stream": "NO_SUCH"}, "there is no stream 'NO_SUCH' on 127.0.0.1"),
+        ({"stream": "NO_SUCH"}, "stream 'NO_SUCH' does not exist on 127.0.0.1"),
         ({"servers": "nats://127.0.0.1:1"}, "cannot read stream 'S' on 127.0.0.1:1"),
         (
             {"batchsize": "x", "strat": "1"},

@@ -28,7 +28,7 @@ from jetspark.clock import SystemClock
 from jetspark.units import format_bytes, parse_duration, parse_rfc3339
 
 _ENDINGS = {".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson"}
-_json = click.option("--json", "wants_json", is_flag=True, help="Write a summary as JSON.")
+_json = click.option("--json", "wants_json", is_flag=True, help="Print a summary as JSON.")
 _sequence = click.IntRange(min=1, max=2**63 - 1)
 
 
@@ -50,28 +50,28 @@ def stream() -> None:
     "--format",
     "kind",
     type=click.Choice(FORMATS),
-    help="Without it the ending of FILE decides; DIR is parquet, - is ndjson.",
+    help="Default: by the extension of FILE; DIR is parquet, - is ndjson.",
 )
-@click.option("--subject", "subjects", multiple=True, help="Filter; may be given several times.")
+@click.option("--subject", "subjects", multiple=True, help="Subject filter; may be repeated.")
 @click.option("--first", type=_sequence, help="First sequence.")
-@click.option("--last", type=_sequence, help="Last sequence; without it the last one now.")
+@click.option("--last", type=_sequence, help="Last sequence. Default: the current one.")
 @click.option("--since", help="Time (2026-11-15T12:00:00Z) or age (2h30m) of the first message.")
 @click.option(
     "--batch",
     default=5000,
     show_default=True,
     type=click.IntRange(1, 1_000_000),
-    help="Messages asked for at once.",
+    help="Messages per request.",
 )
 @click.option(
     "--rows-per-file",
     default=1_000_000,
     show_default=True,
     type=click.IntRange(min=1),
-    help="DIR: messages of one part, rounded up to a batch.",
+    help="DIR: messages per part, rounded up to a batch.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
-@click.option("--resume", is_flag=True, help="Go on with the export in DIR.")
+@click.option("--resume", is_flag=True, help="Continue the export in DIR.")
 @_json
 @connection_options
 def export_command(
@@ -79,11 +79,11 @@ def export_command(
     last: int | None, since: str | None, batch: int, rows_per_file: int, force: bool, resume: bool,
     wants_json: bool, connection: ConnectionSettings,
 ) -> None:  # fmt: skip
-    """Write the messages of a stream into a file, a folder of parts, or the standard output.
+    """Write the messages of a stream to a file, a folder of parts, or standard output.
 
-    Nothing is created on the server and nothing acknowledged. A file gets its name when it is
-    whole: an export that is cut leaves none. A folder holds parts; --resume goes on behind the
-    last one, also later with what came in since. Columns: stream, seq, time, subject, headers,
+    Nothing is created on the server and nothing is acknowledged. A file gets its name when it is
+    complete: an interrupted export leaves none. A folder holds parts; --resume continues after the
+    last one, even later with messages stored since. Columns: stream, seq, time, subject, headers,
     data (in ndjson as base64).
 
     \b
@@ -114,8 +114,8 @@ def export_command(
 @click.argument(
     "sources", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option("--create", is_flag=True, help="Make the stream, as the exported one was.")
-@click.option("--incomplete", is_flag=True, help="Take a folder whose export was cut short.")
+@click.option("--create", is_flag=True, help="Create the stream with the exported configuration.")
+@click.option("--incomplete", is_flag=True, help="Accept a folder whose export was interrupted.")
 @_json
 @connection_options
 def import_command(
@@ -124,10 +124,10 @@ def import_command(
 ) -> None:  # fmt: skip
     """Store the messages of export files in a stream.
 
-    Takes what `jetspark stream export` and `jetspark doctor export` write, and Parquet files with
+    Accepts files of `jetspark stream export` and `jetspark doctor export`, and Parquet files with
     the columns subject and data. Sequences and times are new; subjects, headers and payloads are
-    as they were. Each message has an id by which a repeat stores nothing twice: an import that
-    was cut is simply run again.
+    unchanged. Each message has an id, so that repeating an import stores nothing twice: if one
+    was interrupted, just run it again.
 
     \b
     Examples:
@@ -148,7 +148,7 @@ def import_command(
         return
     Console(stderr=True).print(
         f"{summary.messages:,} messages stored in {name} ({format_bytes(summary.bytes)}), "
-        f"{summary.already_there:,} were there already",
+        f"{summary.already_there:,} already existed",
         highlight=False,
     )
 
@@ -157,19 +157,18 @@ def _format(target: Path, kind: str | None) -> str:
     if str(target) == "-":
         if kind == "parquet":
             raise click.UsageError(
-                "--format parquet cannot go to the standard output: name a file"
+                "--format parquet cannot be written to standard output: name a file"
             )
         return "ndjson"
     if kind is None and not is_folder(target):
         kind = _ENDINGS.get(target.suffix)
         if kind is None:
             raise click.UsageError(
-                f"{target}: the ending does not say the format: expected one of "
-                f"{', '.join(_ENDINGS)}, or --format"
+                f"{target}: unknown extension: expected one of {', '.join(_ENDINGS)}, or --format"
             )
     found = kind or "parquet"
     if found == "parquet":
-        pyarrow()  # missing: said before anything is read
+        pyarrow()  # fails early if it is missing
     return found
 
 
@@ -184,14 +183,14 @@ def _since(text: str | None) -> int | None:
         return SystemClock().now_ns() - abs(parse_duration(text))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is no time such as 2026-11-15T12:00:00Z and no age such as 2h30m",
+            f"{text!r} is neither a time such as 2026-11-15T12:00:00Z nor an age such as 2h30m",
             param_hint="--since",
         ) from None
 
 
 @contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
-    """Turn what users can cause into one line."""
+    """Turn errors that users can cause into one line."""
     try:
         yield
     except (ExportRefused, UnreadableRow) as error:
@@ -199,7 +198,7 @@ def _plain_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or path
         raise click.ClickException(
-            f"{where}: {error.strerror or error}; what is under a final name is whole, and "
+            f"{where}: {error.strerror or error}; files under their final name are complete, and "
             "nothing else was kept"
         ) from error
     except ValueError as error:

@@ -328,7 +328,10 @@ def test_no_rows_at_all() -> None:
         (struct(a=CalendarIntervalType()), "a is interval"),
         (struct(a=ArrayType(VariantType())), r"a\[\] is variant"),
         (struct(a=struct(b=MapType(DoubleType(), LongType()))), "a.b has keys of type double"),
-        (StructType([StructField("a", LongType()), StructField("A", LongType())]), "'A' is duplicated"),
+        (
+            StructType([StructField("a", LongType()), StructField("A", LongType())]),
+            "'A' is duplicated",
+        ),
         (struct(_rescued=LongType()), "rescue="),
         (struct(a=StructType([])), "a is struct<>"),
         (struct(**{'a"b': LongType()}), "a quote"),

@@ -244,7 +244,7 @@ class CallbackRun:
 
 
 class Consumption:
-    """A running ``consume``. Ended by ``close`` or ``drain``."""
+    """Messages passed to a callback, created by ``consume``, ended by ``close`` or ``drain``."""
 
     def __init__(self, run: CallbackRun) -> None:
         self._run = run

@@ -429,7 +429,7 @@ def blocking_words(paragraph: str, width: int) -> str:
     text = paragraph
     for asynchronous, blocking in WORDS:
         words = r"\s+".join(map(re.escape, asynchronous.split(" ")))
-        text = re.sub(words, lambda _match, words=blocking: words, text)
+        text = re.sub(words, blocking.replace("\\", r"\\"), text)
     return textwrap.fill(text, width) if text.count("\n") != paragraph.count("\n") else text
 
 

@@ -47,5 +47,5 @@ def test_ids_are_made_of_stream_sequence_and_content(spark: SparkSession) -> Non
     assert [one.rpartition(":")[0] for one in ids] == ["S:1", "S:2", "S:1", "S:1", "S:1"]
     assert len(set(ids)) == 4
     assert ids[0] == ids[4]
-    with pytest.raises(ValueError, match=r"needs the columns stream, seq, .* seq is gone"):
+    with pytest.raises(ValueError, match=r"needs the columns stream, seq, .* seq is missing"):
         with_msg_id(rows.drop("seq"))

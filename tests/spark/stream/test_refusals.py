@@ -31,9 +31,9 @@ def _last_line(error: BaseException) -> str:
     ("format_name", "schema", "options", "reason"),
     [
         ("jetstream", None, {"stream": "S", "maxPartitions": "2"}, "unknown option"),
-        ("jetstream", "subject long", {"stream": "S"}, "column 'subject' is string"),
+        ("jetstream", "subject long", {"stream": "S"}, "column 'subject' must be string"),
         ("nats_kv", None, {"bucket": "B", "startingOffsets": "first"}, "'first' is not"),
-        ("nats_kv", "key long", {"bucket": "B"}, "column 'key' is string"),
+        ("nats_kv", "key long", {"bucket": "B"}, "column 'key' must be string"),
         ("nats_object", None, {"bucket": "B"}, "does not support readStream: use spark.read"),
     ],
 )

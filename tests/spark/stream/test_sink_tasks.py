@@ -248,6 +248,6 @@ def test_a_row_that_is_too_large_for_an_atomic_batch_is_named(
         writer.commit([writer.write(iter([batch]))])
 
     text = str(refused.value)
-    assert f"stream {name!r} takes messages of at most 1000 bytes" in text
+    assert f"stream {name!r} accepts messages of at most 1000 bytes" in text
     assert f"largest row, of subject '{name}.b', has 30" in text
     assert not list(stream.scan(filters=(f"{name}.*",)))

@@ -39,7 +39,7 @@ def test_push_down_is_refused_with_what_to_use_instead(streaming: bool) -> None:
     """A filter that Spark pushed into a DataFrame stays in it and shortens later queries."""
     given = {"servers": "h:1", "stream": "S"}
 
-    with pytest.raises(InvalidOptions, match=r"pushDown is not offered.*startingOffsets"):
+    with pytest.raises(InvalidOptions, match=r"pushDown is not supported.*startingOffsets"):
         parse_source_options({**given, "pushDown": "true"}, streaming=streaming)
 
     without = parse_source_options({**given, "pushDown": "false"}, streaming=streaming)
@@ -119,7 +119,7 @@ def test_messages_that_only_a_changed_filter_takes_are_not_given_back(
     first = reader(f"{name}.0")
     end = first.latestOffset(first.initialOffset(), ReadAllAvailable())
 
-    with pytest.raises(PlanningFailed, match=rf"has read {name}\.0 so far, now .*{name}\.1"):
+    with pytest.raises(PlanningFailed, match=rf"has read {name}\.0 so far, but now .*{name}\.1"):
         reader(f"{name}.1").latestOffset(end, ReadAllAvailable())
     # Nor where the last that happened was that messages of others were passed.
     passed = encode_offset(name, reader(f"{name}.0")._passed(31, first._look()))

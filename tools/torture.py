@@ -357,7 +357,7 @@ def spark_pipelines(_deadline: float, _seed: int) -> str:
 
 
 def spark_demo(_deadline: float, _seed: int) -> str:
-    """`jetspark demo` with processes of its own, once: it takes what it takes."""
+    """`make demo` with processes of its own, once: it takes what it takes."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         return run_demo(Path(folder), events=100_000)
 

@@ -10,11 +10,6 @@ from jetspark.version import COMPILED, VERSION
 
 # Command -> (module, attribute, the line `jetspark --help` shows without importing the module).
 _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
-    "demo": (
-        "jetspark.cli.demo.command",
-        "demo",
-        "Kill a server, then a Spark driver, in the middle of their work, and lose nothing.",
-    ),
     "doctor": (
         "jetspark.cli.doctor.command",
         "doctor",
@@ -82,5 +77,5 @@ def main() -> None:
 
     An acknowledgement of a jetspark server means that the message is on disk.
 
-    Try `jetspark demo` first, then `jetspark serve -js`.
+    Try `jetspark serve -js` first.
     """

@@ -19,6 +19,7 @@ from demo.report import Steps, bars
 from jetspark import sync
 from jetspark.cli.main import version_text
 from jetspark.errors import Error
+from jetspark.errors.extras import check_extra
 
 if TYPE_CHECKING:
     from demo.check import Account
@@ -191,14 +192,8 @@ def _write_report(path: Path, story: "Story", account: "Account") -> None:
 
 def _check_packages() -> None:
     """Say in one line what is missing, before anything is started."""
-    from importlib.util import find_spec
-
     needed = ("pyspark", "pyarrow", "pandas", "grpc", "yaml", "matplotlib")
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise click.ClickException(
-            f"not installed: {', '.join(missing)}: pip install 'jetspark[spark,pipelines,demo]'"
-        )
+    check_extra("demo", "the demo needs", *needed)
 
 
 def _make_output(output: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from jetspark.errors.extras import MissingExtra
 from jetspark.version import COMPILED, VERSION
 
 # Command -> (module, attribute, the line `jetspark --help` shows without importing the module).
@@ -51,9 +52,11 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a file or folder that cannot be used is one line, not a traceback."""
+        """Run a command; what a user can mend, a path or a package, is a line and no traceback."""
         try:
             return super().invoke(ctx)
+        except MissingExtra as error:
+            raise click.ClickException(str(error)) from error
         except OSError as error:
             if error.filename is None or error.strerror is None:
                 raise

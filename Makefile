@@ -34,7 +34,7 @@ $(DEPS):
 	@rm -f $(VENV)/deps-* $(VENV)/built-*
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@JETSPARK_BUILD=interpreted $(MAKE) --no-print-directory wheel
-	@$(BIN)/python -m pip install --quiet "$$(ls build/wheel/jetspark-*.whl)[spark,avro,pipelines,demo,dev]"
+	@$(BIN)/python -m pip install --quiet "$$(ls build/wheel/jetspark-*.whl)[all,demo,dev]"
 	@$(BIN)/python tools/npm.py ci --prefix $(JS_TESTS) --no-audit --no-fund --silent
 	@touch $@
 
@@ -60,7 +60,7 @@ $(CLASSES): $(DEPS)
 	@touch $@
 
 demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
-	@$(BIN)/jetspark demo
+	@$(BIN)/python -m demo
 
 # A failed run prints its seed; SEED=n repeats its order and its random choices.
 SEED_ARGUMENT := $(if $(SEED),--seed $(SEED))

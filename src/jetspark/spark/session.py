@@ -14,9 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from jetspark.errors.extras import check_extra
 from jetspark.spark.archive import archive_options
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
 from jetspark.spark.java import Java, ensure_java
+from jetspark.spark.needs import needs_spark
 from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 from jetspark.spark.times import ZONE_SETTING, ZONE_VARIABLE, SessionZone
 
@@ -112,10 +114,13 @@ def session(
     ``log_level`` from its first line on, and draws no progress bars above ``"WARN"``; None leaves
     both to Spark's own configuration.
     """
-    from pyspark.sql import SparkSession
+    with needs_spark():
+        from pyspark.sql import SparkSession
 
     if master is not None and remote is not None:
         raise ValueError(f"master {master!r} and remote {remote!r} exclude each other: give one")
+    if remote is not None:
+        check_extra("pipelines", "Spark Connect needs", "pandas", "grpc", "grpc_status")
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
@@ -145,9 +150,10 @@ def register(spark: "SparkSession") -> None:
     side by side, from which the default of ``minPartitions`` follows, and the session's time zone:
     call it again after changing that.
     """
-    from jetspark.spark.kv.source import KvDataSource
-    from jetspark.spark.objects.source import ObjectDataSource
-    from jetspark.spark.stream.source import JetStreamDataSource
+    with needs_spark():
+        from jetspark.spark.kv.source import KvDataSource
+        from jetspark.spark.objects.source import ObjectDataSource
+        from jetspark.spark.stream.source import JetStreamDataSource
 
     # A client of Spark Connect has no context: what it would tell is set where the server runs.
     if not type(spark).__module__.startswith("pyspark.sql.connect"):

@@ -87,7 +87,7 @@ def test_a_missing_package_names_the_extra(
 
     assert done.exit_code == 1
     assert done.output == (
-        "jetspark: grpc is not installed: pip install 'jetspark[spark,pipelines]'\n"
+        'jetspark: pipelines need the package grpcio: pip install "jetspark[pipelines]"\n'
     )
 
 

@@ -73,8 +73,9 @@ def lend_for_planning(
 
 def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
     """Lend a connection for planning the read of a stream."""
-    named = f"stream {options.stream!r}" if options.stream else f"subject {options.subjects}"
-    what = f"no {named}" if options.stream else f"no stream that takes {options.subjects}"
+    subjects = ", ".join(options.subjects)
+    named = f"stream {options.stream!r}" if options.stream else f"subject {subjects!r}"
+    what = f"no {named}" if options.stream else f"no stream that takes {subjects!r}"
     return lend_for_planning(
         options.connection,
         doing=f"format {FORMAT_NAME!r} cannot read {named}",

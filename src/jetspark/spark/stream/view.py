@@ -14,8 +14,10 @@ from jetspark.errors import (
     Error,
     MessageNotFound,
     MinLastSequence,
+    PermissionsViolation,
     StreamNotFound,
 )
+from jetspark.spark.connection_advice import advice_for
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.stream.options import FORMAT_NAME, SourceOptions
@@ -68,7 +70,9 @@ def lend_for_planning(
     except (Error, ValueError) as error:
         passing = isinstance(error, Error) and error.transient
         kind = ServerUnreachable if passing else PlanningFailed
-        raise kind(f"{doing} {where}: {error}") from None
+        refused = isinstance(error, PermissionsViolation)
+        advice = advice_for(error, connection) if refused else ""  # of others it is in the error
+        raise kind(f"{doing} {where}: {error}{': ' * bool(advice)}{advice}") from None
 
 
 def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:

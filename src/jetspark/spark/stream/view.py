@@ -70,8 +70,8 @@ def lend_for_planning(
     except (Error, ValueError) as error:
         passing = isinstance(error, Error) and error.transient
         kind = ServerUnreachable if passing else PlanningFailed
-        refused = isinstance(error, PermissionsViolation)
-        advice = advice_for(error, connection) if refused else ""  # of others it is in the error
+        # In the texts of other errors it is already.
+        advice = advice_for(error, connection) if isinstance(error, PermissionsViolation) else ""
         raise kind(f"{doing} {where}: {error}{': ' * bool(advice)}{advice}") from None
 
 

@@ -34,7 +34,7 @@ PARTITIONS_PER_SLOT: Final = 2
 # How long the executors of a session that was started less than this ago are waited for, and how
 # long none may come until they count as complete.
 YOUNG_S: Final = 30.0
-EXECUTORS_WAIT_S: Final = 5.0
+EXECUTORS_WAIT_S: Final = 15.0
 EXECUTORS_SETTLED_S: Final = 1.0
 EXECUTORS_POLL_S: Final = 0.05
 
@@ -158,7 +158,7 @@ def register(spark: "SparkSession") -> None:
     with ``--py-files``; harmless elsewhere. It also passes on how many tasks run
     side by side, from which the default of ``minPartitions`` follows, and the session's time zone:
     call it again after changing that. The executors of a cluster, which register one by one after
-    a session was started, are waited for up to 5 seconds, until no more come.
+    a session was started, are waited for up to 15 seconds, until no more come.
     """
     with needs_spark():
         from jetspark.spark.kv.source import KvDataSource

@@ -41,6 +41,7 @@ from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.net.busy_poll import BusyPoll
 from jetspark.server.net.connection import Connection
 from jetspark.server.net.freed_memory import FreedMemory
+from jetspark.server.net.joins import Joins
 from jetspark.server.net.keepalive import Keepalive
 from jetspark.server.net.listening import Acceptor, open_listener, shown_address
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
@@ -127,6 +128,7 @@ class Server:
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.password_checks: PasswordChecks = PasswordChecks()
+        self.joins: Joins = Joins()
         self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
@@ -318,6 +320,7 @@ class Server:
         if self.runtime is not None:
             await self.runtime.close()
         self.password_checks.close()
+        self.joins.close()
         self._freed_memory.close()
         self._listener = self.runtime = None
 

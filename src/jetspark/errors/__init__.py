@@ -52,6 +52,7 @@
     ├── SlowConsumer
     ├── NotSupported
     ├── ReadOnly
+    ├── AmbiguousSubject                several streams match
     ├── SubscribeRefused                ADR-15
     ├── HeartbeatMissed
     ├── ConsumerGap
@@ -120,6 +121,7 @@ from jetspark.errors.bodies import describe, error_body, fast_header_body
 from jetspark.errors.client import (
     AlreadyClaimed,
     AlreadyEnded,
+    AmbiguousSubject,
     AuthorizationFailed,
     BackupFailed,
     BadCredentials,
@@ -173,6 +175,7 @@ from jetspark.errors.storage import (
 __all__ = [
     "AlreadyClaimed",
     "AlreadyEnded",
+    "AmbiguousSubject",
     "ApiError",
     "ApiLevelRequired",
     "AuthorizationFailed",

@@ -271,7 +271,8 @@ class Consumer:
         ``max_bytes`` bounds their size, ``no_wait`` takes only what is there now. With
         ``heartbeat`` seconds the server shows signs of life; HeartbeatMissed when it does not.
         ``group`` takes part in a priority group; PinIdMismatch when another client is pinned now.
-        Raises PullRefused (409), ConsumerDeleted, and NoResponders when the consumer is gone.
+        Raises PullRefused (409), ConsumerDeleted, ConsumerNotFound when the consumer is gone, and
+        NoResponders when JetStream is not ready.
         Messages that had arrived when it failed or was cancelled are what the next call returns.
         """
         return [

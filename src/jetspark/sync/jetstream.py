@@ -750,7 +750,7 @@ class JetStream:
     def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
         """The one stream that takes ``subject`` (ADR-15).
 
-        Raises StreamNotFound when there is none, and ValueError when there are several.
+        Raises StreamNotFound when there is none, and AmbiguousSubject when there are several.
         """
         return self._portal.call(self._inner.stream_name_by_subject(subject, timeout=timeout))
 
@@ -994,7 +994,7 @@ class JetStream:
         ``config.max_ack_pending`` allows. A consumer that was made here, a durable one
         too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
         by the last member. Raises SubscribeRefused when things do not fit, saying
-        what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
+        what to change, StreamNotFound, AmbiguousSubject, ConsumerNotFound, ConsumerExists.
         """
         return PushSubscription(
             self._portal,

@@ -83,7 +83,7 @@ from jetspark.client.jetstream.publish_fast import (
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.scan import check_filter, check_filters
-from jetspark.client.jetstream.streams import Stream
+from jetspark.client.jetstream.streams import Stream, update_stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, new_config, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
 from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
@@ -102,6 +102,7 @@ from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import (
+    AmbiguousSubject,
     BadName,
     BucketExists,
     BucketNotFound,
@@ -171,9 +172,8 @@ class JetStream:
         the server did not do what the options say.
         """
         if isinstance(config, str):
-            stream = await self.stream(config, timeout=timeout)
-            await stream.update(timeout=timeout, **options)
-            return stream
+            changed = await update_stream(self._api, check_name(config), options, timeout)
+            return Stream(self._api, changed, self._high_water)
         struct = stream_config(config, options)
         name = check_name(struct.name)
         info = await self._api.call(
@@ -217,7 +217,7 @@ class JetStream:
     async def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
         """The one stream that takes ``subject`` (ADR-15).
 
-        Raises StreamNotFound when there is none, and ValueError when there are several.
+        Raises StreamNotFound when there is none, and AmbiguousSubject when there are several.
         """
         check_filter(subject)
         names = [name async for name in self.stream_names(subject=subject, timeout=timeout)]
@@ -226,9 +226,7 @@ class JetStream:
                 404, ErrCode.STREAM_NOT_FOUND, f"no stream takes the subject {subject!r}"
             )
         if len(names) > 1:
-            raise ValueError(
-                f"several streams match {subject!r}: {', '.join(names)}; name the one you mean"
-            )
+            raise AmbiguousSubject(subject, tuple(names))
         return names[0]
 
     async def restore_stream(
@@ -457,7 +455,7 @@ class JetStream:
         ``config.max_ack_pending`` allows. A consumer that was made here, a durable one
         too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
         by the last member. Raises SubscribeRefused when things do not fit, saying
-        what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
+        what to change, StreamNotFound, AmbiguousSubject, ConsumerNotFound, ConsumerExists.
         """
         settings = consumer_config(config, {})
         asked = None if alarm is None else alarm_seconds(alarm, settings.idle_heartbeat)

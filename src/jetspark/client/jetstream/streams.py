@@ -151,21 +151,9 @@ class Stream:
         change that is not allowed, and NotSupported when the server left something out that it
         does not know.
         """
-        if "name" in changes:
-            raise TypeError(
-                f"{self!r} keeps its name: backup and restore_stream(config=...) make a copy "
-                "under another one"
-            )
-        self.config.replace(**changes)  # what cannot be is refused before anything is sent
-        before = await self.info(timeout=timeout)
-        wanted = to_wire(before.config.replace(**changes))
-        self._info = await self._api.call(
-            f"STREAM.UPDATE.{self._name}", wanted, STREAM_UPDATE, timeout=timeout
-        )
+        self._info = await update_stream(self._api, self._name, changes, timeout)
         self._reader.allow_direct = self._info.config.allow_direct
-        after = from_wire(StreamInfo, self._info)
-        check_applied(changes, from_wire(StreamConfig, wanted), after.config, repr(self))
-        return after
+        return from_wire(StreamInfo, self._info)
 
     async def purge(
         self,
@@ -210,9 +198,9 @@ class Stream:
         except ApiError as error:
             if error.description != BEYOND_THE_END:
                 raise
-            raise MessageNotFound(
-                404, ErrCode.SEQUENCE_NOT_FOUND, f"sequence {seq} not found"
-            ) from error
+            missing = MessageNotFound(404, ErrCode.SEQUENCE_NOT_FOUND, f"sequence {seq} not found")
+            missing.about = error.about
+            raise missing from error
 
     async def get_msg(
         self,
@@ -502,3 +490,23 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self._name!r})"
+
+
+async def update_stream(
+    api: ApiClient, name: str, changes: StreamOptions, timeout: Timeout | None
+) -> WireStreamInfo:
+    """Change what is named and nothing else: read, change, write, and look at what was done."""
+    label = f"stream {name!r}"
+    if "name" in changes:
+        raise ValueError(
+            f"{label} keeps its name: backup and restore_stream(config=...) make a copy under "
+            "another one"
+        )
+    StreamConfig(name, **changes)  # what cannot be is refused before anything is sent
+    before = await api.call(f"STREAM.INFO.{name}", None, STREAM_INFO, timeout=timeout)
+    wanted = from_wire(StreamConfig, before.config).replace(**changes)
+    after = await api.call(
+        f"STREAM.UPDATE.{name}", to_wire(wanted), STREAM_UPDATE, timeout=timeout
+    )
+    check_applied(changes, wanted, from_wire(StreamConfig, after.config), label)
+    return after

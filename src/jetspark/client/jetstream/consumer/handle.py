@@ -118,7 +118,8 @@ class Consumer:
         ``max_bytes`` bounds their size, ``no_wait`` takes only what is there now. With
         ``heartbeat`` seconds the server shows signs of life; HeartbeatMissed when it does not.
         ``group`` takes part in a priority group; PinIdMismatch when another client is pinned now.
-        Raises PullRefused (409), ConsumerDeleted, and NoResponders when the consumer is gone.
+        Raises PullRefused (409), ConsumerDeleted, ConsumerNotFound when the consumer is gone, and
+        NoResponders when JetStream is not ready.
         Messages that had arrived when it failed or was cancelled are what the next call returns.
         """
         if group is not None:
@@ -390,7 +391,7 @@ class Consumer:
             instance(group, PullGroup, "group")
         lasts = call_seconds(expires, EXPIRES, "expires")
         beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
-        check_pull(prefetch, max_bytes, lasts, beat, counted="prefetch")
+        check_pull(prefetch, max_bytes, lasts, beat, counted="prefetch", waits="expires")
         self._check_pull()
         return EndlessPull(
             self._api,

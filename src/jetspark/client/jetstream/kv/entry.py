@@ -80,6 +80,11 @@ def read_operation(block: bytes) -> tuple[Operation, str]:
     return Operation.PUT, ""
 
 
+def about_key(bucket: str, key: str) -> str:
+    """The key that an error is about."""
+    return f"key {key!r} of bucket {bucket!r}"
+
+
 def read_size(block: bytes, data: bytes) -> int:
     """The size of the stored value; a headers-only consumer says it in a header."""
     if data or not block:

@@ -7,7 +7,7 @@ from typing import Self
 
 from jetspark.client.chunk_callback import ItemCallback
 from jetspark.client.jetstream.kv.backend import Stored
-from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.follow import BucketFollow
 from jetspark.client.jetstream.kv.watch import WatchFeed
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
 from jetspark.client.pager import Pager
@@ -95,7 +95,7 @@ class ObjectWatcher:
 
 
 def watch_feed(
-    follow: Follow, report: Report, *, ignore_deletes: bool
+    follow: BucketFollow, report: Report, *, ignore_deletes: bool
 ) -> WatchFeed[ObjectInfo, ObjectInfo]:
     """The objects that ``follow`` finds; what cannot be read goes to ``report``."""
 
@@ -126,7 +126,7 @@ def readable(entries: Iterable[Stored], report: Report) -> Iterator[ObjectInfo]:
 
 
 async def info_pages(
-    follow: Follow, report: Report, timeout: float
+    follow: BucketFollow, report: Report, timeout: float
 ) -> AsyncGenerator[list[ObjectInfo], None]:
     """What is there now, without deleted objects; ``timeout`` bounds the wait for each part."""
     await follow.start(timeout=timeout)

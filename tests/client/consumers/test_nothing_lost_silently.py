@@ -10,7 +10,7 @@ from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 from jetspark import Client, Consumer, JetStreamMessage, Stream, connect
-from jetspark.client.jetstream.subscribe import workflow
+from jetspark.client.jetstream.subscribe import push_subscription, workflow
 from jetspark.errors import ConsumerDeleted
 
 
@@ -151,6 +151,48 @@ async def test_a_member_whose_consumer_was_deleted_meanwhile_hears_it(
             proxy.calm()
             with pytest.raises(ConsumerDeleted):
                 await two.next(timeout=60)
+
+
+async def test_a_member_that_joins_while_the_last_one_leaves_has_a_consumer(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_subscription, "JOIN_LOOKS", (0.05,))
+    async with client() as nc, client() as other:
+        stream = await made(nc, name)
+        last = await nc.jetstream().subscribe(name, queue="q")
+        joined = await other.jetstream().subscribe(name, queue="q")
+        # The one that left had looked before the other one subscribed.
+        await stream.delete_consumer("q")
+        await nc.jetstream().publish(name, b"for the one that joined")
+
+        async def both() -> JetStreamMessage:
+            readers = [asyncio.ensure_future(each.next(timeout=20)) for each in (last, joined)]
+            done, _ = await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
+            for reader in readers:
+                reader.cancel()
+            return done.pop().result()
+
+        assert (await both()).data == b"for the one that joined"
+        await last.unsubscribe()
+        await joined.unsubscribe()
+        assert await names(stream) == []
+
+
+async def test_a_member_whose_consumer_cannot_be_made_again_hears_it(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_subscription, "JOIN_LOOKS", (0.05,))
+    async with client() as nc, client() as other:
+        stream = await made(nc, name)
+        await nc.jetstream().subscribe(name, queue="q")
+        joined = await other.jetstream().subscribe(name, queue="q")
+        await stream.update(max_consumers=1)
+        await stream.delete_consumer("q")
+        await stream.create_consumer(durable="another")
+
+        with pytest.raises(ConsumerDeleted) as heard:
+            await joined.next(timeout=20)
+        assert "by the member before, and cannot be made again" in heard.value.__notes__[0]
 
 
 async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(

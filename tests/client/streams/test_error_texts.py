@@ -1,7 +1,7 @@
 """Errors say what they are about: the stream, the consumer, the field that differs."""
 
 import pickle
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -173,7 +173,7 @@ async def test_every_call_of_a_bucket_that_is_gone_says_so(client: Connect, name
             async for _ in items:
                 pass
 
-        calls = {
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
             "put": lambda: kv.put("a", b"1"),
             "create": lambda: kv.create("a", b"1"),
             "delete": lambda: kv.delete("a"),

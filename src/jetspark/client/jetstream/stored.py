@@ -7,6 +7,7 @@ import msgspec
 from jetspark.api.message import StoredMessage
 from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.client.message import Message
+from jetspark.client.reprs import shown_bytes
 from jetspark.errors import ProtocolViolation
 from jetspark.headers.block import decode_headers, find_value
 from jetspark.headers.headers import Headers
@@ -35,6 +36,13 @@ class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
     def time(self) -> datetime:
         """``time_ns`` as a UTC datetime, which is cut to microseconds."""
         return from_nanoseconds(self.time_ns)
+
+    def __repr__(self) -> str:
+        headers = f", headers={self.headers.items()!r}" if self.header_block else ""
+        return (
+            f"StreamMessage({self.subject!r}, {shown_bytes(self.data)}, stream={self.stream!r}, "
+            f"seq={self.seq}, time='{self.time:%Y-%m-%d %H:%M:%S.%f}'{headers})"
+        )
 
 
 def own_lines(block: bytes) -> bytes:

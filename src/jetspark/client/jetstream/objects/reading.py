@@ -202,5 +202,9 @@ class ObjectReader:
         more = [self._pieces.popleft() for _ in range(min(count - 1, len(self._pieces)))]
         return [piece, *more]
 
+    def _put_back(self, pieces: list[bytes]) -> None:
+        """Take back what the blocking twin has read ahead."""
+        self._pieces.extendleft(reversed(pieces))
+
     def __repr__(self) -> str:
         return f"ObjectReader({self.info.name!r}, size={self.info.size})"

@@ -21,6 +21,7 @@ from jetspark.client.jetstream.subscribe.plan import MADE_BY
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerInfo
+from jetspark.client.reprs import closed_mark
 from jetspark.client.subscription import Taker
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
@@ -305,4 +306,5 @@ class PushSubscription:
         return chunk
 
     def __repr__(self) -> str:
-        return f"PushSubscription({self.consumer!r}, stream={self.stream!r})"
+        end = closed_mark(self.is_closed)
+        return f"PushSubscription({self.consumer!r}, stream={self.stream!r}{end})"

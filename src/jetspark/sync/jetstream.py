@@ -26,6 +26,7 @@ from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig, KeyValueOptions
+from jetspark.client.jetstream.kv.entry import BucketStatus
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
@@ -311,6 +312,10 @@ class Stream:
         does not know.
         """
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
+
+    def delete(self, *, timeout: Timeout | None = None) -> None:
+        """Delete the stream with everything in it; StreamNotFound when it is gone already."""
+        self._portal.call(self._inner.delete(timeout=timeout))
 
     def purge(
         self, *, subject: str = "", seq: int = 0, keep: int = 0, timeout: Timeout | None = None
@@ -802,6 +807,42 @@ class JetStream:
             ),
         )
 
+    def update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Change a consumer of a stream, as ``Stream.update_consumer``."""
+        return Consumer(
+            self._portal,
+            self._portal.call(
+                self._inner.update_consumer(stream, config, timeout=timeout, **options)
+            ),
+        )
+
+    def create_or_update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Create a consumer, or give the one of that name this configuration."""
+        return Consumer(
+            self._portal,
+            self._portal.call(
+                self._inner.create_or_update_consumer(stream, config, timeout=timeout, **options)
+            ),
+        )
+
+    def delete_consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> None:
+        """Delete a consumer of a stream; ConsumerNotFound when there is none."""
+        self._portal.call(self._inner.delete_consumer(stream, name, timeout=timeout))
+
     def consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> Consumer:
         """A handle to an existing consumer; ConsumerNotFound when there is none."""
         return Consumer(
@@ -1136,6 +1177,12 @@ class JetStream:
         """Delete a bucket with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
 
+    def key_values(self, *, timeout: Timeout | None = None) -> Iterator[BucketStatus]:
+        """Iterate over all buckets: counts and configuration."""
+        return self._portal.items(
+            self._portal.run(self._inner.key_values, timeout=timeout).next_chunk
+        )
+
     def key_value_names(self, *, timeout: Timeout | None = None) -> Iterator[str]:
         """Iterate over the names of all buckets."""
         return self._portal.items(
@@ -1189,6 +1236,21 @@ class JetStream:
         return ObjectStore(
             self._portal,
             self._portal.call(self._inner.update_object_store(config, timeout=timeout, **options)),
+        )
+
+    def create_or_update_object_store(
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ObjectStoreOptions],
+    ) -> ObjectStore:
+        """Change a store as ``update_object_store``, or create it when it does not exist."""
+        return ObjectStore(
+            self._portal,
+            self._portal.call(
+                self._inner.create_or_update_object_store(config, timeout=timeout, **options)
+            ),
         )
 
     def object_stores(self, *, timeout: Timeout | None = None) -> Iterator[ObjectStoreStatus]:

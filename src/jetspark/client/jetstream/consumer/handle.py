@@ -16,7 +16,7 @@ from jetspark.api.consumer import (
     UnpinRequest,
 )
 from jetspark.api.consumer import ConsumerInfo as WireConsumerInfo
-from jetspark.api.enums import AckPolicy, ConsumerAction
+from jetspark.api.enums import AckPolicy
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.arguments import function, instance, text, whole
@@ -28,7 +28,7 @@ from jetspark.client.jetstream.consumer.consume import (
     MessageOrder,
     callback_plan,
 )
-from jetspark.client.jetstream.consumer.create import create_consumer
+from jetspark.client.jetstream.consumer.create import update_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import (
     Explanation,
@@ -43,7 +43,7 @@ from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encod
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.timestamps import Moment, to_nanoseconds
-from jetspark.client.models.base import check_applied, from_wire, to_wire
+from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import (
     ConsumerConfig,
     ConsumerInfo,
@@ -267,17 +267,10 @@ class Consumer:
         change that is not allowed, and NotSupported when the server left something out that it
         does not know.
         """
-        planned = self.config.replace(**changes)  # refuses what cannot be before it asks
-        if {planned.name, planned.durable} - {"", self.name}:
-            raise ValueError(f"{self._target.label} keeps its name: create another consumer")
-        before = await self.info(timeout=timeout)
-        wanted = before.config.replace(**changes)
-        self._target.info = await create_consumer(
-            self._api, self.stream, to_wire(wanted), ConsumerAction.UPDATE, timeout=timeout
+        self._target.info = await update_consumer(
+            self._api, self.stream, self.name, changes, timeout
         )
-        after = self.cached_info
-        check_applied(changes, wanted, after.config, repr(self))
-        return after
+        return self.cached_info
 
     async def pause(
         self, until: Moment | timedelta | float, *, timeout: Timeout | None = None

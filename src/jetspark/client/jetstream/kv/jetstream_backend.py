@@ -252,14 +252,7 @@ class JetStreamBackend:
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
         self._reader.allow_direct = self._info.config.allow_direct
-        return BucketStatus(
-            bucket=self._bucket,
-            values=self._info.state.messages,
-            bytes=self._info.state.bytes,
-            config=from_stream_config(self._info.config),
-            backing_store=BACKING_STORE,
-            info=from_wire(StreamInfo, self._info),
-        )
+        return bucket_status(self._info)
 
     async def destroy(self, *, timeout: Timeout | None) -> None:
         """Delete the stream."""
@@ -321,6 +314,18 @@ class JetStreamBackend:
     def _noted(self, ack: PubAck) -> int:
         self._high_water.note(self._stream, ack.seq)
         return ack.seq
+
+
+def bucket_status(info: WireStreamInfo) -> BucketStatus:
+    """What the stream of a bucket says about it."""
+    return BucketStatus(
+        bucket=info.config.name.removeprefix(STREAM_PREFIX),
+        values=info.state.messages,
+        bytes=info.state.bytes,
+        config=from_stream_config(info.config),
+        backing_store=BACKING_STORE,
+        info=from_wire(StreamInfo, info),
+    )
 
 
 async def check_exists(api: ApiClient, stream: str, bucket: str, seconds: float) -> None:

@@ -53,6 +53,7 @@
     ├── NotSupported
     ├── MissingExtra                    also an ImportError: a package is not installed
     ├── ReadOnly
+    ├── AmbiguousSubject                several streams match
     ├── SubscribeRefused                ADR-15
     ├── HeartbeatMissed
     ├── ConsumerGap
@@ -121,6 +122,7 @@ from jetspark.errors.bodies import describe, error_body, fast_header_body
 from jetspark.errors.client import (
     AlreadyClaimed,
     AlreadyEnded,
+    AmbiguousSubject,
     AuthorizationFailed,
     BackupFailed,
     BadCredentials,
@@ -175,6 +177,7 @@ from jetspark.errors.storage import (
 __all__ = [
     "AlreadyClaimed",
     "AlreadyEnded",
+    "AmbiguousSubject",
     "ApiError",
     "ApiLevelRequired",
     "AuthorizationFailed",

@@ -141,6 +141,11 @@ class MessageIterator:
     def __iter__(self) -> Self:
         return self
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further message will be handed out."""
+        return self._inner.is_closed
+
     def __next__(self) -> JetStreamMessage:
         return JetStreamMessage(self._portal, next(self._items))
 
@@ -162,7 +167,8 @@ class MessageIterator:
         self._portal.call(self._inner.drain())
 
     def close(self) -> None:
-        """End now and give up what was not taken: it is delivered again after ack_wait."""
+        """End now. What was not taken is given back, so that others get it at once (``nak``)."""
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
@@ -175,6 +181,7 @@ class MessageIterator:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
     def __repr__(self) -> str:
@@ -271,7 +278,8 @@ class Consumer:
         ``max_bytes`` bounds their size, ``no_wait`` takes only what is there now. With
         ``heartbeat`` seconds the server shows signs of life; HeartbeatMissed when it does not.
         ``group`` takes part in a priority group; PinIdMismatch when another client is pinned now.
-        Raises PullRefused (409), ConsumerDeleted, and NoResponders when the consumer is gone.
+        Raises PullRefused (409), ConsumerDeleted, ConsumerNotFound when the consumer is gone, and
+        NoResponders when JetStream is not ready.
         Messages that had arrived when it failed or was cancelled are what the next call returns.
         """
         return [

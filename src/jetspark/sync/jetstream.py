@@ -26,6 +26,7 @@ from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig, KeyValueOptions
+from jetspark.client.jetstream.kv.entry import BucketStatus
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
@@ -311,6 +312,10 @@ class Stream:
         does not know.
         """
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
+
+    def delete(self, *, timeout: Timeout | None = None) -> None:
+        """Delete the stream with everything in it; StreamNotFound when it is gone already."""
+        self._portal.call(self._inner.delete(timeout=timeout))
 
     def purge(
         self, *, subject: str = "", seq: int = 0, keep: int = 0, timeout: Timeout | None = None
@@ -750,7 +755,7 @@ class JetStream:
     def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
         """The one stream that takes ``subject`` (ADR-15).
 
-        Raises StreamNotFound when there is none, and ValueError when there are several.
+        Raises StreamNotFound when there is none, and AmbiguousSubject when there are several.
         """
         return self._portal.call(self._inner.stream_name_by_subject(subject, timeout=timeout))
 
@@ -801,6 +806,42 @@ class JetStream:
                 self._inner.create_consumer(stream, config, timeout=timeout, **options)
             ),
         )
+
+    def update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Change a consumer of a stream, as ``Stream.update_consumer``."""
+        return Consumer(
+            self._portal,
+            self._portal.call(
+                self._inner.update_consumer(stream, config, timeout=timeout, **options)
+            ),
+        )
+
+    def create_or_update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Create a consumer, or give the one of that name this configuration."""
+        return Consumer(
+            self._portal,
+            self._portal.call(
+                self._inner.create_or_update_consumer(stream, config, timeout=timeout, **options)
+            ),
+        )
+
+    def delete_consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> None:
+        """Delete a consumer of a stream; ConsumerNotFound when there is none."""
+        self._portal.call(self._inner.delete_consumer(stream, name, timeout=timeout))
 
     def consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> Consumer:
         """A handle to an existing consumer; ConsumerNotFound when there is none."""
@@ -994,7 +1035,7 @@ class JetStream:
         ``config.max_ack_pending`` allows. A consumer that was made here, a durable one
         too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
         by the last member. Raises SubscribeRefused when things do not fit, saying
-        what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
+        what to change, StreamNotFound, AmbiguousSubject, ConsumerNotFound, ConsumerExists.
         """
         return PushSubscription(
             self._portal,
@@ -1136,6 +1177,12 @@ class JetStream:
         """Delete a bucket with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
 
+    def key_values(self, *, timeout: Timeout | None = None) -> Iterator[BucketStatus]:
+        """Iterate over all buckets: counts and configuration."""
+        return self._portal.items(
+            self._portal.run(self._inner.key_values, timeout=timeout).next_chunk
+        )
+
     def key_value_names(self, *, timeout: Timeout | None = None) -> Iterator[str]:
         """Iterate over the names of all buckets."""
         return self._portal.items(
@@ -1189,6 +1236,21 @@ class JetStream:
         return ObjectStore(
             self._portal,
             self._portal.call(self._inner.update_object_store(config, timeout=timeout, **options)),
+        )
+
+    def create_or_update_object_store(
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ObjectStoreOptions],
+    ) -> ObjectStore:
+        """Change a store as ``update_object_store``, or create it when it does not exist."""
+        return ObjectStore(
+            self._portal,
+            self._portal.call(
+                self._inner.create_or_update_object_store(config, timeout=timeout, **options)
+            ),
         )
 
     def object_stores(self, *, timeout: Timeout | None = None) -> Iterator[ObjectStoreStatus]:

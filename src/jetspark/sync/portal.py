@@ -227,6 +227,14 @@ class Items(Iterator[T]):
         except IndexError:  # another thread may have been faster, so looking first is no use
             return default
 
+    def put_back(self, take: Callable[[list[T]], None]) -> None:
+        """Give the source back what is here, before something else reads from it or ends it."""
+        ready: list[T] = []
+        while not isinstance(item := self.take_ready(_MISSING), _Missing):
+            ready.append(item)
+        if ready:
+            self._portal.run(take, ready)
+
     def __next__(self) -> T:
         ready = self.take_ready(_MISSING)
         if not isinstance(ready, _Missing):

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import math
 from collections import deque
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -177,11 +178,11 @@ class EndlessPull:
         self._core.up_listeners.discard(self._on_up)
         await self._subscription.unsubscribe()
 
-    async def settle(self, seconds: float) -> None:
+    async def settle(self, seconds: float | None = None) -> None:
         """Ask for nothing more, and wait for what is on its way: it can still be read."""
         self.begin_settling(seconds)
         with contextlib.suppress(RequestTimeout):
-            await self._subscription.stop(seconds)
+            await self._subscription.stop(self._api.timeout if seconds is None else seconds)
 
     def begin_settling(self, seconds: float | None = None) -> None:
         """As ``settle``, which waits for it."""
@@ -343,7 +344,7 @@ class ChunkSource(Protocol):
     def ended_error(self) -> Error:
         """Why there is no next message."""
 
-    async def settle(self, seconds: float) -> None:
+    async def settle(self, seconds: float | None = None) -> None:
         """Ask for nothing more, and wait for what is on its way: it can still be read."""
 
 
@@ -357,7 +358,8 @@ class MessageIterator:
         self._source = source
         self._items: deque[JetStreamMessage] = deque()
         self._emptied: asyncio.Event | None = None
-        self.ended: Final = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
         if isinstance(source, EndlessPull):
             # A client that is drained waits until everything that arrived was taken.
             source.subscription.taker = Taker(self._wait_taken)
@@ -365,10 +367,15 @@ class MessageIterator:
     def __aiter__(self) -> Self:
         return self
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further message will be handed out."""
+        return self._ended.is_set()
+
     async def __anext__(self) -> JetStreamMessage:
         items = self._items
         if not items:
-            items.extend(await self._source.next_chunk(CHUNK_MAX))
+            items.extend(await self._receive(CHUNK_MAX))
             if not items:
                 self._end()
                 raise StopAsyncIteration
@@ -386,7 +393,7 @@ class MessageIterator:
             seconds = None if timeout is None else call_seconds(timeout, math.inf)
             try:
                 async with asyncio.timeout(seconds):
-                    self._items.extend(await self._source.next_chunk(CHUNK_MAX))
+                    self._items.extend(await self._receive(CHUNK_MAX))
             except TimeoutError:
                 raise RequestTimeout(
                     f"{self._source.label}: no message within {seconds} s"
@@ -407,16 +414,36 @@ class MessageIterator:
             await self._source.stop()
 
     async def close(self) -> None:
-        """End now and give up what was not taken: it is delivered again after ack_wait."""
+        """End now. What was not taken is given back, so that others get it at once (``nak``)."""
+        untaken = list(self._items)
         self._items.clear()
         self._end()
-        await self._source.stop()
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(
+                self._give_back_all(untaken), name=f"jetspark end of {self._source.label}"
+            )
+        # Not cancelled with its caller: what is on its way would wait for ack_wait.
+        await asyncio.shield(self._closing)
+
+    async def _give_back_all(self, untaken: list[JetStreamMessage]) -> None:
+        # The request ends first: what is given back under it would be sent here again.
         with contextlib.suppress(Error):
-            while await self._source.next_chunk(CHUNK_MAX):
-                pass
+            await self._source.settle()
+        give_back(untaken)
+        with contextlib.suppress(Error):
+            while chunk := await self._source.next_chunk(CHUNK_MAX):
+                give_back(chunk)
+
+    async def _receive(self, count: int) -> list[JetStreamMessage]:
+        """Wait for messages; none when it has ended meanwhile."""
+        chunk = await self._source.next_chunk(count)
+        if self._ended.is_set():
+            give_back(chunk)
+            return []
+        return chunk
 
     def _end(self) -> None:
-        self.ended.set()
+        self._ended.set()
         if self._emptied is not None:
             self._emptied.set()
 
@@ -424,7 +451,7 @@ class MessageIterator:
         """Wait until everything that was taken over from the subscription was handed out."""
         try:
             async with asyncio.timeout_at(deadline):
-                while self._items and not self.ended.is_set():
+                while self._items and not self._ended.is_set():
                     self._emptied = asyncio.Event()
                     await self._emptied.wait()
         except TimeoutError:
@@ -451,12 +478,23 @@ class MessageIterator:
         if items:
             chunk = [items.popleft() for _ in range(min(count, len(items)))]
         else:
-            chunk = await self._source.next_chunk(count)
+            chunk = await self._receive(count)
             if not chunk:
                 self._end()
         if self._emptied is not None and not items:
             self._emptied.set()
         return chunk
 
+    def _put_back(self, messages: list[JetStreamMessage]) -> None:
+        """Take back what the blocking twin has read ahead."""
+        self._items.extendleft(reversed(messages))
+
     def __repr__(self) -> str:
-        return f"MessageIterator({'ended' if self.ended.is_set() else 'open'})"
+        return f"MessageIterator({self._source.label!r}, {'closed' if self.is_closed else 'open'})"
+
+
+def give_back(messages: Iterable[JetStreamMessage]) -> None:
+    """Let others have what was not begun, without waiting for ack_wait to pass."""
+    for message in messages:
+        with contextlib.suppress(Error):
+            message.nak()

@@ -284,7 +284,7 @@ class OrderedReader:
         self._stopped.set()
         await self._drop()
 
-    async def settle(self, seconds: float) -> None:  # noqa: ARG002 - nothing is given back
+    async def settle(self, seconds: float | None = None) -> None:  # noqa: ARG002 - nothing is given back
         """As ``stop``: what is on its way is read again by whoever reads from there."""
         await self.stop()
 

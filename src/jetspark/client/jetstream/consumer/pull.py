@@ -129,18 +129,25 @@ def encode_pull(
 
 
 def check_pull(
-    batch: int, max_bytes: int, expires: float, heartbeat: float, *, counted: str = "batch"
+    batch: int,
+    max_bytes: int,
+    expires: float,
+    heartbeat: float,
+    *,
+    counted: str = "batch",
+    waits: str = "timeout",
 ) -> None:
     """Refuse what the server would refuse, or answer in a way that helps nobody.
 
-    ``counted`` is what the caller's argument for the number of messages is called.
+    ``counted`` and ``waits`` are what the caller's arguments for the number of messages and for
+    the time are called.
     """
     whole(batch, counted, least=1, most=BATCH_MAX)
     whole(max_bytes, "max_bytes")
     if expires <= 0:
         raise ValueError(
-            f"{expires} s: a pull request needs time above 0 to wait for messages; fetch(no_wait="
-            "True) takes what is there now"
+            f"{waits}={expires:g}: a pull request needs time above 0 to wait for messages; "
+            "fetch(no_wait=True) takes what is there now"
         )
     if heartbeat and not heartbeat >= HEARTBEAT_MIN:
         raise ValueError(f"heartbeat={heartbeat}: expected at least {HEARTBEAT_MIN} s, or 0")

@@ -13,7 +13,7 @@ from jetspark.api.stream import Republish, StreamConfig, SubjectTransform
 from jetspark.client.arguments import text
 from jetspark.client.models.base import Model, from_wire, to_wire
 from jetspark.client.models.stream import Placement, StreamSource
-from jetspark.errors import BadName
+from jetspark.errors import BadName, NotSupported
 from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem, key_problem
 from jetspark.units import ByteCount, Nanoseconds, milliseconds, minutes, seconds
 
@@ -177,7 +177,7 @@ def to_stream_config(public: KeyValueConfig, level: int) -> StreamConfig:
             f"limit_marker_ttl={public.limit_marker_ttl} s: the shortest is 1 s; 0 is no markers"
         )
     if config.limit_marker_ttl and level < TTL_LEVEL:
-        raise ValueError("limit_marker_ttl needs nats-server 2.11 or later")
+        raise NotSupported("limit_marker_ttl needs nats-server 2.11 or later")
     if config.mirror is not None and config.sources:
         raise ValueError("a bucket is a mirror or has sources, not both")
     copy = config.mirror is not None

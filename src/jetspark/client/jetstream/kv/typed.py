@@ -14,6 +14,7 @@ from jetspark.client.jetstream.kv.watch import Watches, WatchFeed
 from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
+from jetspark.client.reprs import closed_mark
 from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import CodecFailed
@@ -294,6 +295,16 @@ class TypedWatcher(Generic[T]):
         self._feed = feed
         self._watches = watches
 
+    @property
+    def initial_done(self) -> bool:
+        """Whether everything that was there when the watch began has been taken."""
+        return not self._feed.initial_left
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._feed.is_stopped
+
     def __aiter__(self) -> Self:
         return self
 
@@ -327,7 +338,7 @@ class TypedWatcher(Generic[T]):
         await self._watches.stop(self._feed)
 
     def __repr__(self) -> str:
-        return f"TypedWatcher(bucket={self._watches.bucket!r})"
+        return f"TypedWatcher(bucket={self._watches.bucket!r}{closed_mark(self.is_closed)})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -342,4 +353,8 @@ class TypedWatcher(Generic[T]):
 
     async def _next_chunk(self, count: int) -> list[TypedEntry[T | None]]:
         """What is there after waiting for one; the blocking twin iterates with it."""
-        return await self._feed.next_items(count)
+        return await self._feed.next_ahead(count)
+
+    def _put_back(self, entries: list[TypedEntry[T | None]]) -> None:
+        """Take back what the blocking twin has read ahead."""
+        self._feed.put_back(entries)

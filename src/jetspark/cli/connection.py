@@ -6,22 +6,23 @@ Names and environment variables are those of natscli, so that users keep their h
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
-import msgspec
 
-from jetspark import sync
-from jetspark.client.connect_arguments import ConnectArguments
-from jetspark.client.contexts import Context, read_context, selected_context
-from jetspark.client.server_pool import DEFAULT_URL
-from jetspark.errors import BadCredentials, Error
+if TYPE_CHECKING:
+    from jetspark import sync
+    from jetspark.client.connect_arguments import ConnectArguments
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 
 
-class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
+# What the client has as DEFAULT_URL: help texts show it, and load no client.
+DEFAULT_URL: Final = "nats://127.0.0.1:4222"
+
+
+class ConnectionSettings(NamedTuple):
     """What the options of a command said about the server."""
 
     server: str = DEFAULT_URL
@@ -39,8 +40,11 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     js_api_prefix: str | None = None
 
     @contextmanager
-    def jetstream(self) -> Iterator[sync.JetStream]:
+    def jetstream(self) -> "Iterator[sync.JetStream]":
         """Connect, and close at the end; what goes wrong with the server is one clear line."""
+        from jetspark import sync
+        from jetspark.errors import Error
+
         try:
             with sync.connect(self.server, **self.arguments()) as client:
                 yield client.jetstream(
@@ -52,8 +56,10 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
             raise click.ClickException(f"{error}{notes}") from error
 
-    def arguments(self) -> ConnectArguments:
+    def arguments(self) -> "ConnectArguments":
         """Return what ``connect`` takes; of several identities, the one that counts."""
+        from jetspark.client.contexts import Context
+
         given: dict[str, Any] = {
             name: getattr(self, option) or "" for name, option in _OF_CONTEXT.items()
         }
@@ -83,6 +89,9 @@ _NOT_HERE: Final = ("user_jwt", "user_seed", "tls_first", "socks_proxy", "nsc")
 
 def _settings(given: dict[str, Any], context: str | None) -> ConnectionSettings:
     """The options of a command, and those of a context where the command has none."""
+    from jetspark.client.contexts import read_context, selected_context
+    from jetspark.errors import BadCredentials
+
     name = context or ("" if given["server"] else selected_context())
     if name:
         found = read_context(name)
@@ -129,8 +138,9 @@ def connection_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def called(*args: Any, **kwargs: Any) -> Any:
-        names = ConnectionSettings.__struct_fields__
-        given = {name: kwargs.pop(name) for name in names}
+        from jetspark.errors import BadCredentials
+
+        given = {name: kwargs.pop(name) for name in ConnectionSettings._fields}
         try:
             settings = _settings(given, kwargs.pop("context"))
         except BadCredentials as error:

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import click
 
-from jetspark.errors.extras import MissingExtra
 from jetspark.version import COMPILED, VERSION
 
 # Command -> (module, attribute, the line `jetspark --help` shows without importing the module).
@@ -55,7 +54,11 @@ class LazyGroup(click.Group):
         """Run a command; what a user can mend, a path or a package, is a line and no traceback."""
         try:
             return super().invoke(ctx)
-        except MissingExtra as error:
+        except ImportError as error:
+            from jetspark.errors import MissingExtra
+
+            if not isinstance(error, MissingExtra):
+                raise
             raise click.ClickException(str(error)) from error
         except OSError as error:
             if error.filename is None or error.strerror is None:

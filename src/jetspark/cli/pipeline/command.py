@@ -9,8 +9,6 @@ from typing import Any, Final, NoReturn
 import click
 
 from jetspark.cli.connection import connection_options
-from jetspark.errors import Error
-from jetspark.errors.extras import extra
 
 EMBEDDED: Final = "embedded"
 JVM_HAS_ENDED: Final = (
@@ -174,6 +172,9 @@ def status(**chosen: Any) -> None:
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn what a user can do something about into one line and exit code 1."""
+    from jetspark.errors import Error
+    from jetspark.errors.extras import extra
+
     try:
         with extra("pipelines", "pipelines need"):
             yield

@@ -20,7 +20,6 @@ try:
 except ImportError:  # not on Windows, where two exports to one name are the user's to avoid
     fcntl = None  # type: ignore[assignment]
 
-FORMATS: Final = ("parquet", "ndjson")
 MANIFEST: Final = "export.json"
 _PART: Final = re.compile(r"part-(\d{20})-(\d{20})\.(parquet|ndjson)")
 

@@ -332,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
         """Nobody uses it any more: cut the cycles that it and its parts are.
 
         Otherwise they are garbage that only a pass over all objects finds, and such passes are
-        rare (``cli/serve/command.py``).
+        rare (``cli/serve/running.py``).
         """
         if self._waiting or self._joining:
             # What it sent or subscribed to is still being worked on.

@@ -83,7 +83,7 @@ $(CLASSES): $(DEPS)
 	@touch $@
 
 demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
-	@$(BIN)/jetspark demo
+	@$(BIN)/python -m demo
 
 # A failed run prints its seed; SEED=n repeats its order and its random choices.
 SEED_ARGUMENT := $(if $(SEED),--seed $(SEED))

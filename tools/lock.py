@@ -62,8 +62,7 @@ def main() -> None:
     """Write all files: the first has everything, and the others take its versions."""
     lock("env", "pyproject.toml", "--all-extras")
     same = ("--constraints", str(FOLDER / "env.txt"))
-    declared = PROJECT["project"]["optional-dependencies"]
-    extras = [f"--extra={name}" for name in SERVER_EXTRAS if name in declared]
+    extras = [f"--extra={name}" for name in SERVER_EXTRAS]
     lock("serve", "pyproject.toml", *extras, *same)
     tools = PROJECT["dependency-groups"]["build"]
     lock("build", "-", *same, requirements=[*PROJECT["build-system"]["requires"], *tools])

@@ -4,10 +4,10 @@ It is the installed one, by links, with four differences. Python workers import 
 that are compiled already; Spark's own home gives them a zip of sources, which each of a dozen
 processes of an application compiles again (half a second each). What workers import is imported
 once, before they are forked (again half a second each). Java runs through a launcher that
-adds the settings of short runs. And the launcher has an archive of Spark's classes, which `make
-test` makes once for an environment (``python -m tests.support.spark_home``); tests that run without
-it take longer. The home is kept at a fixed place, since an archive is only good for the class path
-that it was made with. ``test_packaged_java.py`` runs in the home as installed.
+adds the settings of short runs. And the launcher has an archive of Spark's classes, which
+`make test` makes once for an environment (``python -m tests.support.spark_home``); without it
+tests take longer. The home is kept at a fixed place, since an archive is only good for the class
+path that it was made with. ``test_packaged_java.py`` runs in the home as installed.
 """
 
 import contextlib

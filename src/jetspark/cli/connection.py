@@ -42,7 +42,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     def jetstream(self) -> Iterator[sync.JetStream]:
         """Connect, and close at the end; what goes wrong with the server is one clear line."""
         try:
-            with sync.connect(self.server, **self._arguments()) as client:
+            with sync.connect(self.server, **self.arguments()) as client:
                 yield client.jetstream(
                     domain=self.js_domain or "",
                     prefix=self.js_api_prefix or "",
@@ -52,7 +52,8 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
             raise click.ClickException(f"{error}{notes}") from error
 
-    def _arguments(self) -> ConnectArguments:
+    def arguments(self) -> ConnectArguments:
+        """Return what ``connect`` takes; of several identities, the one that counts."""
         given: dict[str, Any] = {
             name: getattr(self, option) or "" for name, option in _OF_CONTEXT.items()
         }

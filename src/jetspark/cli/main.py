@@ -6,15 +6,11 @@ from typing import Any, Final
 
 import click
 
+from jetspark.errors.extras import MissingExtra
 from jetspark.version import COMPILED, VERSION
 
 # Command -> (module, attribute, the line `jetspark --help` shows without importing the module).
 _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
-    "demo": (
-        "jetspark.cli.demo.command",
-        "demo",
-        "Kill a server, then a Spark driver, in the middle of their work, and lose nothing.",
-    ),
     "doctor": (
         "jetspark.cli.doctor.command",
         "doctor",
@@ -56,9 +52,11 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a file or folder that cannot be used is one line, not a traceback."""
+        """Run a command; what a user can mend, a path or a package, is a line and no traceback."""
         try:
             return super().invoke(ctx)
+        except MissingExtra as error:
+            raise click.ClickException(str(error)) from error
         except OSError as error:
             if error.filename is None or error.strerror is None:
                 raise
@@ -82,5 +80,5 @@ def main() -> None:
 
     An acknowledgement of a jetspark server means that the message is on disk.
 
-    Try `jetspark demo` first, then `jetspark serve -js`.
+    Try `jetspark serve -js` first.
     """

@@ -14,6 +14,7 @@ import msgspec
 from jetspark.client.options import ClientOptions
 from jetspark.client.server_pool import ServerAddress
 from jetspark.client.tls import tls_context
+from jetspark.client.websocket import check_websocket
 from jetspark.errors import AuthorizationFailed, BadCredentials, Error
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo
 from jetspark.protocol.nkeys import USER, KeyPair, decode_public
@@ -119,8 +120,9 @@ def refusal(
     return explained
 
 
-def check_credentials(options: ClientOptions) -> None:
-    """Refuse keys and files that cannot work before anything is dialled."""
+def check_before_dialling(options: ClientOptions) -> None:
+    """Refuse addresses, keys and files that cannot work here."""
+    check_websocket(options.servers)
     tls_context(options.tls)
     if options.credentials:
         read_credentials(options.credentials)

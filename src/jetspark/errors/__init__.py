@@ -51,6 +51,7 @@
     ├── NoResponders
     ├── SlowConsumer
     ├── NotSupported
+    ├── MissingExtra                    also an ImportError: a package is not installed
     ├── ReadOnly
     ├── SubscribeRefused                ADR-15
     ├── HeartbeatMissed
@@ -157,6 +158,7 @@ from jetspark.errors.client import (
     SubscribeRefused,
 )
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.extras import MissingExtra
 from jetspark.errors.status import status_error
 from jetspark.errors.storage import (
     CorruptRecord,
@@ -210,6 +212,7 @@ __all__ = [
     "MessageNotFound",
     "MessageTooLarge",
     "MinLastSequence",
+    "MissingExtra",
     "NoResponders",
     "NotFound",
     "NotJetStreamMessage",

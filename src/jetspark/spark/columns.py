@@ -6,6 +6,8 @@ wire.
 
 from typing import TYPE_CHECKING, Final
 
+from jetspark.spark.needs import needs_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -19,7 +21,8 @@ def encode_headers(headers: "Column | str", *, several: bool = True) -> "Column"
     A map that is empty or NULL becomes an empty block. A name or value with a line break in it
     fails the query: it would become a header of its own.
     """
-    from pyspark.sql import functions as f
+    with needs_spark():
+        from pyspark.sql import functions as f
 
     entries = f.map_entries(_column(headers))
     if several:
@@ -46,7 +49,8 @@ def parse_headers(block: "Column | str") -> "Column":
 
     The counterpart of the source's ``includeHeaders`` raw: an empty map, never NULL, for none.
     """
-    from pyspark.sql import functions as f
+    with needs_spark():
+        from pyspark.sql import functions as f
 
     text = f.coalesce(_column(block).cast("string"), f.lit(""))
     # Behind the line of the version; the empty line at the end is none.

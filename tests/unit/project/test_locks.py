@@ -25,7 +25,7 @@ def asked(file: str) -> list[Requirement]:
     if file == "build":
         lines = [*PROJECT["build-system"]["requires"], *PROJECT["dependency-groups"]["build"]]
     for name in extras if file == "env" else SERVER_EXTRAS if file == "serve" else []:
-        lines += extras.get(name, [])
+        lines += extras[name]
     return [each for each in map(Requirement, lines) if each.name != "jetspark"]
 
 

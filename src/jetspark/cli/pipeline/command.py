@@ -10,6 +10,7 @@ import click
 
 from jetspark.cli.connection import connection_options
 from jetspark.errors import Error
+from jetspark.errors.extras import extra
 
 EMBEDDED: Final = "embedded"
 JVM_HAS_ENDED: Final = (
@@ -89,9 +90,9 @@ def init(name: str, parent: Path) -> None:
 @_json_option
 def dry_run(**chosen: Any) -> None:
     """Check a project with Spark: files, names and columns. Asks no server, writes nothing."""
-    from jetspark.cli.pipeline.run import check
-
     with one_line_errors():
+        from jetspark.cli.pipeline.run import check
+
         check(**chosen)
 
 
@@ -164,9 +165,9 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
 @_json_option
 def status(**chosen: Any) -> None:
     """Show how far each flow is: lag, last committed epoch, ledger. Starts no Spark."""
-    from jetspark.cli.pipeline.status import show_status
-
     with one_line_errors():
+        from jetspark.cli.pipeline.status import show_status
+
         show_status(**chosen)
 
 
@@ -174,16 +175,14 @@ def status(**chosen: Any) -> None:
 def one_line_errors() -> Iterator[None]:
     """Turn what a user can do something about into one line and exit code 1."""
     try:
-        yield
+        with extra("pipelines", "pipelines need"):
+            yield
     except click.UsageError:
         raise
     except click.ClickException as error:
         fail(error.message)
     except Error as error:
         fail(str(error))
-    except ImportError as error:
-        name = error.name or str(error)
-        fail(f"{name} is not installed: pip install 'jetspark[spark,pipelines]'")
     except Exception as error:
         from jetspark.spark.session import jvm_has_ended
 

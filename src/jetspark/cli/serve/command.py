@@ -16,6 +16,7 @@ import click
 
 from jetspark.cli.serve.help import help_text, tls_help_text
 from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
+from jetspark.errors import MissingExtra
 from jetspark.errors.storage import StorageFault
 from jetspark.server.auth.users import build_directory
 from jetspark.server.config import (
@@ -67,7 +68,7 @@ def serve(flags: tuple[str, ...]) -> None:
         with contextlib.ExitStack() as pid_files:
             _write_pid(asked.pid_file, pid_files)
             _run(asked, flags, pid_files)
-    except (ConfigRefused, StorageFault, OSError, ssl.SSLError) as error:
+    except (ConfigRefused, MissingExtra, StorageFault, OSError, ssl.SSLError) as error:
         for line in in_words(error).splitlines():
             log.critical("%s", line)
         sys.exit(1)
@@ -105,7 +106,7 @@ def _do_instead(asked: Instruction) -> None:
             # Users are looked at last: the server refuses those that it cannot serve at its start.
             try:
                 build_directory(settings)
-            except ConfigRefused as refusal:
+            except (ConfigRefused, MissingExtra) as refusal:
                 for problem in in_words(refusal).splitlines():
                     click.echo(f"[FTL] {settings.config_file}: {problem}", err=True)
                 sys.exit(1)
@@ -197,7 +198,7 @@ def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitSt
     try:
         handler = open_log(asked)
         server.reload(asked)
-    except (ConfigRefused, OSError, ssl.SSLError) as error:
+    except (ConfigRefused, MissingExtra, OSError, ssl.SSLError) as error:
         for line in in_words(error).splitlines():
             log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
         return

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from librt.strings import BytesWriter
+from tests.support.disk.simulated import Operation, SimulatedDisk
+from tests.support.store.model import messages
 from xxhash import xxh3_64_digest
 
 from jetspark.errors.storage import CorruptRecord, UnknownRecordKind
 from jetspark.store.format.record import GROUP_FIRST, MESSAGE, OVERHEAD, SKIP, Codec
-from jetspark.testing.disk import Operation, SimulatedDisk
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

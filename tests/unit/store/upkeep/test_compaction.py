@@ -4,12 +4,12 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import check_counts, messages, sequences
 
 from jetspark.store.format.manifest import Identity
 from jetspark.store.format.record import BATCH_MEMBER, record_flags
 from jetspark.store.upkeep.compaction import Compactor
 from jetspark.store.upkeep.counts import UpkeepRates
-from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

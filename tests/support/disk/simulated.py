@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from jetspark.testing.disk_nodes import (
+from tests.support.disk.nodes import (
     CHANGING,
     BadPlace,
     File,
@@ -39,7 +39,7 @@ from jetspark.testing.disk_nodes import (
     flipped,
     forked_folder,
 )
-from jetspark.testing.paths import KeptPath
+from tests.support.disk.paths import KeptPath
 
 __all__ = ["CHANGING", "Operation", "SimulatedDisk"]
 

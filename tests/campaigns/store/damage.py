@@ -20,17 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from jetspark.store.log.stream_log import StreamLog
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.store_model import Opened, Violation, messages
-from jetspark.testing.store_reading import consumers
-from jetspark.testing.store_sample import (
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.model import Opened, Violation, messages
+from tests.support.store.reading import consumers
+from tests.support.store.sample import (
     CACHE_BUDGET,
     SEGMENT_SIZE,
     TIME,
     Place,
     Sample,
 )
+
+from jetspark.store.log.stream_log import StreamLog
 
 
 @dataclass

@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from jetspark.store.files import NO_SPACE
-from jetspark.store.format.manifest import Identity
-from jetspark.store.log.stream_log import Group, StreamLog
-from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
-from jetspark.testing.store_changes import Changes
-from jetspark.testing.store_model import (
+from tests.support.disk.simulated import CHANGING, Operation, SimulatedDisk
+from tests.support.store.changes import Changes
+from tests.support.store.model import (
     Opened,
     StoreModel,
     StreamModel,
@@ -28,7 +25,11 @@ from jetspark.testing.store_model import (
     consumers,
     sequences,
 )
-from jetspark.testing.store_state import Restated
+from tests.support.store.state import Restated
+
+from jetspark.store.files import NO_SPACE
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import Group, StreamLog
 
 SEGMENT_SIZE: Final = 3000  # a few records each, so that lives have many segments
 CACHE_BUDGET: Final = 1500

@@ -9,12 +9,13 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.model import ROOT, Violation, close_all, messages
+from tests.support.store.sample import CACHE_BUDGET, KINDS, SEGMENT_SIZE, TIME, Sample
+
 from jetspark.errors.storage import StorageFault
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.store_model import ROOT, Violation, close_all, messages
-from jetspark.testing.store_sample import CACHE_BUDGET, KINDS, SEGMENT_SIZE, TIME, Sample
 
 MUTATIONS_MAX: Final = 6
 

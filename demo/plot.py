@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jetspark.cli.demo.pipeline import Story
+from demo.pipeline import Story
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

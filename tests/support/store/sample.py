@@ -14,6 +14,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.model import ROOT, Message, Opened, messages
+from tests.support.store.reading import consumers
+from tests.support.store.state import Consumer
+
 from jetspark.store.format.index_file import SUFFIX as CONDENSED
 from jetspark.store.format.index_file import index_head
 from jetspark.store.format.manifest import Identity
@@ -31,10 +36,6 @@ from jetspark.store.format.record import (
 from jetspark.store.format.segment import SUFFIX, read_head
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.upkeep.upkeep import DAY_NS
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.store_model import ROOT, Message, Opened, messages
-from jetspark.testing.store_reading import consumers
-from jetspark.testing.store_state import Consumer
 
 SEGMENT_SIZE: Final = 1500
 CACHE_BUDGET: Final = 600

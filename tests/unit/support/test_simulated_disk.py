@@ -8,9 +8,8 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from jetspark.testing.disk import Operation, SimulatedDisk
-from jetspark.testing.disk_nodes import SECTOR, Write
+from tests.support.disk.nodes import SECTOR, Write
+from tests.support.disk.simulated import Operation, SimulatedDisk
 
 F = Path("/f")
 

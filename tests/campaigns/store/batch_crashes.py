@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import CHANGING, Operation, SimulatedDisk
+from tests.support.store.model import Violation, sequences
+
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
@@ -22,9 +26,6 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.store.format.record import body_end, headers_end
 from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
-from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
-from jetspark.testing.paths import KeptPath
-from jetspark.testing.store_model import Violation, sequences
 
 ROOT: Final = KeptPath("/store")
 SEGMENT_SIZE: Final = 4000  # a few batches each, so that lives have several segments

@@ -1,4 +1,4 @@
-"""The judge of `jetspark demo` (issue 8): it must see what is lost, doubled or changed."""
+"""The judge of `make demo`: it must see what is lost, doubled or changed."""
 
 from array import array
 
@@ -7,9 +7,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 import pyarrow as pa
-
-from jetspark.cli.demo.check import Account, _check_rows
-from jetspark.cli.demo.events import BROKEN_EVERY, messages
+from demo.check import Account, _check_rows
+from demo.events import BROKEN_EVERY, messages
 
 # Sequence -> id: 1 and 4 are copies of one event, 3 is broken.
 IDS = array("q", [-1, 70, 71, -1, 70, 72])

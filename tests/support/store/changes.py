@@ -3,9 +3,8 @@
 from random import Random
 from typing import Final
 
-from jetspark.store.log.stream_log import StreamLog
-from jetspark.testing.store_model import StreamModel
-from jetspark.testing.store_state import (
+from tests.support.store.model import StreamModel
+from tests.support.store.state import (
     Batched,
     ConsumerChanged,
     ConsumerSet,
@@ -16,6 +15,8 @@ from jetspark.testing.store_state import (
     Published,
     Purged,
 )
+
+from jetspark.store.log.stream_log import StreamLog
 
 SIZES: Final = (0, 1, 17, 100, 350, 520, 900, 1600)
 HEADERS: Final = (b"", b"", b"", b"NATS/1.0\r\nA: b\r\n\r\n")

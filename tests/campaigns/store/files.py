@@ -14,13 +14,14 @@ reads of one, and the store is started again. Whatever happened:
 from random import Random
 from typing import Final
 
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.model import Message, Violation
+from tests.support.store.reading import messages
+from tests.support.store.sample import stream_identity
+
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
-from jetspark.testing.store_model import Message, Violation
-from jetspark.testing.store_reading import messages
-from jetspark.testing.store_sample import stream_identity
 
 ROOT: Final = KeptPath("/store")
 SEGMENT_SIZE: Final = 6_000

@@ -1,9 +1,10 @@
 """Reading a whole log, and comparing what it counts with what is there."""
 
+from tests.support.store.state import Consumer, Message
+
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.store.log.stream_log import StreamLog
-from jetspark.testing.store_state import Consumer, Message
 
 
 class Violation(AssertionError):

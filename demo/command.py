@@ -1,4 +1,4 @@
-"""`jetspark demo`: the whole product in two minutes, on this machine."""
+"""`make demo`: the whole product in two minutes, on this machine."""
 
 import asyncio
 import json
@@ -15,14 +15,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from demo.report import Steps, bars
 from jetspark import sync
-from jetspark.cli.demo.report import Steps, bars
 from jetspark.cli.main import version_text
 from jetspark.errors import Error
+from jetspark.errors.extras import check_extra
 
 if TYPE_CHECKING:
-    from jetspark.cli.demo.check import Account
-    from jetspark.cli.demo.pipeline import Story
+    from demo.check import Account
+    from demo.pipeline import Story
 
 MARKER: Final = ".jetspark-demo"
 CRASH_MESSAGES: Final = 20_000
@@ -55,8 +56,8 @@ def demo(*, events: int, output: Path) -> None:
 
     \b
     Examples:
-      jetspark demo
-      jetspark demo --events 100000 --output /tmp/demo
+      make demo
+      python -m demo --events 100000 --output /tmp/demo
     """
     console = Console()
     signal.signal(signal.SIGTERM, _terminated)
@@ -71,6 +72,10 @@ def demo(*, events: int, output: Path) -> None:
         sys.exit(130)
     except Error as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            raise
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     if problems:
         console.print(f"[red]{'; '.join(problems)}[/red]")
         sys.exit(1)
@@ -82,10 +87,10 @@ def demo(*, events: int, output: Path) -> None:
 
 def _run(console: Console, folder: Path, output: Path, events: int) -> list[str]:
     """Go through the parts; return what was not as it should be."""
-    from jetspark.cli.demo.check import account_for
-    from jetspark.cli.demo.crash import crash_server
-    from jetspark.cli.demo.pipeline import run_pipeline
-    from jetspark.cli.demo.plot import save_plot
+    from demo.check import account_for
+    from demo.crash import crash_server
+    from demo.pipeline import run_pipeline
+    from demo.plot import save_plot
     from jetspark.spark import session
 
     console.print(f"[bold]{version_text()}[/bold], results in {output}")
@@ -187,14 +192,8 @@ def _write_report(path: Path, story: "Story", account: "Account") -> None:
 
 def _check_packages() -> None:
     """Say in one line what is missing, before anything is started."""
-    from importlib.util import find_spec
-
     needed = ("pyspark", "pyarrow", "pandas", "grpc", "yaml", "matplotlib")
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise click.ClickException(
-            f"not installed: {', '.join(missing)}: pip install 'jetspark[spark,pipelines,demo]'"
-        )
+    check_extra("demo", "the demo needs", *needed)
 
 
 def _make_output(output: Path) -> None:
@@ -204,7 +203,7 @@ def _make_output(output: Path) -> None:
             raise click.ClickException(f"{output} is there and no demo's: choose another --output")
         shutil.rmtree(output)
     output.mkdir(parents=True, exist_ok=True)
-    (output / MARKER).write_text("written by jetspark demo, which removes it when it runs again\n")
+    (output / MARKER).write_text("written by make demo, which removes it when it runs again\n")
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001

@@ -1,6 +1,6 @@
 """Several files of one stream lost or spoiled at once: pairs and triples, with a model beside.
 
-    python -m tests.campaigns.lost_files --runs 20000 --seed 1
+    python -m tests.campaigns.store.lost_files --runs 20000 --seed 1
 
 A stream lives for a while beside another one, on a simulated disk, and is closed. Then two or
 three of its files are missing, cut, zeroed, replaced by a file of the other stream or by an older
@@ -26,16 +26,17 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.reading import consumers, messages
+from tests.support.store.sample import stream_identity
+from tests.support.store.state import Message
+
 from jetspark.errors.storage import StorageFault
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
-from jetspark.testing.store_reading import consumers, messages
-from jetspark.testing.store_sample import stream_identity
-from jetspark.testing.store_state import Message
 
 ROOT: Final = KeptPath("/store")
 SEGMENT_SIZE: Final = 6_000

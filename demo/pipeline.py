@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from rich.progress import Progress
 
+from demo.driver import Driver
+from demo.events import messages
 from jetspark import sync
-from jetspark.cli.demo.driver import Driver
-from jetspark.cli.demo.events import messages
 from jetspark.spark.pipelines.project import load_project
 from jetspark.spark.pipelines.resources import ensure_resources
 from jetspark.spark.pipelines.template import write_files
@@ -83,7 +83,7 @@ class Story:
 def run_pipeline(url: str, output: Path, events: int, progress: Progress) -> Story:
     """Publish ``events`` while a pipeline works on them, is killed and comes back."""
     root = output / "pipeline"
-    project = load_project(write_files("jetspark.cli.demo", "project", root, "demo"))
+    project = load_project(write_files("demo", "project", root, "demo"))
     story = Story()
     errors = output / "driver.log"
     with sync.connect(url, name="jetspark demo") as client:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from tests.support.disk.simulated import CHANGING, Operation, SimulatedDisk
+from tests.support.store.model import Opened, Violation, check_counts, messages
+from tests.support.store.state import Deleted, Message, Published, Purged, State
+
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.upkeep.compaction import Compactor
-from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
-from jetspark.testing.store_model import Opened, Violation, check_counts, messages
-from jetspark.testing.store_state import Deleted, Message, Published, Purged, State
 
 SEGMENT_SIZE: Final = 800
 CACHE_BUDGET: Final = 1200

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from demo.events import ALERT_CENTS, Event
 from jetspark import sync
-from jetspark.cli.demo.events import ALERT_CENTS, Event
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,20 +9,16 @@ was damaged. Removal and limits take out what they must and nothing else.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from jetspark.store.format.manifest import Identity
-from jetspark.store.log.stream_log import StreamLog
-from jetspark.store.recovery.replay import Recovery
-from jetspark.store.store import FileStore
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
-from jetspark.testing.store_reading import (
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.reading import (
     Violation,
     check_counts,
     consumers,
     messages,
     sequences,
 )
-from jetspark.testing.store_state import (
+from tests.support.store.state import (
     Change,
     Consumer,
     Fate,
@@ -31,6 +27,11 @@ from jetspark.testing.store_state import (
     State,
     published,
 )
+
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
+from jetspark.store.store import FileStore
 
 __all__ = [
     "Found",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich.progress import Progress
 
-from jetspark.cli.demo.report import Steps
-from jetspark.cli.demo.server import ServerProcess
+from demo.report import Steps
+from demo.server import ServerProcess
 from jetspark.client.client import connect
 from jetspark.errors import Error
 

@@ -3,11 +3,12 @@
 import errno
 from contextlib import suppress
 
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.model import Message, Opened, Violation, messages
+from tests.support.store.sample import CACHE_BUDGET, SEGMENT_SIZE, stream_identity
+
 from jetspark.store.files import NO_SPACE
 from jetspark.store.log.stream_log import StreamLog
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.store_model import Message, Opened, Violation, messages
-from jetspark.testing.store_sample import CACHE_BUDGET, SEGMENT_SIZE, stream_identity
 
 
 def run_faults(errors: tuple[int, ...] = (errno.EIO, errno.ENOSPC)) -> int:

@@ -144,7 +144,8 @@ def smoke(version: str, python: Path, sdist: Path) -> str:
         begun = time.monotonic()
         client = environment(python, scratch / "client", str(wheel))
         server = environment(python, scratch / "server", f"{wheel}[{','.join(SERVER_EXTRAS)}]")
-        run(server / "python", "-I", PROGRAM, release, folder=scratch)
+        for programs in (client, server):
+            run(programs / "python", "-I", PROGRAM, release, folder=scratch)
         said = run(server / "jetspark", "--version", folder=scratch).strip()
         if release not in said or "compiled" not in said:
             sys.exit(f"jetspark --version: expected {release}, compiled; got {said!r}")

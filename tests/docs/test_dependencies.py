@@ -10,12 +10,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def requirements() -> dict[str, list[str]]:
-    """What the base install and each extra bring, by the heading of its section."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    """What the base install, each extra and the build bring, by the heading of its section."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = settings["project"]
+    build = [*settings["build-system"]["requires"], *settings["dependency-groups"]["build"]]
     extras = project["optional-dependencies"].items()
     return {
         "Always installed": project["dependencies"],
         **{f"Extra `{name}`": lines for name, lines in extras},
+        "Build": build,
     }
 
 

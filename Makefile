@@ -77,7 +77,7 @@ lock: ## write requirements/ from pyproject.toml: make lock ARGS=--upgrade takes
 
 # An archive of Spark's classes: each JVM that the tests start takes half the CPU time with it.
 CLASSES := $(VENV)/spark-classes
-$(CLASSES): $(DEPS)
+$(CLASSES): $(DEPS) | $(BUILT)
 	@echo "== archive of Spark's classes for the tests"
 	@$(BIN)/python -m tests.support.spark_home
 	@touch $@

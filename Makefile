@@ -16,9 +16,14 @@ JS_TESTS := tests/interop/js
 HAVE_CC := $(shell command -v $(firstword $(CC)) 2>/dev/null)
 JETSPARK_BUILD ?= $(if $(HAVE_CC),compiled,auto)
 
+# Versions and hashes of everything from outside: requirements/, which `make lock` writes.
+PIP_LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
+# Where wheels are built, with nothing but what the build needs, as where users install.
+BUILDER := $(VENV)/build
+BUILDER_READY := $(BUILDER)/ready-$(shell $(PYTHON) tools/stamp.py requirements/build.txt)
 # Two stamps: what is installed from outside, and what was built from our sources.
-DEPS := $(VENV)/deps-$(shell $(PYTHON) tools/stamp.py pyproject.toml $(JS_TESTS)/package-lock.json)
-BUILT := $(VENV)/built-$(JETSPARK_BUILD)-$(shell $(PYTHON) tools/stamp.py src setup.py pyproject.toml)
+DEPS := $(VENV)/deps-$(shell $(PYTHON) tools/stamp.py requirements/env.txt requirements/build.txt $(JS_TESTS)/package-lock.json)
+BUILT := $(VENV)/built-$(JETSPARK_BUILD)-$(shell $(PYTHON) tools/stamp.py src setup.py pyproject.toml requirements/build.txt)
 
 .PHONY: help env demo test test-interpreted check format quick bench torture clean
 
@@ -27,40 +32,58 @@ help: ## list the targets
 
 env: $(BUILT) ## create .venv, build the compiled wheel and install it with everything tests need
 
-# The wheel comes first: its metadata says what to install.
+# pyspark is published as source only: its build, too, uses what came by hash.
 $(DEPS):
 	@echo "== environment in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@rm -f $(VENV)/deps-* $(VENV)/built-*
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@JETSPARK_BUILD=interpreted $(MAKE) --no-print-directory wheel
-	@$(BIN)/python -m pip install --quiet "$$(ls build/wheel/jetspark-*.whl)[spark,avro,pipelines,demo,dev]"
-	@$(BIN)/python tools/npm.py ci --prefix $(JS_TESTS) --no-audit --no-fund --silent
+	@$(BIN)/python $(PIP_LOCKED) -r requirements/build.txt
+	@$(BIN)/python $(PIP_LOCKED) --no-build-isolation -r requirements/env.txt
+	@$(BIN)/python tools/npm.py ci --prefix $(JS_TESTS) --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-$(BUILT): $(DEPS)
+$(BUILDER_READY):
+	@rm -rf $(BUILDER)
+	@$(PYTHON) -m venv $(BUILDER)
+	@$(BUILDER)/bin/python $(PIP_LOCKED) -r requirements/build.txt
+	@touch $@
+
+# A stale build/ or list of files would put modules into the wheel that no longer exist.
+$(BUILT): $(DEPS) $(BUILDER_READY)
 	@echo "== building jetspark ($(JETSPARK_BUILD))"
-	@rm -f $(VENV)/built-*
-	@JETSPARK_BUILD=$(JETSPARK_BUILD) $(MAKE) --no-print-directory wheel
+	@rm -rf build src/*.egg-info $(VENV)/built-*
+	@JETSPARK_BUILD=$(JETSPARK_BUILD) $(BUILDER)/bin/python -m pip wheel --quiet \
+	  --no-build-isolation --no-deps --wheel-dir build/wheel .
 	@$(BIN)/python -m pip install --quiet --no-deps --force-reinstall build/wheel/jetspark-*.whl
+	@$(BIN)/python -m pip --disable-pip-version-check check \
+	  || { echo "requirements/ and pyproject.toml differ: run make lock"; exit 1; }
 	@$(BIN)/jetspark --version
 	@touch $@
 
-.PHONY: wheel
-wheel: # a stale build/ would put modules into the wheel that no longer exist
-	@rm -rf build
-	@$(PYTHON) -m venv build/env # empty, as where users install: the build must not lean on ours
-	@build/env/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+.PHONY: wheel smoke lock coverage
+wheel: $(BUILDER_READY) ## a release in dist/: the sdist, and the compiled wheel built from it
+	@rm -rf build dist src/*.egg-info
+	@JETSPARK_BUILD=compiled $(BUILDER)/bin/python -m build --quiet --no-isolation --outdir dist .
+	@ls -l dist
+
+smoke: wheel ## install that release in empty environments, for each supported Python found, and use it
+	@$(PYTHON) tools/smoke.py
+
+UV := uv==0.13.7
+lock: ## write requirements/ from pyproject.toml: make lock ARGS=--upgrade takes the newest versions
+	@test -d $(VENV)/lock || $(PYTHON) -m venv $(VENV)/lock
+	@$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
+	@$(VENV)/lock/bin/python tools/lock.py $(ARGS)
 
 # An archive of Spark's classes: each JVM that the tests start takes half the CPU time with it.
 CLASSES := $(VENV)/spark-classes
-$(CLASSES): $(DEPS)
+$(CLASSES): $(DEPS) | $(BUILT)
 	@echo "== archive of Spark's classes for the tests"
 	@$(BIN)/python -m tests.support.spark_home
 	@touch $@
 
 demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
-	@$(BIN)/jetspark demo
+	@$(BIN)/python -m demo
 
 # A failed run prints its seed; SEED=n repeats its order and its random choices.
 SEED_ARGUMENT := $(if $(SEED),--seed $(SEED))
@@ -79,6 +102,14 @@ format: $(DEPS) ## let ruff rewrite what it can
 
 quick: $(DEPS) ## interpreted tests while editing: make quick ARGS=tests/unit/store
 	@PYTHONPATH=src JETSPARK_EXPECT=interpreted $(BIN)/python -m pytest -q $(ARGS)
+
+COVERED ?= tests/unit tests/property
+coverage: $(DEPS) ## lines and branches that the unit and property tests run: make coverage COVERED=tests/unit/store
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@PYTHONPATH=src JETSPARK_EXPECT=interpreted $(BIN)/python -m coverage run -m pytest -q -n2 $(COVERED)
+	@$(BIN)/python -m coverage combine --quiet
+	@PYTHONPATH=src $(BIN)/python -m coverage report >build/coverage/report.txt
+	@tail -1 build/coverage/report.txt && echo "by file: build/coverage/report.txt"
 
 bench: env ## side by side with nats-server 2.15.1: make bench ARGS="--only publish"
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -8,15 +8,19 @@ atheris cannot instrument compiled modules.
 """
 
 import sys
+from pathlib import Path
 
 import atheris
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.support.recording import Call, RecordingClientOps, RecordingServerOps
 
 with atheris.instrument_imports(include=["jetspark"]):
     from jetspark.protocol.client_parser import ClientParser
     from jetspark.protocol.framing import FrameParser
     from jetspark.protocol.handshake import decode_connect, decode_info
     from jetspark.protocol.parser import ServerParser
-    from jetspark.testing.recording import Call, RecordingClientOps, RecordingServerOps
 
 # Small, so that the fuzzer reaches the limits.
 CONTROL_LINE = 48

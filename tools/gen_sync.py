@@ -125,6 +125,23 @@ AFTER_ITEMS = {
     "ObjectWatcher.next",
 }
 
+# Methods that read in another way, or discard unread items, after items that the iteration of the
+# twin has read ahead were put back.
+PUT_BACK = {
+    "MessageIterator.close",
+    "KeyWatcher.initial",
+    "KeyWatcher.marked",
+    "KeyWatcher.close",
+    "TypedWatcher.initial",
+    "TypedWatcher.marked",
+    "TypedWatcher.close",
+    "ObjectWatcher.initial",
+    "ObjectWatcher.marked",
+    "ObjectWatcher.close",
+    "ObjectReader.read",
+    "ObjectReader.close",
+}
+
 # Does nothing in a forked child and when the process exits.
 CLOSING = {"Client.close"}
 
@@ -132,7 +149,7 @@ TWINS = {
     name: target.module for target in TARGETS for _, name in target.parts if name[0].isupper()
 }
 SOURCES = {name: module for target in TARGETS for module, name in target.parts}
-RULES = Rules(THREAD_SAFE, AFTER_ITEMS, CLOSING, TWINS, SOURCES)
+RULES = Rules(THREAD_SAFE, AFTER_ITEMS, PUT_BACK, CLOSING, TWINS, SOURCES)
 
 
 def formatted(text: str, path: Path) -> str:

@@ -1,7 +1,8 @@
 """Print a short hash of the given files, so that `make env` can tell whether it is up to date.
 
 Usage: python tools/stamp.py FILE_OR_FOLDER [...]
-A folder means every Python file below it. A file that does not exist counts as empty.
+A folder means every file below it that is not generated. A file that does not exist counts as
+empty.
 """
 
 import hashlib
@@ -13,8 +14,13 @@ def files_of(name: str) -> list[Path]:
     """The files of one argument, in a fixed order."""
     path = Path(name)
     if path.is_dir():
-        return sorted(p for p in path.rglob("*.py") if "__pycache__" not in p.parts)
+        return sorted(each for each in path.rglob("*") if each.is_file() and not generated(each))
     return [path]
+
+
+def generated(path: Path) -> bool:
+    """Whether Python or setuptools generated it."""
+    return any(part == "__pycache__" or part.endswith(".egg-info") for part in path.parts)
 
 
 def main() -> None:

@@ -23,7 +23,6 @@ from tests.campaigns.cluster_copies import ClusterCopies  # noqa: E402
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.kv_fights import fight  # noqa: E402
-from tests.campaigns.lost_files import run as run_lost_files  # noqa: E402
 from tests.campaigns.permissions import judge_decisions  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
@@ -36,18 +35,19 @@ from tests.campaigns.spark.kills import campaign as run_spark_kills  # noqa: E40
 from tests.campaigns.spark.replays import campaign as run_spark_replays  # noqa: E402
 from tests.campaigns.spark.restarts import CASES, other_pythons  # noqa: E402
 from tests.campaigns.spark.restarts import campaign as run_spark_restarts  # noqa: E402
+from tests.campaigns.store.batch_crashes import run_batch_crashes  # noqa: E402
+from tests.campaigns.store.crashes import run_crashes  # noqa: E402
+from tests.campaigns.store.damage import run_flips  # noqa: E402
+from tests.campaigns.store.files import run_file_faults  # noqa: E402
+from tests.campaigns.store.lost_files import run as run_lost_files  # noqa: E402
+from tests.campaigns.store.mutations import run_mutations  # noqa: E402
+from tests.campaigns.store.rewrites import run_rewrites  # noqa: E402
 from tests.campaigns.turns import campaign as run_turns  # noqa: E402
 from tests.campaigns.wire_scripts import play_scripts  # noqa: E402
 from tests.support.served import Served  # noqa: E402
+from tests.support.store.sample import KINDS  # noqa: E402
 
 from jetspark import sync  # noqa: E402
-from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
-from jetspark.testing.store_crashes import run_crashes  # noqa: E402
-from jetspark.testing.store_damage import run_flips  # noqa: E402
-from jetspark.testing.store_files import run_file_faults  # noqa: E402
-from jetspark.testing.store_mutations import run_mutations  # noqa: E402
-from jetspark.testing.store_rewrites import run_rewrites  # noqa: E402
-from jetspark.testing.store_sample import KINDS  # noqa: E402
 
 Campaign = Callable[[float, int], str]
 
@@ -357,7 +357,7 @@ def spark_pipelines(_deadline: float, _seed: int) -> str:
 
 
 def spark_demo(_deadline: float, _seed: int) -> str:
-    """`jetspark demo` with its own processes, once, without a time limit."""
+    """`make demo` with its own processes, once, without a time limit."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         return run_demo(Path(folder), events=100_000)
 

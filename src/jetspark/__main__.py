@@ -1,6 +1,27 @@
-"""``python -m jetspark`` is the command line."""
+"""``jetspark`` and ``python -m jetspark``: the command line, or how to get it."""
 
-from jetspark.cli.main import main
+import sys
+from importlib.util import find_spec
+
+
+def main() -> None:
+    """Run the command line; without the packages that it needs, say so in one line."""
+    packages = ("click", "rich")
+    try:
+        complete = all(find_spec(name) for name in packages)
+    except ImportError:
+        complete = False
+    if not complete:
+        from jetspark.errors.extras import MissingExtra, check_extra
+
+        try:
+            check_extra("cli", "the command jetspark needs", *packages)
+        except MissingExtra as error:
+            sys.exit(f"jetspark: {error}")
+    from jetspark.cli.main import main as command_line
+
+    command_line()
+
 
 if __name__ == "__main__":
     main()

@@ -10,9 +10,8 @@ import pytest
 import jetspark
 
 ROOT = Path(__file__).resolve().parents[2]
-# `jetspark` has every public name; the blocking twins and Spark have packages, as has what users
-# test their programs with.
-PUBLIC = {"jetspark", "jetspark.errors", "jetspark.sync", "jetspark.spark", "jetspark.testing"}
+# `jetspark` has every public name; the blocking twins and Spark have packages.
+PUBLIC = {"jetspark", "jetspark.errors", "jetspark.sync", "jetspark.spark"}
 PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").glob("*")),

@@ -1,9 +1,8 @@
 """Power cuts around the commits of batches (issue 6: 20,000 crash states, never half a batch)."""
 
 import pytest
-
-from jetspark.testing.batch_crashes import BatchCrashes, BatchLife, run_batch_crashes
-from jetspark.testing.store_model import Violation
+from tests.campaigns.store.batch_crashes import BatchCrashes, BatchLife, run_batch_crashes
+from tests.support.store.model import Violation
 
 CRASH_STATES = 20_000
 

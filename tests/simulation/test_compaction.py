@@ -1,11 +1,11 @@
 """Rewritten segments replay to exactly what was there."""
 
 import pytest
+from tests.campaigns.store.crashes import run_crashes
+from tests.campaigns.store.rewrites import run_rewrites
+from tests.support.store.model import Violation
 
 from jetspark.store.upkeep.compaction import Compactor
-from jetspark.testing.store_crashes import run_crashes
-from jetspark.testing.store_model import Violation
-from jetspark.testing.store_rewrites import run_rewrites
 
 
 def test_no_rewriting_changes_what_a_start_finds() -> None:

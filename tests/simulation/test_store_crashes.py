@@ -4,9 +4,8 @@ These are the short forms; ``tools/torture.py`` calls the same functions for hou
 """
 
 import pytest
-
-from jetspark.testing.store_crashes import run_crashes
-from jetspark.testing.store_model import Found, StreamModel, Violation
+from tests.campaigns.store.crashes import run_crashes
+from tests.support.store.model import Found, StreamModel, Violation
 
 # R1 asks for 100,000; in parts, so that all cores have some.
 CRASH_STATES = 100_000

@@ -8,14 +8,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.campaigns.store.damage import Damaged, check_damage, flip, run_flips
+from tests.campaigns.store.faults import run_faults
+from tests.campaigns.store.mutations import run_mutations
+from tests.support.store.model import Opened, Violation, messages
+from tests.support.store.sample import CACHE_BUDGET, KINDS, SEGMENT_SIZE, Sample
 
 from jetspark.store.format.segment import read_head
 from jetspark.store.log.staged import FLAGS_AT
-from jetspark.testing.store_damage import Damaged, check_damage, flip, run_flips
-from jetspark.testing.store_faults import run_faults
-from jetspark.testing.store_model import Opened, Violation, messages
-from jetspark.testing.store_mutations import run_mutations
-from jetspark.testing.store_sample import CACHE_BUDGET, KINDS, SEGMENT_SIZE, Sample
 
 FLIPS = 500
 MUTATIONS = 600
@@ -153,7 +153,7 @@ def test_no_failing_step_loses_what_was_acknowledged() -> None:
 
 def test_a_judge_that_finds_something_names_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge is interpreted in every build, so a broken promise can be put into it."""
-    monkeypatch.setattr("jetspark.testing.store_damage.messages", lambda *_: {})
+    monkeypatch.setattr("tests.campaigns.store.damage.messages", lambda *_: {})
 
     with pytest.raises(Violation, match=r"plain: bit \d+ of .* are lost and were not hit"):
         run_flips(50)

@@ -4,9 +4,8 @@ This is the short form; ``tools/torture.py`` calls the same function for hours.
 """
 
 import pytest
-
-from jetspark.testing.store_files import Life, run_file_faults
-from jetspark.testing.store_model import Violation
+from tests.campaigns.store.files import Life, run_file_faults
+from tests.support.store.model import Violation
 
 RUNS = 60
 PARTS = 4

@@ -116,6 +116,9 @@ class EveryCall:
         async def asynchronous(t: Timeout) -> None:
             await (await js.publish_async(f"{name}.p", b"x", timeout=t)).wait()
 
+        async def delete(t: Timeout) -> None:
+            await (await js.create_stream(fresh())).delete(timeout=t)
+
         async def scan(t: Timeout) -> None:
             await listed(stream.scan(timeout=t))
 
@@ -125,6 +128,13 @@ class EveryCall:
             "JetStream.create_consumer": lambda t: js.create_consumer(
                 name, durable="made", timeout=t
             ),
+            "JetStream.update_consumer": lambda t: js.update_consumer(
+                name, "w", description="x", timeout=t
+            ),
+            "JetStream.create_or_update_consumer": lambda t: js.create_or_update_consumer(
+                name, durable="made", timeout=t
+            ),
+            "JetStream.delete_consumer": lambda t: js.delete_consumer(name, self.new(), timeout=t),
             "JetStream.create_stream": lambda t: js.create_stream(fresh(), timeout=t),
             "JetStream.create_or_update_stream": lambda t: js.create_or_update_stream(
                 config, timeout=t
@@ -163,6 +173,7 @@ class EveryCall:
                 durable="w", timeout=t
             ),
             "Stream.delete_consumer": lambda t: stream.delete_consumer(self.new(), timeout=t),
+            "Stream.delete": delete,
             "Stream.delete_msg": lambda t: stream.delete_msg(10**6, timeout=t),
             "Stream.get_msg": lambda t: stream.get_msg(seq=1, timeout=t),
             "Stream.get_batch": lambda t: listed(stream.get_batch(limit=2, timeout=t)),
@@ -305,6 +316,7 @@ class EveryCall:
             ),
             "JetStream.delete_key_value": lambda t: js.delete_key_value(made(), timeout=t),
             "JetStream.key_value": lambda t: js.key_value(name, timeout=t),
+            "JetStream.key_values": lambda t: listed(js.key_values(timeout=t)),
             "JetStream.key_value_names": lambda t: listed(js.key_value_names(timeout=t)),
             "KeyValue.create": lambda t: kv.create(made(), b"1", timeout=t),
             "KeyValue.delete": lambda t: kv.delete("b", timeout=t),
@@ -377,6 +389,9 @@ class EveryCall:
             ),
             "JetStream.update_object_store": lambda t: js.update_object_store(
                 name, description="x", timeout=t
+            ),
+            "JetStream.create_or_update_object_store": lambda t: js.create_or_update_object_store(
+                self.new(), timeout=t
             ),
             "JetStream.delete_object_store": lambda t: js.delete_object_store(
                 self.new(), timeout=t

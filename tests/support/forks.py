@@ -144,7 +144,7 @@ def fork_server(arguments: list[str]) -> Fork:
 
 def prepared() -> Callable[[], Any]:
     """Import everything that a server needs; return the command line."""
-    import jetspark.cli.serve.command
+    import jetspark.cli.serve.running
     import jetspark.replica  # noqa: F401
     from jetspark.cli.main import main
 

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -164,6 +165,11 @@ class Wire:
         """Wait until the server has done everything that was sent before."""
         self.send(b"PING\r\n")
         self.until(b"PONG\r\n")
+
+    def say_farewell(self) -> None:
+        """End a TLS session, and read until the server has ended it as well."""
+        assert isinstance(self._socket, ssl.SSLSocket)
+        self._socket.unwrap()
 
     def request(self, subject: bytes, body: bytes) -> bytes:
         """Ask something of `$JS.API`; the answer's payload."""

@@ -230,7 +230,7 @@ class Response(Generic[_S]):
     def decode(self, payload: bytes) -> _S | ApiErrorBody:
         """Decode a reply: the model, or the error body if it has one.
 
-        Raises ``msgspec.MsgspecError`` if ``payload`` is not such a reply.
+        Raises ``msgspec.MsgspecError`` or RecursionError if ``payload`` is not such a reply.
         """
         error = _ENVELOPE.decode(payload).error
         return self._decoder.decode(payload) if error is None else error

@@ -6,22 +6,23 @@ Names and environment variables are those of natscli, so that users need not lea
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
-import msgspec
 
-from jetspark import sync
-from jetspark.client.connect_arguments import ConnectArguments
-from jetspark.client.contexts import Context, read_context, selected_context
-from jetspark.client.server_pool import DEFAULT_URL
-from jetspark.errors import BadCredentials, Error
+if TYPE_CHECKING:
+    from jetspark import sync
+    from jetspark.client.connect_arguments import ConnectArguments
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 
 
-class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
+# The client's DEFAULT_URL, repeated so that help texts do not load the client.
+DEFAULT_URL: Final = "nats://127.0.0.1:4222"
+
+
+class ConnectionSettings(NamedTuple):
     """The connection options of a command."""
 
     server: str = DEFAULT_URL
@@ -39,10 +40,13 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     js_api_prefix: str | None = None
 
     @contextmanager
-    def jetstream(self) -> Iterator[sync.JetStream]:
+    def jetstream(self) -> "Iterator[sync.JetStream]":
         """Connect, and close at the end; errors of the server become one clear line."""
+        from jetspark import sync
+        from jetspark.errors import Error
+
         try:
-            with sync.connect(self.server, **self._arguments()) as client:
+            with sync.connect(self.server, **self.arguments()) as client:
                 yield client.jetstream(
                     domain=self.js_domain or "",
                     prefix=self.js_api_prefix or "",
@@ -52,7 +56,10 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
             raise click.ClickException(f"{error}{notes}") from error
 
-    def _arguments(self) -> ConnectArguments:
+    def arguments(self) -> "ConnectArguments":
+        """Return the arguments for ``connect``; of several identities, the effective one."""
+        from jetspark.client.contexts import Context
+
         given: dict[str, Any] = {
             name: getattr(self, option) or "" for name, option in _OF_CONTEXT.items()
         }
@@ -82,6 +89,9 @@ _NOT_HERE: Final = ("user_jwt", "user_seed", "tls_first", "socks_proxy", "nsc")
 
 def _settings(given: dict[str, Any], context: str | None) -> ConnectionSettings:
     """The options of a command, completed by those of a context."""
+    from jetspark.client.contexts import read_context, selected_context
+    from jetspark.errors import BadCredentials
+
     name = context or ("" if given["server"] else selected_context())
     if name:
         found = read_context(name)
@@ -128,8 +138,9 @@ def connection_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def called(*args: Any, **kwargs: Any) -> Any:
-        names = ConnectionSettings.__struct_fields__
-        given = {name: kwargs.pop(name) for name in names}
+        from jetspark.errors import BadCredentials
+
+        given = {name: kwargs.pop(name) for name in ConnectionSettings._fields}
         try:
             settings = _settings(given, kwargs.pop("context"))
         except BadCredentials as error:

@@ -10,11 +10,6 @@ from jetspark.version import COMPILED, VERSION
 
 # Command -> (module, attribute, the line `jetspark --help` shows without importing the module).
 _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
-    "demo": (
-        "jetspark.cli.demo.command",
-        "demo",
-        "Kill a server, then a Spark driver, in the middle of their work, and lose nothing.",
-    ),
     "doctor": (
         "jetspark.cli.doctor.command",
         "doctor",
@@ -56,9 +51,15 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an unusable file or folder is one line, not a traceback."""
+        """Run a command; an unusable path or a missing package is one line, not a traceback."""
         try:
             return super().invoke(ctx)
+        except ImportError as error:
+            from jetspark.errors import MissingExtra
+
+            if not isinstance(error, MissingExtra):
+                raise
+            raise click.ClickException(str(error)) from error
         except OSError as error:
             if error.filename is None or error.strerror is None:
                 raise
@@ -82,5 +83,5 @@ def main() -> None:
 
     An acknowledgement of a jetspark server means that the message is on disk.
 
-    Try `jetspark demo` first, then `jetspark serve -js`.
+    Try `jetspark serve -js` first.
     """

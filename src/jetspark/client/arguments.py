@@ -57,5 +57,13 @@ def instance(value: object, kind: type[T], name: str) -> T:
     return value
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """A hint for the error about an unknown name: the closest known one."""
+    import difflib
+
+    found = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
 def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__

@@ -14,6 +14,8 @@ import msgspec
 from jetspark.client.options import ClientOptions
 from jetspark.client.server_pool import ServerAddress
 from jetspark.client.tls import tls_context
+from jetspark.client.unreadable import UNREADABLE
+from jetspark.client.websocket import check_websocket
 from jetspark.errors import AuthorizationFailed, BadCredentials, Error
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo
 from jetspark.protocol.nkeys import USER, KeyPair, decode_public
@@ -119,8 +121,9 @@ def refusal(
     return explained
 
 
-def check_credentials(options: ClientOptions) -> None:
-    """Refuse keys and files that cannot work, before connecting."""
+def check_before_dialling(options: ClientOptions) -> None:
+    """Refuse addresses, keys and files that cannot work, before connecting."""
+    check_websocket(options.servers)
     tls_context(options.tls)
     if options.credentials:
         read_credentials(options.credentials)
@@ -177,7 +180,7 @@ def _claims(jwt: str, where: str) -> _Claims:
     try:
         body = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         return msgspec.json.decode(body, type=_Claims)
-    except (IndexError, ValueError, msgspec.DecodeError) as error:
+    except (IndexError, ValueError, *UNREADABLE) as error:
         raise BadCredentials(f"{where}: the JWT cannot be read: {error}") from error
 
 

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from jetspark.client.arguments import text, whole
-from jetspark.client.auth import check_credentials
+from jetspark.client.auth import check_before_dialling
 from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.connection_status import ConnectionStatus
@@ -70,7 +70,7 @@ async def connect(
 async def connect_with(options: ClientOptions) -> "Client":
     """Connect with ``options``, which ``client_options`` creates and which can be pickled."""
     check_options(options)
-    check_credentials(options)
+    check_before_dialling(options)
     return Client(await ClientCore(options).open())
 
 

@@ -20,7 +20,7 @@ from jetspark.client.server_errors import dial_problem, error_of_line, is_surviv
 from jetspark.client.server_pool import ServerAddress
 from jetspark.client.tls import tls_context
 from jetspark.client.websocket import WebSocketFraming
-from jetspark.errors import ConnectFailed, ConnectionClosed, Error, ProtocolViolation
+from jetspark.errors import ConnectFailed, ConnectionClosed, Error, MissingExtra, ProtocolViolation
 from jetspark.protocol.client_parser import ClientParser
 from jetspark.protocol.encoder import PING, PONG
 from jetspark.protocol.handshake import ServerInfo, decode_info
@@ -276,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._framing = WebSocketFraming(
                     self._transport, self._address, self._options.websocket_headers
                 )
-            except ConnectFailed as error:
+            except (ConnectFailed, MissingExtra) as error:
                 self._fail(error)
 
     def _take_transport(self, transport: asyncio.Transport) -> None:

@@ -14,10 +14,12 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
+from jetspark.client.arguments import closest
 from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.options import ClientOptions
 from jetspark.client.server_pool import DEFAULT_URL, parse_servers
 from jetspark.client.tls import TlsFiles
+from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import BadCredentials
 
 # The options that identify a user: a context's are ignored if the caller gives any of them.
@@ -114,6 +116,10 @@ def client_options(
 
     A context is read by this call.
     """
+    known = ConnectArguments.__annotations__
+    for name in arguments:
+        if name not in known:
+            raise TypeError(f"connect has no {name!r}{closest(name, known)}")
     if servers is None and not context:
         servers = os.environ.get("NATS_URL") or None
         context = "" if servers is not None else selected_context()
@@ -181,7 +187,7 @@ def read_context(name: str) -> Context:
         ) from None
     try:
         return msgspec.json.decode(text, type=Context)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         # The error names the field or the byte, and shows no value.
         raise BadCredentials(f"context {name!r}: {file} is not a context: {error}") from None
 

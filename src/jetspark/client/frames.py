@@ -58,9 +58,9 @@ def sub_frame(subject: str, queue: str, sid: int) -> bytes:
     return encode_sub(encode_subject(subject), queue.encode("utf-8", "surrogateescape"), sid)
 
 
-def to_bytes(payload: object) -> bytes:
+def to_bytes(payload: object, name: str = "data") -> bytes:
     """Convert a bytes-like object; TypeError for anything else."""
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
     hint = "; encode text first: text.encode()" if isinstance(payload, str) else ""
-    raise TypeError(f"data must be bytes, not {type(payload).__name__}{hint}")
+    raise TypeError(f"{name} must be bytes, not {type(payload).__name__}{hint}")

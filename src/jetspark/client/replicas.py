@@ -13,6 +13,7 @@ import msgspec
 from jetspark.client.core import ClientCore
 from jetspark.client.requests import ManyReplies
 from jetspark.client.server_pool import parse_servers
+from jetspark.client.unreadable import UNREADABLE
 from jetspark.clock import SystemClock
 
 SUBJECT: Final = b"$SRV.PING.jetspark-replica"
@@ -56,7 +57,7 @@ async def find_replicas(core: ClientCore, stream: str, seconds: float) -> list[R
     try:
         while await sink.wait(STALL_SECONDS):
             while sink.replies:
-                with contextlib.suppress(msgspec.MsgspecError):
+                with contextlib.suppress(*UNREADABLE):
                     said = _decoder.decode(sink.replies.popleft().data)
                     found[said.id] = said.metadata
     finally:

@@ -19,6 +19,7 @@ from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_ca
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
+from jetspark.client.reprs import closed_mark
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import AlreadyClaimed, AlreadyEnded, Error, RequestTimeout, SlowConsumer
@@ -534,7 +535,7 @@ class Subscription:
         return await self._core.next_chunk(count)
 
     def __repr__(self) -> str:
-        return f"Subscription({self._core.subject!r})"
+        return f"Subscription({self._core.subject!r}{closed_mark(self.is_closed)})"
 
 
 def _look_at_result(task: asyncio.Task[None]) -> None:

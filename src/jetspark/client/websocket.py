@@ -5,13 +5,17 @@ masking and the opening handshake come from the sans-I/O classes of ``websockets
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from jetspark.client.server_pool import ServerAddress
 from jetspark.errors import ConnectFailed, ConnectionClosed, ProtocolViolation
+from jetspark.errors.extras import check_extra, extra
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
+
+EXTRA: Final = ("websocket", "ws:// and wss:// need")
 
 
 class WebSocketFraming:
@@ -85,14 +89,16 @@ class WebSocketFraming:
             self._transport.write(data)
 
 
+def check_websocket(addresses: Iterable[ServerAddress]) -> None:
+    """Refuse addresses that need a package that is not installed."""
+    if any(address.websocket for address in addresses):
+        check_extra(*EXTRA, "websockets")
+
+
 def _new_protocol(address: ServerAddress) -> "ClientProtocol":
-    try:
+    with extra(*EXTRA):
         from websockets.client import ClientProtocol
         from websockets.uri import parse_uri
-    except ImportError as error:
-        raise ConnectFailed(
-            "ws:// and wss:// need the package 'websockets': pip install websockets"
-        ) from error
     scheme = "wss" if address.tls else "ws"
     # max_size=None: the NATS parser enforces the limits, and a frame may hold many messages.
     uri = parse_uri(f"{scheme}://{address.label}{address.path or '/'}")

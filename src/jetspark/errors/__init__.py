@@ -51,7 +51,9 @@
     ├── NoResponders
     ├── SlowConsumer
     ├── NotSupported
+    ├── MissingExtra                    also an ImportError: a package is not installed
     ├── ReadOnly
+    ├── AmbiguousSubject                several streams match
     ├── SubscribeRefused                ADR-15
     ├── HeartbeatMissed
     ├── ConsumerGap
@@ -120,6 +122,7 @@ from jetspark.errors.bodies import describe, error_body, fast_header_body
 from jetspark.errors.client import (
     AlreadyClaimed,
     AlreadyEnded,
+    AmbiguousSubject,
     AuthorizationFailed,
     BackupFailed,
     BadCredentials,
@@ -157,6 +160,7 @@ from jetspark.errors.client import (
     SubscribeRefused,
 )
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.extras import MissingExtra
 from jetspark.errors.status import status_error
 from jetspark.errors.storage import (
     CorruptRecord,
@@ -173,6 +177,7 @@ from jetspark.errors.storage import (
 __all__ = [
     "AlreadyClaimed",
     "AlreadyEnded",
+    "AmbiguousSubject",
     "ApiError",
     "ApiLevelRequired",
     "AuthorizationFailed",
@@ -210,6 +215,7 @@ __all__ = [
     "MessageNotFound",
     "MessageTooLarge",
     "MinLastSequence",
+    "MissingExtra",
     "NoResponders",
     "NotFound",
     "NotJetStreamMessage",

@@ -178,6 +178,19 @@ class ReadOnly(Error):
     """The handle was opened for reading."""
 
 
+class AmbiguousSubject(Error):
+    """Several streams match ``subject``, which has wildcards; ``streams`` are their names."""
+
+    def __init__(self, subject: str, streams: tuple[str, ...]) -> None:
+        super().__init__(subject, streams)
+        self.subject: Final = subject
+        self.streams: Final = streams
+
+    def __str__(self) -> str:
+        names = ", ".join(self.streams)
+        return f"several streams match {self.subject!r}: {names}; name the one you mean"
+
+
 class SubscribeRefused(Error):
     """The consumer that was found does not fit what was asked for (ADR-15)."""
 

@@ -19,7 +19,7 @@ from mypy_extensions import i64
 
 from jetspark.frame import Frame
 from jetspark.protocol.arguments import BLANK, CR, LF, TAB, skip_blanks
-from jetspark.protocol.limits import BESIDE_MIN, LOT_MAX, PIECES_MAX
+from jetspark.protocol.limits import BESIDE_MIN, HEAD_MAX, LOT_MAX, PIECES_MAX
 
 # States between two chunks.
 READY: Final = 0
@@ -131,13 +131,16 @@ class FrameParser:
             self.closed = True
             raise
 
-    def joined(self, body: bytes) -> None:
-        """A large payload was put together (``_join_beside``): handle it, and what came after."""
+    def joined(self, whole: bytes) -> None:
+        """What ``_join_beside`` got was put together: handle it, and what came after."""
         if self.closed:
             return
         frame = self._frame
-        frame.data = self._word
-        frame.body = body
+        if len(self._word) > 0:
+            frame.data = self._word
+            frame.body = whole
+        else:
+            frame.data = whole
         self._word = b""
         self._state = READY
         rest = self._rest
@@ -172,7 +175,7 @@ class FrameParser:
         raise NotImplementedError
 
     def _join_beside(self, pieces: list[bytes]) -> bool:
-        """Have the pieces of a large payload joined; False: that is not done elsewhere.
+        """Have the pieces of a large frame joined; False: that is not done elsewhere.
 
         ``joined`` follows.
         """
@@ -374,8 +377,18 @@ class FrameParser:
         return after
 
     def _begin_beside(self, pieces: list[bytes]) -> bool:
-        """Have a whole frame put together elsewhere, if somebody does that."""
-        ps = self._frame.ps
+        """Have a frame put together elsewhere, if somebody does that.
+
+        That is its payload if what stands before it is short, and otherwise all of it.
+        """
+        frame = self._frame
+        ps = frame.ps
+        if ps > HEAD_MAX or frame.pe - ps < BESIDE_MIN - HEAD_MAX:
+            if not self._join_beside(pieces):
+                return False
+            self._word = b""
+            self._state = BESIDE
+            return True
         head = pieces[0]
         used = 1
         while len(head) < ps:
@@ -388,7 +401,6 @@ class FrameParser:
         body[-1] = body[-1][: len(body[-1]) - left]
         if not self._join_beside(body):
             return False
-        # All that stands before the payload is short.
         self._word = head[:ps]
         self._state = BESIDE
         return True

@@ -37,3 +37,5 @@ LOT_MAX: Final = 256 * 1024
 
 # A frame of this size or more is put together beside the loop: a copy of it takes milliseconds.
 BESIDE_MIN: Final = 2 * 1024 * 1024
+# If no more than this stands before its payload, the payload is put together by itself.
+HEAD_MAX: Final = 128 * 1024

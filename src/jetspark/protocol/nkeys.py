@@ -10,6 +10,7 @@ import os
 from typing import Final
 
 from jetspark.errors import BadCredentials
+from jetspark.errors.extras import extra
 
 OPERATOR: Final = "O"
 ACCOUNT: Final = "A"
@@ -25,6 +26,8 @@ KIND_WORDS: Final = {
     CLUSTER: "cluster",
 }
 
+EXTRA: Final = ("nkeys", "nkeys and credentials files need")
+
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _PUBLIC_LENGTH: Final = 56
 _SEED_LENGTH: Final = 58
@@ -36,7 +39,8 @@ class KeyPair:
     """A private key: signs, and knows its public key and its seed."""
 
     def __init__(self, kind: str, raw_seed: bytes) -> None:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        with extra(*EXTRA):
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         self._kind = kind
         self._raw_seed = raw_seed
@@ -90,8 +94,9 @@ class KeyPair:
 
 def verify(public_key: str, data: bytes, signature: bytes) -> bool:
     """Whether ``signature`` of ``data`` was made with the private half of ``public_key``."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    with extra(*EXTRA):
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     _, raw = decode_public(public_key)
     try:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.client.auth import check_credentials
+from jetspark.client.auth import check_before_dialling
 from jetspark.client.contexts import client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
@@ -126,7 +126,7 @@ class RemoteUpstream:
         async with self._opening:
             if self._core is None or self._core.is_closed:
                 options = check_options(self._options())
-                check_credentials(options)
+                check_before_dialling(options)
                 self._core = await ClientCore(options).open()
                 self._core.up_listeners.add(self._on_up)
                 self._api = ApiClient(self._core, DEFAULT_PREFIX, self._times.request)

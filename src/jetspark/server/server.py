@@ -18,6 +18,7 @@ from jetspark.clock import Clock, SystemClock
 from jetspark.engine.failures import Failures
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.errors import AlreadyEnded, InvalidState
+from jetspark.errors.extras import check_extra, extra
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
@@ -40,6 +41,7 @@ from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.net.busy_poll import BusyPoll
 from jetspark.server.net.connection import Connection
 from jetspark.server.net.freed_memory import FreedMemory
+from jetspark.server.net.joins import Joins
 from jetspark.server.net.keepalive import Keepalive
 from jetspark.server.net.listening import Acceptor, open_listener, shown_address
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
@@ -67,6 +69,7 @@ AUTHORIZATION_TIMEOUT: Final = seconds(2)
 CLOSING_S: Final = 2.0
 TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
 # nats-server names the Go that built it in INFO; this one runs on Python, and says so.
+MONITORING: Final = ("server", "monitoring needs")
 GO: Final = f"python{platform.python_version()}"
 
 
@@ -80,6 +83,7 @@ class Server:
         self, *, clock: Clock | None = None, **arguments: Unpack[ServerArguments]
     ) -> None:
         self.settings: Settings = combined(arguments)
+        self._check_packages()
         self.mounts: dict[str, ASGIApp] = dict(arguments.get("mounts") or {})
         self.clock: Clock = clock or SystemClock()
         self.remotes: Remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
@@ -124,9 +128,23 @@ class Server:
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.password_checks: PasswordChecks = PasswordChecks()
+        self.joins: Joins = Joins()
         self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
+
+    def _check_packages(self) -> None:
+        """Refuse at once what could not be served: before the store is opened, and by name."""
+        if not self._monitored:
+            return
+        # /connz shows the certificates of clients.
+        verified = ("cryptography",) if self.settings.tls and self.settings.tls.verify else ()
+        check_extra(*MONITORING, "starlette", "uvicorn", *verified)
+
+    @property
+    def _monitored(self) -> bool:
+        """Whether a monitoring port is asked for."""
+        return bool(self.settings.http_port or self.settings.https_port)
 
     @property
     def authorization_timeout(self) -> Nanoseconds:
@@ -217,9 +235,10 @@ class Server:
 
     async def _start_monitor(self) -> None:
         """Open the monitoring ports that are asked for; only then is that code loaded."""
-        if not (self.settings.http_port or self.settings.https_port):
+        if not self._monitored:
             return
-        from jetspark.server.monitor.monitor import Monitor
+        with extra(*MONITORING):
+            from jetspark.server.monitor.monitor import Monitor
 
         self._monitor = Monitor(self)
         await self._monitor.start()
@@ -301,6 +320,7 @@ class Server:
         if self.runtime is not None:
             await self.runtime.close()
         self.password_checks.close()
+        self.joins.close()
         self._freed_memory.close()
         self._listener = self.runtime = None
 

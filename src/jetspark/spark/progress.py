@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jetspark.spark.needs import needs_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -62,7 +64,8 @@ def watch(
     in the client. An error in ``report`` is logged and does not affect the query.
     ``spark.streams.removeListener(...)`` with the returned listener ends it.
     """
-    from jetspark.spark.progress_listener import ProgressListener
+    with needs_spark():
+        from jetspark.spark.progress_listener import ProgressListener
 
     listener = ProgressListener(report or _log_report)
     spark.streams.addListener(listener)

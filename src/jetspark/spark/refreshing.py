@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from jetspark.errors import Error
 from jetspark.spark.kv.options import KV_FORMAT
+from jetspark.spark.needs import needs_spark
 from jetspark.spark.objects.options import OBJECT_FORMAT
 from jetspark.spark.stream.options import FORMAT_NAME
 
@@ -35,7 +36,8 @@ def refresh(query: "DataFrame | str") -> "DataFrame":
     Raises ``RefreshFailed`` for a DataFrame of Spark Connect, for a cached one, and for one that
     reads nothing through jetspark.
     """
-    from pyspark.sql import DataFrame
+    with needs_spark():
+        from pyspark.sql import DataFrame
 
     frame = _table(query) if isinstance(query, str) else query
     if type(frame).__module__.startswith("pyspark.sql.connect"):

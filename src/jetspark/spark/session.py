@@ -8,24 +8,35 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, MutableMapping
+import time
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from jetspark.errors.extras import check_extra
 from jetspark.spark.archive import archive_options
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
 from jetspark.spark.java import Java, ensure_java
+from jetspark.spark.needs import needs_spark
 from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 from jetspark.spark.times import ZONE_SETTING, ZONE_VARIABLE, SessionZone
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # Partitions per task slot of the machine: two, so that a slot whose partition was short has
 # another one.
 PARTITIONS_PER_SLOT: Final = 2
+
+# Executors of a session started less than this ago are waited for, until none has registered for a
+# while.
+YOUNG_S: Final = 30.0
+EXECUTORS_WAIT_S: Final = 15.0
+EXECUTORS_SETTLED_S: Final = 1.0
+EXECUTORS_POLL_S: Final = 0.05
 
 SPARK_SETTINGS: Final[Mapping[str, str]] = {
     # createDataFrame and toPandas use Arrow, like the connector itself.
@@ -111,10 +122,13 @@ def session(
     further Spark settings. A JVM started here logs at ``log_level`` from its first line, and shows
     no progress bars above ``"WARN"``; None leaves both to Spark's configuration.
     """
-    from pyspark.sql import SparkSession
+    with needs_spark():
+        from pyspark.sql import SparkSession
 
     if master is not None and remote is not None:
         raise ValueError(f"master {master!r} and remote {remote!r} exclude each other: give one")
+    if remote is not None:
+        check_extra("pipelines", "Spark Connect needs", "pandas", "grpc", "grpc_status")
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
@@ -142,11 +156,13 @@ def register(spark: "SparkSession") -> None:
     Needed if Spark cannot find the modules ``pyspark_*`` automatically, as in zips passed with
     ``--py-files``; harmless otherwise. It also passes on the number of parallel tasks, which
     determines the default of ``minPartitions``, and the session's time zone: call it again after
-    changing that.
+    changing that. The executors of a cluster, which register one by one after
+    a session was started, are waited for up to 15 seconds, until no more register.
     """
-    from jetspark.spark.kv.source import KvDataSource
-    from jetspark.spark.objects.source import ObjectDataSource
-    from jetspark.spark.stream.source import JetStreamDataSource
+    with needs_spark():
+        from jetspark.spark.kv.source import KvDataSource
+        from jetspark.spark.objects.source import ObjectDataSource
+        from jetspark.spark.stream.source import JetStreamDataSource
 
     # A client of Spark Connect has no context: these values are set where the server runs.
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
@@ -156,11 +172,40 @@ def register(spark: "SparkSession") -> None:
             spark.conf.get(ZONE_SETTING) or "", jvm.java.util.TimeZone.getDefault().getID()
         )
         context.environment[ZONE_VARIABLE] = zone.text()
-        context.environment[MIN_PARTITIONS_VARIABLE] = str(
-            PARTITIONS_PER_SLOT * context.defaultParallelism
-        )
+        context.environment[MIN_PARTITIONS_VARIABLE] = str(PARTITIONS_PER_SLOT * slots_of(context))
     for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
         spark.dataSource.register(format_class)
+
+
+def slots_of(context: "SparkContext") -> int:
+    """Return the number of parallel tasks; waits for the executors of a young session.
+
+    Otherwise, Spark knows none when a session on a cluster has just started.
+    """
+    settings = context.getConf()
+    if settings.contains("spark.default.parallelism"):
+        return context.defaultParallelism
+    master = context.master or ""
+    slots = task_slots(master)
+    if slots is not None:
+        cluster = _LOCAL_CLUSTER.fullmatch(master) is not None
+        return slots if cluster else context.defaultParallelism
+    elastic = settings.get("spark.dynamicAllocation.enabled", "false") == "true"
+    if not elastic and time.time() < context.startTime / 1000 + YOUNG_S:
+        _await_executors(lambda: cast("Any", context)._jsc.sc().getExecutorMemoryStatus().size())  # noqa: SLF001
+    return context.defaultParallelism
+
+
+def _await_executors(count: Callable[[], int]) -> None:
+    """Wait until executors have registered, and no more do; ``count`` includes the driver."""
+    now = time.monotonic()
+    deadline, settled, known = now + EXECUTORS_WAIT_S, 0.0, 1
+    while now < deadline and (known == 1 or now < settled):
+        found = count()
+        if found != known:
+            known, settled = found, now + EXECUTORS_SETTLED_S
+        time.sleep(EXECUTORS_POLL_S)
+        now = time.monotonic()
 
 
 def prepare_environment(

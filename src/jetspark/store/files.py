@@ -1,9 +1,9 @@
 """The file layer: the only way the store touches a disk.
 
 ``Files`` is what the store needs of a file system, ``OsFiles`` is the real one. Tests put a
-simulated disk in its place (``testing/disk.py``), so every call here is one that such a disk can
-tear or fail. A call that returned is a promise; a call that raised or was cut short by the end of
-the process promises nothing.
+simulated disk in its place (``tests/support/disk/``), so every call here is one that such a disk
+can tear or fail. A call that returned is a promise; a call that raised or was cut short by the end
+of the process promises nothing.
 """
 
 import errno

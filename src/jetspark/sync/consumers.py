@@ -142,6 +142,11 @@ class MessageIterator:
     def __iter__(self) -> Self:
         return self
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more messages will be handed out."""
+        return self._inner.is_closed
+
     def __next__(self) -> JetStreamMessage:
         return JetStreamMessage(self._portal, next(self._items))
 
@@ -163,7 +168,8 @@ class MessageIterator:
         self._portal.call(self._inner.drain())
 
     def close(self) -> None:
-        """End now and discard unread messages: they are redelivered after ack_wait."""
+        """End now. Unread messages are redelivered to other clients at once (``nak``)."""
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
@@ -176,6 +182,7 @@ class MessageIterator:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
     def __repr__(self) -> str:
@@ -272,8 +279,9 @@ class Consumer:
         ``max_bytes`` limits their size, ``no_wait`` returns only messages that are available now.
         With ``heartbeat`` seconds the server sends heartbeats; HeartbeatMissed if they stop.
         ``group`` takes part in a priority group; PinIdMismatch if another client is pinned. Raises
-        PullRefused (409), ConsumerDeleted, and NoResponders if the consumer does not exist.
-        Messages that had arrived when it failed or was cancelled are returned by the next call.
+        PullRefused (409), ConsumerDeleted, ConsumerNotFound if the consumer does not exist, and
+        NoResponders if JetStream is not ready. Messages that had arrived when it failed or was
+        cancelled are returned by the next call.
         """
         return [
             JetStreamMessage(self._portal, one)

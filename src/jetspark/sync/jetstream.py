@@ -26,6 +26,7 @@ from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig, KeyValueOptions
+from jetspark.client.jetstream.kv.entry import BucketStatus
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
@@ -311,6 +312,10 @@ class Stream:
         not support.
         """
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
+
+    def delete(self, *, timeout: Timeout | None = None) -> None:
+        """Delete the stream and its messages; StreamNotFound if it does not exist."""
+        self._portal.call(self._inner.delete(timeout=timeout))
 
     def purge(
         self, *, subject: str = "", seq: int = 0, keep: int = 0, timeout: Timeout | None = None
@@ -749,7 +754,7 @@ class JetStream:
     def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
         """Find the one stream that stores ``subject`` (ADR-15).
 
-        Raises StreamNotFound if there is none, and ValueError if there are several.
+        Raises StreamNotFound if there is none, and AmbiguousSubject if there are several.
         """
         return self._portal.call(self._inner.stream_name_by_subject(subject, timeout=timeout))
 
@@ -800,6 +805,42 @@ class JetStream:
                 self._inner.create_consumer(stream, config, timeout=timeout, **options)
             ),
         )
+
+    def update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Change a consumer of a stream, like ``Stream.update_consumer``."""
+        return Consumer(
+            self._portal,
+            self._portal.call(
+                self._inner.update_consumer(stream, config, timeout=timeout, **options)
+            ),
+        )
+
+    def create_or_update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Create a consumer, or change the one of that name to this configuration."""
+        return Consumer(
+            self._portal,
+            self._portal.call(
+                self._inner.create_or_update_consumer(stream, config, timeout=timeout, **options)
+            ),
+        )
+
+    def delete_consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> None:
+        """Delete a consumer of a stream; ConsumerNotFound if it does not exist."""
+        self._portal.call(self._inner.delete_consumer(stream, name, timeout=timeout))
 
     def consumer(self, stream: str, name: str, *, timeout: Timeout | None = None) -> Consumer:
         """Get a handle to an existing consumer; ConsumerNotFound if it does not exist."""
@@ -993,7 +1034,7 @@ class JetStream:
         consumer created here, including a durable one, is deleted by ``unsubscribe`` and ``drain``
         unless ``keep`` is true; the consumer of a queue by the last member. Raises
         SubscribeRefused if arguments and consumer do not match, with what to change,
-        StreamNotFound, ConsumerNotFound, ConsumerExists.
+        StreamNotFound, AmbiguousSubject, ConsumerNotFound, ConsumerExists.
         """
         return PushSubscription(
             self._portal,
@@ -1136,6 +1177,12 @@ class JetStream:
         """Delete a bucket and its contents; BucketNotFound if it does not exist."""
         self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
 
+    def key_values(self, *, timeout: Timeout | None = None) -> Iterator[BucketStatus]:
+        """Iterate over all buckets, with counts and configuration."""
+        return self._portal.items(
+            self._portal.run(self._inner.key_values, timeout=timeout).next_chunk
+        )
+
     def key_value_names(self, *, timeout: Timeout | None = None) -> Iterator[str]:
         """Iterate over the names of all buckets."""
         return self._portal.items(
@@ -1190,6 +1237,21 @@ class JetStream:
         return ObjectStore(
             self._portal,
             self._portal.call(self._inner.update_object_store(config, timeout=timeout, **options)),
+        )
+
+    def create_or_update_object_store(
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ObjectStoreOptions],
+    ) -> ObjectStore:
+        """Change a store like ``update_object_store``, or create it if it does not exist."""
+        return ObjectStore(
+            self._portal,
+            self._portal.call(
+                self._inner.create_or_update_object_store(config, timeout=timeout, **options)
+            ),
         )
 
     def object_stores(self, *, timeout: Timeout | None = None) -> Iterator[ObjectStoreStatus]:

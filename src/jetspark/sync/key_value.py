@@ -59,6 +59,11 @@ class KeyWatcher:
         """Whether all initial data has been read."""
         return self._inner.initial_done
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch was closed."""
+        return self._inner.is_closed
+
     def __iter__(self) -> Self:
         return self
 
@@ -77,10 +82,12 @@ class KeyWatcher:
 
         The watch continues with the changes since.
         """
+        self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
 
     def marked(self) -> Iterator[Entry | None]:
         """Iterate over everything, with one None where the initial data ends."""
+        self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
     def ready(self, *, timeout: Timeout | None = None) -> None:
@@ -93,6 +100,7 @@ class KeyWatcher:
 
     def close(self) -> None:
         """End the watch; unread entries are discarded."""
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
     def __repr__(self) -> str:
@@ -108,6 +116,7 @@ class KeyWatcher:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
 
@@ -459,6 +468,16 @@ class TypedWatcher(Generic[T]):
         self._inner = inner
         self._items = portal.items(inner._next_chunk)
 
+    @property
+    def initial_done(self) -> bool:
+        """Whether all initial data has been read."""
+        return self._inner.initial_done
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch was closed."""
+        return self._inner.is_closed
+
     def __iter__(self) -> Self:
         return self
 
@@ -477,10 +496,12 @@ class TypedWatcher(Generic[T]):
 
         The watch continues with the changes since.
         """
+        self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
 
     def marked(self) -> Iterator[TypedEntry[T | None] | None]:
         """Iterate over everything, with one None where the initial data ends."""
+        self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
     def ready(self, *, timeout: Timeout | None = None) -> None:
@@ -489,6 +510,7 @@ class TypedWatcher(Generic[T]):
 
     def close(self) -> None:
         """End the watch; unread entries are discarded."""
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
     def __repr__(self) -> str:
@@ -504,6 +526,7 @@ class TypedWatcher(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
 

@@ -49,10 +49,12 @@ class ObjectReader:
 
     def read(self, size: int = -1) -> bytes:
         """Read up to ``size`` bytes (all if negative); empty at the end."""
+        self._items.put_back(self._inner._put_back)
         return self._portal.call(self._inner.read(size))
 
     def close(self) -> None:
         """End early; further reads raise AlreadyEnded."""
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
@@ -65,6 +67,7 @@ class ObjectReader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
     def __repr__(self) -> str:
@@ -82,6 +85,16 @@ class ObjectWatcher:
         self._portal = portal
         self._inner = inner
         self._items = portal.items(inner._next_chunk)
+
+    @property
+    def initial_done(self) -> bool:
+        """Whether all initial data has been read."""
+        return self._inner.initial_done
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch was closed."""
+        return self._inner.is_closed
 
     def __iter__(self) -> Self:
         return self
@@ -101,10 +114,12 @@ class ObjectWatcher:
 
         The watch continues with the changes since.
         """
+        self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
 
     def marked(self) -> Iterator[ObjectInfo | None]:
         """Iterate over everything, with one None where the initial data ends."""
+        self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
     def ready(self, *, timeout: Timeout | None = None) -> None:
@@ -113,6 +128,7 @@ class ObjectWatcher:
 
     def close(self) -> None:
         """End the watch."""
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
     def __repr__(self) -> str:
@@ -128,6 +144,7 @@ class ObjectWatcher:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
 

@@ -227,6 +227,14 @@ class Items(Iterator[T]):
         except IndexError:  # another thread may be faster, so a check first would not help
             return default
 
+    def put_back(self, take: Callable[[list[T]], None]) -> None:
+        """Return read-ahead items to the source, before something else reads or ends it."""
+        ready: list[T] = []
+        while not isinstance(item := self.take_ready(_MISSING), _Missing):
+            ready.append(item)
+        if ready:
+            self._portal.run(take, ready)
+
     def __next__(self) -> T:
         ready = self.take_ready(_MISSING)
         if not isinstance(ready, _Missing):

@@ -1,4 +1,4 @@
-"""`jetspark demo` as a user runs it: processes of its own, and a Spark driver that is killed.
+"""`make demo` as a user runs it: processes of its own, and a Spark driver that is killed.
 
 ``tests/spark/guides/test_demo.py`` runs the same command in the session of the tests.
 """
@@ -8,13 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[3]
+
 
 def run_demo(folder: Path, *, events: int) -> str:
     """Run the command; its report must account for every event. What it did, in one line."""
     output = folder / "out"
-    command = [sys.executable, "-m", "jetspark", "demo"]
+    command = [sys.executable, "-m", "demo"]
     done = subprocess.run(
         [*command, "--events", str(events), "--output", str(output)],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=1600,

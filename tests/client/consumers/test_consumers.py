@@ -36,6 +36,7 @@ from jetspark.errors import (
     PinIdMismatch,
     PullRefused,
     RequestTimeout,
+    StreamNotFound,
     SubscribeRefused,
 )
 
@@ -185,17 +186,21 @@ async def test_fetch_is_bounded_by_bytes(client: Connect, name: str) -> None:
             await consumer.fetch(10, max_bytes=500)
 
 
-async def test_a_pull_of_a_missing_consumer_raises_no_responders(
+async def test_a_pull_of_a_missing_consumer_says_that_it_is_missing(
     client: Connect, name: str
 ) -> None:
-    """ADR-15: 503 is raised."""
+    """ADR-15: 503 is raised; it says what is missing, as all other calls do."""
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 1)
         consumer = await made(stream)
         await consumer.delete()
 
-        with pytest.raises(NoResponders):
+        with pytest.raises(ConsumerNotFound, match=f"of stream '{name}'") as missing:
             await consumer.fetch(1, timeout=1)
+        assert isinstance(missing.value.__cause__, NoResponders)
+        await nc.jetstream().delete_stream(name)
+        with pytest.raises(StreamNotFound, match=name):
+            await consumer.next(timeout=1)
 
 
 async def test_a_consumer_deleted_under_a_waiting_fetch_raises(client: Connect, name: str) -> None:

@@ -10,8 +10,8 @@ from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 from jetspark import Client, Consumer, JetStreamMessage, Stream, connect
-from jetspark.client.jetstream.subscribe import workflow
-from jetspark.errors import ConsumerDeleted
+from jetspark.client.jetstream.subscribe import push_subscription, workflow
+from jetspark.errors import AlreadyEnded, ConsumerDeleted
 
 
 async def names(stream: Stream) -> list[str]:
@@ -153,6 +153,48 @@ async def test_a_member_whose_consumer_was_deleted_meanwhile_hears_it(
                 await two.next(timeout=60)
 
 
+async def test_a_member_that_joins_while_the_last_one_leaves_has_a_consumer(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_subscription, "JOIN_LOOKS", (0.05,))
+    async with client() as nc, client() as other:
+        stream = await made(nc, name)
+        last = await nc.jetstream().subscribe(name, queue="q")
+        joined = await other.jetstream().subscribe(name, queue="q")
+        # The one that left had looked before the other one subscribed.
+        await stream.delete_consumer("q")
+        await nc.jetstream().publish(name, b"for the one that joined")
+
+        async def both() -> JetStreamMessage:
+            readers = [asyncio.ensure_future(each.next(timeout=20)) for each in (last, joined)]
+            done, _ = await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
+            for reader in readers:
+                reader.cancel()
+            return done.pop().result()
+
+        assert (await both()).data == b"for the one that joined"
+        await last.unsubscribe()
+        await joined.unsubscribe()
+        assert await names(stream) == []
+
+
+async def test_a_member_whose_consumer_cannot_be_made_again_hears_it(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_subscription, "JOIN_LOOKS", (0.05,))
+    async with client() as nc, client() as other:
+        stream = await made(nc, name)
+        await nc.jetstream().subscribe(name, queue="q")
+        joined = await other.jetstream().subscribe(name, queue="q")
+        await stream.update(max_consumers=1)
+        await stream.delete_consumer("q")
+        await stream.create_consumer(durable="another")
+
+        with pytest.raises(ConsumerDeleted) as heard:
+            await joined.next(timeout=20)
+        assert "by the member before, and cannot be made again" in heard.value.__notes__[0]
+
+
 async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(
     server: ServerProcess, client: Connect, name: str
 ) -> None:
@@ -261,3 +303,67 @@ async def test_an_end_that_is_cancelled_leaves_nothing_waiting(
                 await work(message)
 
         assert len(worked_on) == 300
+
+
+async def redelivered(consumer: Consumer, count: int) -> list[tuple[int, int]]:
+    """Sequences and delivery counts of what can be fetched now."""
+    messages = await consumer.fetch(count, timeout=20)
+    found = [(each.metadata.stream_seq, each.metadata.num_delivered) for each in messages]
+    for message in messages:
+        await message.ack_sync()
+    return sorted(found)
+
+
+async def test_what_an_iteration_has_not_taken_is_given_back_at_once(
+    client: Connect, name: str
+) -> None:
+    """Once: not to the same iteration, which is about to end."""
+    async with client() as nc:
+        stream = await made(nc, name)
+        consumer = await stream.create_consumer(durable="c", ack_wait=3600)
+        for number in range(8):
+            await nc.jetstream().publish(name, b"%d" % number)
+        async with consumer.messages() as messages:
+            await (await messages.next(timeout=20)).ack_sync()
+        assert messages.is_closed
+        assert await redelivered(consumer, 7) == [(seq, 2) for seq in range(2, 9)]
+        with pytest.raises(AlreadyEnded):
+            await messages.next(timeout=20)
+
+
+async def test_what_a_callback_has_not_begun_is_given_back_once(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        stream = await made(nc, name)
+        consumer = await stream.create_consumer(durable="c", ack_wait=3600)
+        for number in range(8):
+            await nc.jetstream().publish(name, b"%d" % number)
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def work(message: JetStreamMessage) -> None:
+            begun.set()
+            await go_on.wait()
+            await message.ack_sync()
+
+        consumption = consumer.consume(work)
+        await begun.wait()
+        closing = asyncio.ensure_future(consumption.close(timeout=20))
+        await asyncio.sleep(0)
+        go_on.set()
+        await closing
+        assert await redelivered(consumer, 7) == [(seq, 2) for seq in range(2, 9)]
+
+
+async def test_the_end_of_an_iteration_may_be_cancelled(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await made(nc, name)
+        consumer = await stream.create_consumer(durable="c", ack_wait=3600)
+        for number in range(8):
+            await nc.jetstream().publish(name, b"%d" % number)
+        messages = consumer.messages()
+        await (await messages.next(timeout=20)).ack_sync()
+        closing = asyncio.ensure_future(messages.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        assert await redelivered(consumer, 7) == [(seq, 2) for seq in range(2, 9)]

@@ -21,11 +21,11 @@ from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.subscribe import workflow
 from jetspark.errors import (
     AlreadyEnded,
+    AmbiguousSubject,
     ConsumerExists,
     ConsumerGap,
     ConsumerNotFound,
     HeartbeatMissed,
-    NoResponders,
     NotJetStreamMessage,
     RequestTimeout,
     StreamNotFound,
@@ -77,8 +77,9 @@ async def test_no_stream_or_several_for_the_subject_is_an_error(
         await js.create_stream(StreamConfig(name=f"{name}-1", subjects=(f"{name}.1",)))
         await js.create_stream(StreamConfig(name=f"{name}-2", subjects=(f"{name}.2",)))
 
-        with pytest.raises(ValueError, match="several streams match"):
+        with pytest.raises(AmbiguousSubject, match="several streams match") as several:
             await js.subscribe(f"{name}.*")
+        assert sorted(several.value.streams) == [f"{name}-1", f"{name}-2"]
         async with await js.subscribe(f"{name}.*", stream=f"{name}-1") as subscription:
             assert subscription.stream == f"{name}-1"
 
@@ -413,14 +414,14 @@ async def test_a_pull_consumer_that_cannot_be_looked_up_is_bound_all_the_same(
         js = nc.jetstream()
         stream = await filled(js, name, 1)
         pull = await js.pull_subscribe(stream=name, consumer="later")
-        with pytest.raises(NoResponders):
+        with pytest.raises(ConsumerNotFound, match="'later'"):
             await pull.fetch(1, timeout=0.5)
         await stream.create_consumer(
             ConsumerConfig(durable="later", ack_policy=AckPolicy.EXPLICIT)
         )
 
         assert (await pull.next()).data == b"1"
-        with pytest.raises(ConsumerNotFound):
+        with pytest.raises(ConsumerNotFound, match=f"'missing' of stream '{name}'"):
             await js.subscribe(stream=name, consumer="missing")
 
 

@@ -1,21 +1,27 @@
 """Errors say what they are about: the stream, the consumer, the field that differs."""
 
 import pickle
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any
 
 import pytest
 from tests.client.conftest import Connect
 
-from jetspark import StreamConfig, StreamOptions
+from jetspark import Base64Keys, StreamConfig, StreamOptions
 from jetspark.errors import (
+    BatchNotEnabled,
     BucketExists,
+    BucketNotFound,
     ConsumerExists,
     ConsumerNotFound,
+    MessageNotFound,
+    MessageTooLarge,
     StoreFailed,
     StreamExists,
     StreamFull,
     StreamNotFound,
     SubjectsOverlap,
+    WrongLastSequence,
 )
 
 
@@ -104,3 +110,90 @@ async def test_a_full_stream_is_full_and_no_fault_of_the_disk(client: Connect, n
             with pytest.raises(StreamFull, match=f"by stream '{name}{number}': maximum ") as full:
                 await js.publish(subject, bytes(300))
             assert not isinstance(full.value, StoreFailed)
+
+
+async def test_a_message_that_was_not_found_is_named_with_its_stream(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        stream = await nc.jetstream().create_stream(name, subjects=[name])
+        with pytest.raises(MessageNotFound, match=f"stream '{name}': sequence 9 not found"):
+            await stream.delete_msg(9)
+
+
+async def test_a_fast_batch_that_is_refused_names_stream_and_subject(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await js.create_stream(name, subjects=[f"{name}.a"])
+        with pytest.raises(BatchNotEnabled, match=f"'{name}.a' was refused by stream '{name}'"):
+            async with js.fast_publisher() as publisher:
+                await publisher.publish(f"{name}.a", b"x")
+
+
+async def test_errors_of_a_bucket_name_the_key_as_it_was_written(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await js.create_key_value(name, max_value_size=200)
+        kv = await js.key_value(name, key_codec=Base64Keys())
+        about = f"key 'a b' of bucket '{name}': "
+        with pytest.raises(WrongLastSequence, match=about):
+            await kv.update("a b", b"1", 7)
+        with pytest.raises(MessageTooLarge, match=about):
+            await kv.put("a b", bytes(500))
+        with pytest.raises(MessageTooLarge, match=about):
+            await kv.create("a b", bytes(500))
+        wrong: Any = "text"
+        with pytest.raises(TypeError, match="value must be bytes, not str"):
+            await kv.put("a b", wrong)
+        await kv.put("a b", b"1")
+        with pytest.raises(LookupError) as missing:
+            await kv.get("a b", revision=99)
+        assert missing.value.__notes__ == ["99 is not a revision of this key"]
+
+
+async def test_every_call_of_a_bucket_that_is_gone_says_so(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream(publish_retries=0)
+        kv = await js.create_key_value(name)
+        store = await js.create_object_store(name)
+        info = await store.put("a", b"1")
+        await js.delete_key_value(name)
+        await js.delete_object_store(name)
+
+        async def transaction() -> None:
+            async with kv.transaction() as tx:
+                tx.put("a", b"1")
+                tx.put("b", b"1")
+
+        async def listed(items: AsyncIterable[object]) -> None:
+            async for _ in items:
+                pass
+
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "put": lambda: kv.put("a", b"1"),
+            "create": lambda: kv.create("a", b"1"),
+            "delete": lambda: kv.delete("a"),
+            "put_many": lambda: kv.put_many({"a": b"1", "b": b"2"}),
+            "transaction": transaction,
+            "get of a store": lambda: store.get("a"),
+            "put into a store": lambda: store.put("a", b"1"),
+            "delete in a store": lambda: store.delete("a"),
+            "watch of a store": store.watch,
+            "list of a store": lambda: listed(store.list()),
+            "rename": lambda: store.update_meta("a", new_name="b"),
+            "link": lambda: store.link("b", info),
+            "purge_orphans": store.purge_orphans,
+            "seal": store.seal,
+        }
+        heard = {}
+        for call, function in calls.items():
+            try:
+                await function()
+                heard[call] = "nothing"
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+                heard[call] = str(error) if isinstance(error, BucketNotFound) else repr(error)
+        assert heard == dict.fromkeys(calls, f"bucket '{name}' not found")

@@ -102,3 +102,14 @@ async def test_a_drain_ends_when_its_time_is_up_whatever_callbacks_do(
         assert nc.is_closed
         left = await other.jetstream().stream(name)
         assert [each async for each in left.consumer_names()] == ["pull"]
+
+
+async def test_a_change_of_a_stream_takes_two_requests(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await nc.jetstream().create_stream(name, subjects=[name])
+        before = nc.stats.out_msgs
+        await stream.update(max_msgs=5)
+        assert nc.stats.out_msgs - before == 2
+        changed = await nc.jetstream().update_stream(name, max_bytes=10_000)
+        assert nc.stats.out_msgs - before == 4
+        assert (changed.config.max_msgs, changed.config.max_bytes) == (5, 10_000)

@@ -150,3 +150,38 @@ def test_the_blocking_twins_take_settings_too(server: ServerProcess, name: str) 
         assert consumer.update(ack_wait=31).config.ack_wait == consumer.config.ack_wait == 31
         assert js.create_key_value(name, history=3).status().history == 3
         assert repr(stream) == f"Stream({name!r})"
+
+
+async def test_consumers_are_managed_by_the_name_of_their_stream(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await js.create_stream(name, subjects=[name])
+        await js.create_or_update_consumer(name, durable="c", ack_wait=10)
+        await js.create_or_update_consumer(name, durable="c", ack_wait=20)
+        before = nc.stats.out_msgs
+        changed = await js.update_consumer(name, "c", max_ack_pending=5)
+        assert nc.stats.out_msgs - before == 2  # read and written
+        assert (changed.config.ack_wait, changed.config.max_ack_pending) == (20, 5)
+        whole = await js.update_consumer(name, changed.config.replace(ack_wait=30))
+        assert (whole.config.ack_wait, whole.config.max_ack_pending) == (30, 5)
+        await js.delete_consumer(name, "c")
+        assert [each async for each in stream.consumer_names()] == []
+        with pytest.raises(ConsumerNotFound, match=f"'c' of stream '{name}'"):
+            await js.update_consumer(name, "c", ack_wait=1)
+        await stream.delete()
+        with pytest.raises(StreamNotFound, match=name):
+            await stream.delete()
+
+
+async def test_buckets_and_stores_have_the_same_calls(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        for _ in range(2):
+            await js.create_or_update_key_value(name, history=3)
+            await js.create_or_update_object_store(name, max_bytes=1_000_000)
+        found = {each.bucket: each.config.history async for each in js.key_values()}
+        assert found[name] == 3
+        stores = {each.bucket: each.config.max_bytes async for each in js.object_stores()}
+        assert stores[name] == 1_000_000

@@ -143,3 +143,15 @@ def test_callbacks_that_cannot_be_called_are_refused(
     with pytest.raises(TypeError, match="ordered_by='colour': expected a function"):
         consumer.consume(print, concurrency=2, ordered_by="colour")  # type: ignore[arg-type]
     assert list(stream.consumer_names()) == ["o"]
+
+
+def test_what_an_iteration_has_read_ahead_is_given_back_when_it_is_closed(
+    stream: sync.Stream,
+) -> None:
+    consumer = stream.create_consumer(durable="d", ack_wait=3600)
+    with consumer.messages() as messages:
+        next(messages).ack_sync()
+    assert list(messages) == []
+    found = consumer.fetch(499, timeout=20)
+    assert sorted(each.metadata.stream_seq for each in found) == list(range(2, 501))
+    assert {each.metadata.num_delivered for each in found} == {2}

@@ -1,6 +1,7 @@
 """The blocking twin of buckets and batches."""
 
 import threading
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from jetspark import (
     Operation,
     StreamConfig,
 )
-from jetspark.errors import CodecFailed, KeyNotFound, WrongLastSequence
+from jetspark.errors import AlreadyEnded, CodecFailed, KeyNotFound, WrongLastSequence
 
 
 def test_a_bucket_is_used_without_asyncio(server: ServerProcess, name: str) -> None:
@@ -146,3 +147,55 @@ def test_typed_values(server: ServerProcess, name: str) -> None:
         kv.put("a", b"no point")
         with pytest.raises(CodecFailed, match="does not hold a Point"):
             points.get("a")
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_watch_may_be_read_in_several_ways(
+    server: ServerProcess, name: str, *, typed: bool
+) -> None:
+    """What the iteration has read ahead is there for the others, and gone when it is closed."""
+    with jetspark.sync.connect(server.url) as nc:
+        kv = nc.jetstream().create_key_value(name)
+        names = [f"k{n}" for n in range(6)]
+        kv.put_many(dict.fromkeys(names, b"1"))
+        bucket: Any = kv.typed(int) if typed else kv
+        with bucket.watch() as watcher:
+            assert next(watcher).key == "k0"
+            assert next(watcher.initial()).key == "k1"
+            assert next(watcher).key == "k2"
+            assert [each.key for each in watcher.initial()] == names[3:]
+            assert watcher.initial_done
+            kv.put("new", b"2")
+            kv.put("newer", b"3")
+            assert watcher.next(timeout=20).key == "new"
+            assert next(watcher).key == "newer"
+        with bucket.watch() as watcher:
+            assert next(watcher).key == "k0"
+            marked = watcher.marked()
+            found = [next(marked) for _ in range(8)]
+            keys = [None if each is None else each.key for each in found]
+            assert keys == [*names[1:], "new", "newer", None]
+        watcher = bucket.watch()
+        next(watcher)
+        watcher.close()
+        assert watcher.is_closed
+        assert list(watcher) == []
+        with pytest.raises(AlreadyEnded):
+            watcher.next(timeout=20)
+
+
+def test_an_object_may_be_read_in_several_ways(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        store = nc.jetstream().create_object_store(name)
+        data = bytes(range(256)) * 4000
+        store.put("a", data)
+        reader = store.open("a")
+        assert next(reader) + reader.read(10) + next(reader) + reader.read() == data
+        reader = store.open("a")
+        next(reader)
+        reader.close()
+        with pytest.raises(AlreadyEnded):
+            next(reader)
+        with store.watch() as watcher:
+            assert next(watcher).name == "a"
+            assert list(watcher.initial()) == []

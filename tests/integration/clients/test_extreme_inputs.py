@@ -143,7 +143,7 @@ ARGUMENTS: Final = (
     "nats://[", "/dev/null", "2263-01-01T00:00:00Z", "999999999h", "{" * 1000,
 )  # fmt: skip
 # These serve, or run Spark; what they take is in the tests of settings and of pipelines.
-NOT_RUN: Final = {"serve", "demo", "pipeline", "bench"}
+NOT_RUN: Final = {"serve", "pipeline", "bench"}
 
 
 def test_any_argument_of_the_command_line_is_answered_without_a_traceback(

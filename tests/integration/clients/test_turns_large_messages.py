@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.certificates import make_certificates
 from tests.support.turn_probe import TurnProbe, Wire
 
 SETTINGS = "max_payload: 40MB\nmax_pending: 256MB\n"
@@ -95,3 +98,74 @@ def test_a_large_message_for_a_client_that_is_closed_is_sent_before_that(
         reader.until(b"MSG a 1 %d\r\n" % SIZE)
         assert reader.read(SIZE) == bytes(SIZE)
         reader.until(b"-ERR 'Unknown Protocol Operation'\r\n")
+
+
+def test_a_message_that_is_all_headers_ends_where_it_says(probe: TurnProbe) -> None:
+    headers = b"NATS/1.0\r\nA: ".ljust(2 << 20, b"b") + b"\r\n\r\n"
+    size = len(headers)
+    with probe.client() as sender, probe.client() as reader:
+        reader.send(b"SUB a 1\r\n")
+        reader.settle()
+        sender.send(b"HPUB a %d %d\r\n%b\r\nPUB a 5\r\nafter\r\n" % (size, size, headers))
+        reader.until(b"HMSG a 1 %d %d\r\n" % (size, size))
+        assert reader.read(size) == headers
+        after = b"\r\nMSG a 1 5\r\nafter\r\n"
+        assert reader.read(len(after)) == after
+
+
+def test_a_large_message_is_stored_when_no_thread_can_be_started(
+    probe: TurnProbe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with probe.client() as client:
+        create(client, "file")
+        monkeypatch.setattr(threading.Thread, "start", no_room)
+        client.send(b"SUB in 7\r\nPUB s in %d\r\n%b\r\n" % (SIZE, bytes(SIZE)))
+        client.until(b'"seq":1')
+        assert len(probe.server.connections) == 1
+
+
+class TestWithTls:
+    """Clients with TLS."""
+
+    @pytest.fixture
+    def secured(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnProbe]:
+        certificates = make_certificates(tmp_path)
+        self._context = certificates.context()
+        settings = SETTINGS + certificates.tls_block()
+        with TurnProbe(tmp_path, monkeypatch, settings) as made:
+            yield made
+
+    @contextmanager
+    def client(self, probe: TurnProbe) -> Iterator[Wire]:
+        with socket.create_connection(("127.0.0.1", probe.server.port)) as plain:
+            Wire(plain).until(b"\r\n")
+            with self._context.wrap_socket(plain, server_hostname="localhost") as made:
+                wire = Wire(made)
+                wire.send(b'CONNECT {"verbose":false}\r\n')
+                yield wire
+
+    def test_what_a_client_sent_before_its_farewell_is_stored(self, secured: TurnProbe) -> None:
+        with self.client(secured) as client:
+            create(client, "file")
+            with self.client(secured) as leaving:
+                leaving.send(b"PUB s %d\r\n%b\r\nPUB s 4\r\nlast\r\n" % (SIZE, bytes(SIZE)))
+                leaving.say_farewell()
+            until_in_time(lambda: json.loads(client.request(b"STREAM.INFO.S", b""))["state"], 2)
+
+    def test_what_waits_for_a_client_that_is_closed_is_sent_without_a_long_turn(
+        self, secured: TurnProbe
+    ) -> None:
+        with self.client(secured) as sender, self.client(secured) as reader:
+            reader.send(b"SUB a 1\r\n")
+            reader.settle()
+            sender.send(b"PUB a %d\r\n%b\r\n" % (SIZE, bytes(SIZE)))
+            sender.settle()
+            secured.longest_ms()
+            reader.send(b"NONSENSE\r\n")
+            reader.until(b"MSG a 1 %d\r\n" % SIZE)
+            assert reader.read(SIZE) == bytes(SIZE)
+            reader.until(b"-ERR 'Unknown Protocol Operation'\r\n")
+            secured.check(LONGEST_MS)

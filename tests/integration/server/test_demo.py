@@ -1,14 +1,14 @@
-"""The part of `jetspark demo` that kills its server; Spark's part has tests of its own."""
+"""The part of `make demo` that kills its server; Spark's part has tests of its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from demo import crash
+from demo.report import Steps, bars
+from demo.server import ServerProcess
 from rich.console import Console
 
-from jetspark.cli.demo import crash
-from jetspark.cli.demo.report import Steps, bars
-from jetspark.cli.demo.server import ServerProcess
 from jetspark.client.client import connect
 
 

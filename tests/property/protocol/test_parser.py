@@ -5,11 +5,11 @@ from itertools import pairwise
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.recording import Call, RecordingClientOps, RecordingServerOps
 
 from jetspark.protocol import encoder
 from jetspark.protocol.client_parser import ClientParser
 from jetspark.protocol.parser import ServerParser
-from jetspark.testing.recording import Call, RecordingClientOps, RecordingServerOps
 
 CONTROL_LINE = 80
 PAYLOAD = 40

@@ -6,6 +6,9 @@ from random import Random
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import Operation, SimulatedDisk
+from tests.support.store.model import Message, messages
 
 from jetspark.store.committer import write
 from jetspark.store.format.manifest import Identity
@@ -15,9 +18,6 @@ from jetspark.store.memory import MemoryFiles
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.subjects.match import matches
-from jetspark.testing.disk import Operation, SimulatedDisk
-from jetspark.testing.paths import KeptPath
-from jetspark.testing.store_model import Message, messages
 
 SUBJECTS = (b"a", b"a.b", b"a.c", b"b.c.d")
 PATTERNS = (*SUBJECTS, b">", b"a.*", b"*.c.>", b"nothing")

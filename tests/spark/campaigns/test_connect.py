@@ -15,7 +15,7 @@ from tests.campaigns.spark.connect import connect_server, copy_stream
 
 if find_spec("grpc_status") is None:
     pytest.skip(
-        "Spark Connect needs grpcio: pip install 'jetspark[pipelines]'", allow_module_level=True
+        'Spark Connect needs grpcio: pip install "jetspark[pipelines]"', allow_module_level=True
     )
 
 

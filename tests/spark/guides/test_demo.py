@@ -1,4 +1,4 @@
-"""`jetspark demo`, small and in the session of the tests: every event is accounted for.
+"""`make demo`, small and in the session of the tests: every event is accounted for.
 
 What would be the Spark driver's process are flows in this session; killed means that they are
 stopped inside a micro-batch. With drivers of its own, killed by SIGKILL: ``make torture``.
@@ -18,10 +18,10 @@ pytest.importorskip("yaml", reason="needs the extra pipelines")
 
 import msgspec
 from click.testing import CliRunner
+from demo import pipeline
+from demo.command import demo
 from tests.campaigns.spark.demo import check_output
 
-from jetspark.cli.demo import pipeline
-from jetspark.cli.demo.command import demo
 from jetspark.spark.pipelines.continuous import ContinuousOptions, ContinuousRun
 from jetspark.spark.pipelines.project import find_project, load_project
 
@@ -42,7 +42,7 @@ SETTINGS = (
 
 
 class FlowsInSession:
-    """In place of `jetspark.cli.demo.driver.Driver`: the same flows, in a session that runs."""
+    """In place of `demo.driver.Driver`: the same flows, in a session that runs."""
 
     def __init__(
         self,

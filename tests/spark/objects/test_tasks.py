@@ -115,7 +115,9 @@ def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:
         _source(url, "GOOD").writer(StructType([*ROW.fields]).add("id", "long"), False)
     with pytest.raises(WriteRefused, match="cannot be overwritten as a whole"):
         _source(url, "GOOD").writer(ROW, True)
-    with pytest.raises(PlanningFailed, match=r"'nats_object' does not support readStream: use spark\.read"):
+    with pytest.raises(
+        PlanningFailed, match=r"'nats_object' does not support readStream: use spark\.read"
+    ):
         _source(url, "GOOD").streamReader(ROW).initialOffset()
 
 

@@ -87,7 +87,9 @@ def test_a_user_whose_inboxes_are_its_own(start: Start, kind: str) -> None:
     ann = _with({"nats_user": "ann", "nats_password": "a"})
 
     assert _read(url, **ann, **_with({"nats_inboxPrefix": "_ANN"})) == [1, 2, 3]
-    with pytest.raises(PlanningFailed, match=r"(?i)permission"):
+    with pytest.raises(
+        PlanningFailed, match=r"(?i)permission.*option nats\.inboxPrefix is '_INBOX'"
+    ):
         _read(url, **ann)
 
 

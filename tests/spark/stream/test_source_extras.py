@@ -24,6 +24,8 @@ from jetspark.sync import retry
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
+    from jetspark.sync import Stream
+
 
 def _source(streams: "Streams", stream: str, **options: str) -> JetStreamDataSource:
     return JetStreamDataSource(options={"servers": streams.url, "stream": stream, **options})
@@ -108,7 +110,7 @@ def test_messages_that_only_a_changed_filter_takes_are_not_given_back(
     streams: "Streams", name: str, on_commit: str
 ) -> None:
     stream = streams.fill(name, 30)
-    stream.create_consumer(ConsumerConfig(durable="spark", ack_policy=AckPolicy.EXPLICIT))
+    stream.create_consumer(ConsumerConfig(durable="spark", filter_subject=f"{name}.0"))
 
     def reader(subject: str) -> Any:
         source = _source(
@@ -171,6 +173,84 @@ def test_committed_messages_are_acknowledged_on_request(streams: "Streams") -> N
 
     assert before == 30
     assert stream.info().state.first_seq == 21
+
+
+def _work_queue(streams: "Streams", name: str, **consumer: Any) -> "Stream":
+    config = StreamConfig(
+        name=name, subjects=(f"{name}.>",), retention=Retention.WORKQUEUE, allow_direct=True
+    )
+    stream = streams.jetstream.create_stream(config)
+    for number in range(30):
+        streams.jetstream.publish(f"{name}.{number % 3}", b"%d" % number)
+    if consumer:
+        stream.create_consumer(ConsumerConfig(durable="spark", **consumer))
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("name", "consumer", "options", "said"),
+    [
+        ("WQNONE", {}, {}, "'spark' of stream 'WQNONE', which does not exist: create it"),
+        ("WQPUSH", {"deliver_subject": "here"}, {}, "which is a push consumer"),
+        (
+            "WQALL",
+            {"ack_policy": AckPolicy.EXPLICIT},
+            {"subject": "WQALL.0,WQALL.1"},
+            r"also gets messages of WQALL\.>. This query reads WQALL\.0, WQALL\.1, and would",
+        ),
+        (
+            "WQSOME",
+            {"filter_subjects": ("WQSOME.1", "WQSOME.2")},
+            {"subject": "WQSOME.1"},
+            r"also gets messages of WQSOME\.2\. ",
+        ),
+        (
+            "WQLATE",
+            {"filter_subject": "WQLATE.>"},
+            {"startingOffsets": "11"},
+            "from sequence 1 on",
+        ),
+        (
+            "WQLAST",
+            {"filter_subject": "WQLAST.1"},
+            {"subject": "WQLAST.1", "startingOffsets": "latest"},
+            "from sequence 2 on, which it does not read",
+        ),
+    ],
+)
+def test_a_query_that_would_acknowledge_what_it_does_not_read_is_refused_at_its_start(
+    streams: "Streams", name: str, consumer: dict[str, Any], options: dict[str, str], said: str
+) -> None:
+    stream = _work_queue(streams, name, **consumer)
+    given = {"startingOffsets": "earliest", "onCommit": "ack:spark", **options}
+    source = _source(streams, name, **given)
+    reader = source.streamReader(source.schema())
+
+    with pytest.raises(PlanningFailed, match=said):
+        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+
+    assert stream.info().state.messages == 30
+
+
+def test_a_query_acknowledges_as_a_consumer_with_its_filters_and_begins_where_that_is(
+    streams: "Streams",
+) -> None:
+    stream = _work_queue(streams, "WQPART", filter_subjects=("WQPART.1", "WQPART.2"))
+    consumer = stream.consumer("spark")
+    for message in consumer.fetch(8, no_wait=True):
+        message.ack_sync()
+    given = {"subject": "WQPART.1,WQPART.2", "startingOffsets": "13", "onCommit": "ack:spark"}
+    source = _source(streams, "WQPART", **given)
+    reader = source.streamReader(source.schema())
+
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    read = _read(reader, reader.partitions(start, end))
+    reader.commit(end)
+
+    assert sorted(read) == [seq for seq in range(13, 31) if seq % 3 != 1]
+    left = {message.subject for message in stream.get_batch(seq=1)}
+    assert left == {"WQPART.0"}
 
 
 def test_a_stream_without_direct_gets_is_read_with_a_consumer(streams: "Streams") -> None:

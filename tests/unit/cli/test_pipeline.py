@@ -87,7 +87,7 @@ def test_a_missing_package_names_the_extra(
 
     assert done.exit_code == 1
     assert done.output == (
-        "jetspark: grpc is not installed: pip install 'jetspark[spark,pipelines]'\n"
+        'jetspark: pipelines need the package grpcio: pip install "jetspark[pipelines]"\n'
     )
 
 
@@ -121,6 +121,35 @@ def test_who_one_is_reaches_the_transformations(tmp_path: Path) -> None:
     assert connection_settings(ConnectionSettings(nkey=str(tmp_path / "seed"))) == {
         "spark.jetspark.servers": "nats://127.0.0.1:4222",
         "spark.jetspark.option.nats.nkeySeed": "SUA",
+    }
+
+
+def test_files_of_a_connection_reach_transformations_by_their_full_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    asked = ConnectionSettings(
+        creds="a.creds", tlsca="ca.pem", tlscert="~/cert.pem", tlskey="keys/key.pem"
+    )
+
+    assert connection_settings(asked) == {
+        "spark.jetspark.servers": "nats://127.0.0.1:4222",
+        "spark.jetspark.option.credentialsFile": str(tmp_path / "a.creds"),
+        "spark.jetspark.option.nats.tlsCa": str(tmp_path / "ca.pem"),
+        "spark.jetspark.option.nats.tlsCert": str(tmp_path / "home/cert.pem"),
+        "spark.jetspark.option.nats.tlsKey": str(tmp_path / "keys/key.pem"),
+    }
+
+
+def test_of_several_identities_transformations_get_the_one_that_the_command_connects_with() -> (
+    None
+):
+    asked = ConnectionSettings(creds="/a.creds", token="t")
+
+    assert connection_settings(asked) == {
+        "spark.jetspark.servers": "nats://127.0.0.1:4222",
+        "spark.jetspark.option.credentialsFile": "/a.creds",
     }
 
 

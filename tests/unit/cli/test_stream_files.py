@@ -6,7 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -24,6 +23,7 @@ from jetspark.cli.stream.files import (
 )
 from jetspark.cli.stream.parquet import pyarrow
 from jetspark.cli.stream.rows import ExportRows, UnreadableRow
+from jetspark.errors import MissingExtra
 from jetspark.headers.block import encode_headers
 
 KINDS = ["ndjson", "parquet"]
@@ -219,8 +219,8 @@ def test_a_parquet_file_without_the_columns_is_refused(tmp_path: Path) -> None:
 def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(click.ClickException, match=r"jetspark\[spark\]"):
+    with pytest.raises(MissingExtra, match=r"jetspark\[spark\]"):
         pyarrow()
     told = CliRunner().invoke(main, ["stream", "export", "S", "x.parquet"])
     assert told.exit_code == 1
-    assert "--format ndjson needs nothing" in told.output
+    assert "--format ndjson does not" in told.output

@@ -103,3 +103,10 @@ def test_good_options_pass() -> None:
     good = options(user="u", password="p", inbox_prefix="app.inbox")
 
     assert check_options(good) is good
+
+
+def test_an_option_that_does_not_exist_is_named_with_one_that_does() -> None:
+    with pytest.raises(TypeError, match="has no 'error_cb'; did you mean 'error_callback'"):
+        options(error_cb=print)
+    with pytest.raises(TypeError, match=r"connect has no 'xyz'$"):
+        options(xyz=1)

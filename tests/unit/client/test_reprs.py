@@ -4,7 +4,18 @@ from typing import Any, Protocol
 
 import jetspark
 import jetspark.sync
-from jetspark import AesGcmValues, Base64Keys, PathKeys, Server, ThreadCallback, connect, sync
+from jetspark import (
+    AesGcmValues,
+    Base64Keys,
+    Entry,
+    Operation,
+    PathKeys,
+    Server,
+    StreamMessage,
+    ThreadCallback,
+    connect,
+    sync,
+)
 
 
 def is_protocol(kind: Any) -> bool:
@@ -45,3 +56,22 @@ def test_what_is_shown_helps_and_tells_no_secret() -> None:
         "Server('not running')",
         "Server('not running')",
     ]
+
+
+def test_a_value_is_shown_as_far_as_a_line_can_show_it() -> None:
+    entry = Entry(bucket="b", key="k", value=b"v" * 1_000_000, revision=7, time_ns=10**18)
+    gone = Entry(
+        bucket="b", key="k", value=b"", revision=8, time_ns=10**18, operation=Operation.DEL
+    )
+    stored = StreamMessage(stream="S", subject="a", seq=3, time_ns=10**18, data=b"hello")
+
+    assert repr(entry) == (
+        f"Entry('k', {b'v' * 40!r}... (1000000 bytes), bucket='b', revision=7, "
+        "time='2001-09-09 01:46:40.000000')"
+    )
+    assert repr(gone) == (
+        "Entry('k', DEL, bucket='b', revision=8, time='2001-09-09 01:46:40.000000')"
+    )
+    assert repr(stored) == (
+        "StreamMessage('a', b'hello', stream='S', seq=3, time='2001-09-09 01:46:40.000000')"
+    )

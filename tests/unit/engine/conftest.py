@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.disk.paths import KeptPath
 
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.limits import BatchLimits
@@ -28,7 +29,6 @@ from jetspark.store.files import Files
 from jetspark.store.log.stream_log import Group
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.store import FileStore
-from jetspark.testing.paths import KeptPath
 
 START = 1_763_190_000_000_000_000
 

@@ -1,9 +1,9 @@
 """The parser of what servers send."""
 
 import pytest
+from tests.support.recording import Call, RecordingClientOps
 
 from jetspark.protocol.client_parser import ClientParser
-from jetspark.testing.recording import Call, RecordingClientOps
 
 BLOCK = b"NATS/1.0 503\r\n\r\n"
 

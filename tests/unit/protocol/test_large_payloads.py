@@ -84,6 +84,22 @@ def test_frames_are_those_of_a_parser_that_joins_by_itself(chunk: int, more: int
     assert late.said == alone.said
 
 
+@pytest.mark.parametrize("chunk", [48 * 1024, 65_537, 1 << 20])
+@pytest.mark.parametrize("size", [0, 1, 70_000, BESIDE_MIN])
+@pytest.mark.parametrize("more", [-40, 0, 1, BESIDE_MIN])
+def test_a_large_frame_may_be_mostly_headers(chunk: int, size: int, more: int) -> None:
+    headers = b"NATS/1.0\r\nA: ".ljust(BESIDE_MIN + more - 4, b"b") + b"\r\n\r\n"
+    total = len(headers) + size
+    data = b"HPUB a %d %d\r\n%b%b\r\nPING\r\n" % (len(headers), total, headers, bytes(size))
+    alone, beside = (Recorder(beside=flag) for flag in (False, True))
+    feed(alone, data, chunk)
+    feed(beside, data, chunk)
+    beside.join()
+
+    assert alone.said == [(b"a", b"", headers, bytes(size), bytes(size) + b"\r\n"), "ping"]
+    assert beside.said == alone.said
+
+
 @pytest.mark.parametrize("end", [b"\rx", b"x\n", b"xx"])
 @pytest.mark.parametrize("cut", [0, 1, 2])
 def test_a_large_payload_without_its_line_end_is_a_violation(end: bytes, cut: int) -> None:

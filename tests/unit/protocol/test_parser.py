@@ -3,10 +3,10 @@
 import tracemalloc
 
 import pytest
+from tests.support.recording import Call, RecordingServerOps
 
 from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerOps, ServerParser
-from jetspark.testing.recording import Call, RecordingServerOps
 
 BLOCK = b"NATS/1.0\r\nA: b\r\n\r\n"
 

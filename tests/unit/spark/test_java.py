@@ -152,4 +152,4 @@ def test_without_any_java_the_error_says_what_to_install(
     text = str(caught.value)
     assert "JAVA_HOME: " in text
     assert "does not run" in text
-    assert "pip install 'jetspark[spark]'" in text
+    assert 'pip install "jetspark[spark]"' in text

@@ -2,11 +2,20 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from jetspark.spark.session import log_settings, prepare_environment, session, task_slots
+from jetspark.spark.session import (
+    log_settings,
+    prepare_environment,
+    session,
+    slots_of,
+    task_slots,
+)
 from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 
 
@@ -150,3 +159,57 @@ def test_a_session_is_here_or_elsewhere() -> None:
 
     with pytest.raises(ValueError, match="exclude each other"):
         session(master="local[2]", remote="sc://127.0.0.1:1")
+
+
+class StartedContext:
+    """A context whose executors, of two cores each, register one at each look."""
+
+    def __init__(
+        self, master: str, executors: int = 0, age_s: float = 0.0, **settings: str
+    ) -> None:
+        self.master = master
+        self._age_s = age_s
+        self._settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self._coming, self._registered = executors, 0
+        self._jsc = self
+
+    @property
+    def startTime(self) -> int:  # noqa: N802
+        return int((time.time() - self._age_s) * 1000)
+
+    def getConf(self) -> Any:  # noqa: N802
+        found = self._settings
+        return SimpleNamespace(contains=found.__contains__, get=found.get)
+
+    @property
+    def defaultParallelism(self) -> int:  # noqa: N802
+        return int(self._settings.get("spark.default.parallelism", max(2, 2 * self._registered)))
+
+    def sc(self) -> Any:
+        self._registered = min(self._registered + 1, self._coming)
+        count = self._registered + 1
+        return SimpleNamespace(getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: count))
+
+
+@pytest.mark.parametrize(
+    ("context", "slots"),
+    [
+        (StartedContext("spark://host:7077", 5), 10),
+        (StartedContext("spark://host:7077"), 2),  # none comes: it is not waited for for ever
+        (StartedContext("spark://host:7077", 5, age_s=60), 2),  # not a new session: as it is now
+        (StartedContext("yarn", 5, spark_dynamicAllocation_enabled="true"), 2),
+        (StartedContext("yarn", 5, spark_default_parallelism="7"), 7),
+        (StartedContext("local-cluster[4, 2, 1024]"), 8),
+        (StartedContext("local[3]", spark_default_parallelism="3"), 3),
+    ],
+)
+def test_the_executors_of_a_new_session_are_waited_for(
+    context: StartedContext, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a read on a cluster has as many partitions as if there were two cores."""
+    slept = [0.0]
+    clock = SimpleNamespace(time=time.time, monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(sys.modules[slots_of.__module__], "time", clock)
+
+    assert slots_of(cast("Any", context)) == slots
+    assert sum(slept) < 15.1

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
 
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
 
 ROOT = KeptPath("/store")
 

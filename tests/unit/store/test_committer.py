@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.disk.simulated import Operation, SimulatedDisk
 
 from jetspark.errors.storage import StoreClosed
 from jetspark.store.committer import (
@@ -21,7 +22,6 @@ from jetspark.store.committer import (
     write,
 )
 from jetspark.store.log.stream_log import Group
-from jetspark.testing.disk import Operation, SimulatedDisk
 
 WAIT = 20  # seconds that a test waits before it says that something hangs
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.disk.simulated import SimulatedDisk
 
 from jetspark.store.files import Files, OsFiles
-from jetspark.testing.disk import SimulatedDisk
 
 
 class Place:

@@ -5,6 +5,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.changes import Changes
+from tests.support.store.model import (
+    StreamModel,
+    check_counts,
+    consumers,
+    messages,
+    sequences,
+)
 
 from jetspark.store.committer import write
 from jetspark.store.files import Files, OsFiles
@@ -12,16 +22,6 @@ from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.store import FileStore
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
-from jetspark.testing.store_changes import Changes
-from jetspark.testing.store_model import (
-    StreamModel,
-    check_counts,
-    consumers,
-    messages,
-    sequences,
-)
 
 IDENTITY = Identity(stream_id=77, account="A", name="S", created_ns=1)
 

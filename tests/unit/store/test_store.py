@@ -10,14 +10,14 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.simulated import CHANGING, Operation, SimulatedDisk
+from tests.support.store.model import ROOT, messages
 
 from jetspark.errors.storage import StoreLocked, StoreReadOnly, WrongStoreFormat
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import CHECK, MARK, FileStore
-from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
-from jetspark.testing.store_model import ROOT, messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

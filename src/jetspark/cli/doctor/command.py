@@ -1,27 +1,8 @@
-"""`jetspark doctor`: check, repair and export a store that no server uses."""
+"""`jetspark doctor`: the command line; the store is loaded when a command runs."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-from jetspark.cli.doctor.export import find_consumer, find_stream, write_messages
-from jetspark.cli.doctor.report import as_json, clocks_as_json, show, show_clocks
-from jetspark.clock import SystemClock
-from jetspark.engine.replicate.adoption import adoption_problems
-from jetspark.errors.storage import StorageFault, StoreLocked
-from jetspark.store.files import OsFiles
-from jetspark.store.inspection import StoreInspection, StreamFinding
-from jetspark.store.overlay import OverlayFiles
-
-HEALTHY: Final = 0
-DAMAGED: Final = 1
-UNREADABLE: Final = 2
 
 
 class DoctorGroup(click.Group):
@@ -82,15 +63,9 @@ def check(folder: Path, *, wants_json: bool) -> None:
     Example:
       jetspark doctor check ./jetspark-data
     """
-    with _inspection(folder, mend=False) as inspection:
-        findings = _examine(inspection, quiet=wants_json)
-        _try_to_serve(inspection, findings)
-        foreign = inspection.foreign
-    _tell(folder, findings, foreign, wants_json=wants_json, mend=False)
-    if any(found.error for found in findings):
-        sys.exit(UNREADABLE)
-    healthy = not foreign and all(found.healthy for found in findings)
-    sys.exit(HEALTHY if healthy else DAMAGED)
+    from jetspark.cli.doctor.examination import check_store
+
+    check_store(folder, wants_json=wants_json)
 
 
 @doctor.command()
@@ -107,14 +82,9 @@ def repair(folder: Path, *, wants_json: bool) -> None:
     Example:
       jetspark doctor repair ./jetspark-data
     """
-    with _inspection(folder, mend=True) as inspection:
-        findings = _examine(inspection, quiet=wants_json)
-        foreign = inspection.foreign
-    _tell(folder, findings, foreign, wants_json=wants_json, mend=True)
-    if any(found.error for found in findings):
-        sys.exit(UNREADABLE)
-    left = foreign or any(found.new_damage or found.second_to for found in findings)
-    sys.exit(DAMAGED if left else HEALTHY)
+    from jetspark.cli.doctor.examination import repair_store
+
+    repair_store(folder, wants_json=wants_json)
 
 
 @doctor.command()
@@ -134,17 +104,9 @@ def clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
       jetspark doctor clock ./jetspark-data
       jetspark doctor clock ./jetspark-data --mend
     """
-    now = SystemClock().now_ns()
-    with _inspection(folder, mend=mend) as inspection:
-        inspection.open()
-        findings = inspection.clocks(now)
-    if wants_json:
-        click.echo(clocks_as_json(folder, findings, mend=mend))
-    else:
-        show_clocks(Console(), folder, findings, mend=mend)
-    if any(found.error for found in findings):
-        sys.exit(UNREADABLE)
-    sys.exit(DAMAGED if not mend and any(found.ahead for found in findings) else HEALTHY)
+    from jetspark.cli.doctor.examination import check_clock
+
+    check_clock(folder, mend=mend, wants_json=wants_json)
 
 
 @doctor.command(short_help="Write the messages of one stream as lines of JSON.")
@@ -173,15 +135,9 @@ def export(folder: Path, *, name: str, account: str, stream_folder: str, out: Pa
       jetspark doctor export ./jetspark-data --stream ORDERS --out orders.ndjson
       jetspark doctor export ./jetspark-data --stream KV_cfg --out - | jq .subject
     """
-    with _inspection(folder, mend=False) as inspection:
-        inspection.open()
-        log = find_stream(inspection.logs, name, account, stream_folder)
-        written, unreadable = write_messages(log, out)
-    Console(stderr=True).print(
-        f"{written:,} messages of {name} written, {unreadable:,} could not be read",
-        highlight=False,
-    )
-    sys.exit(DAMAGED if unreadable else HEALTHY)
+    from jetspark.cli.doctor.examination import export_stream
+
+    export_stream(folder, name, account, stream_folder, out)
 
 
 @doctor.command("drop-consumer", short_help="Delete a consumer that cannot be served.")
@@ -208,75 +164,6 @@ def drop_consumer(
     """
     if bool(consumer) == (number is not None):
         raise click.UsageError("give either --consumer NAME or --number N")
-    with _inspection(folder, mend=True) as inspection:
-        inspection.open()
-        log = find_stream(inspection.logs, name, account)
-        found = find_consumer(log, consumer, number)
-        kept = inspection.drop_consumer(log, found)
-    click.echo(f"Consumer {consumer or number} of {name} was deleted; its records are in {kept}")
+    from jetspark.cli.doctor.examination import drop_from_stream
 
-
-@contextmanager
-def _inspection(folder: Path, *, mend: bool) -> Iterator[StoreInspection]:
-    """An inspection of a folder; an error that prevents reading ends the command."""
-    try:
-        if not folder.is_dir():
-            problem = "is a file; expected a folder" if folder.exists() else "does not exist"
-            raise NotADirectoryError(f"{folder} {problem}")
-        files = OsFiles() if mend else OverlayFiles(OsFiles(read_only=True))
-        inspection = StoreInspection(
-            files, folder.absolute(), mend=mend, now=SystemClock().now_ns()
-        )
-        try:
-            yield inspection
-        finally:
-            inspection.close()
-    except PermissionError as error:
-        _refuse(f"{error.filename}: no permission; run this as the user that owns the store")
-    except StoreLocked:
-        _refuse(f"{folder} is in use by a jetspark server: stop it first")
-    except (StorageFault, OSError) as error:
-        _refuse(str(error))
-
-
-def _refuse(problem: str) -> None:
-    click.echo(f"Error: {problem}", err=True)
-    sys.exit(UNREADABLE)
-
-
-def _examine(inspection: StoreInspection, *, quiet: bool) -> list[StreamFinding]:
-    console = Console(stderr=True)
-    total = inspection.open()
-    with Progress(
-        TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-        console=console, transient=True, disable=quiet or not console.is_terminal,
-    ) as progress:  # fmt: skip
-        task = progress.add_task("reading", total=total)
-        return list(inspection.examine(lambda count: progress.advance(task, count)))
-
-
-def _try_to_serve(inspection: StoreInspection, findings: list[StreamFinding]) -> None:
-    """Add errors that prevent serving although the records can be read."""
-    by_folder = {found.folder: found for found in findings}
-    now = SystemClock().now_ns()
-    for log in inspection.logs:
-        found = by_folder[str(log.segments.folder)]
-        problems = adoption_problems(inspection.store, log, now)
-        if problems and not found.error:
-            found.error = "; ".join(problems)
-            if any(problem.startswith("consumer ") for problem in problems):
-                found.error += "; see `jetspark doctor drop-consumer --help` to delete it"
-
-
-def _tell(
-    folder: Path,
-    findings: list[StreamFinding],
-    foreign: list[Path],
-    *,
-    wants_json: bool,
-    mend: bool,
-) -> None:
-    if wants_json:
-        click.echo(as_json(folder, findings, foreign, mend=mend))
-    else:
-        show(Console(), folder, findings, foreign, mend=mend)
+    drop_from_stream(folder, name, account, consumer, number)

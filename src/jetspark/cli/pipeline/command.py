@@ -9,7 +9,6 @@ from typing import Any, Final, NoReturn
 import click
 
 from jetspark.cli.connection import connection_options
-from jetspark.errors import Error
 
 EMBEDDED: Final = "embedded"
 JVM_HAS_ENDED: Final = (
@@ -89,9 +88,9 @@ def init(name: str, parent: Path) -> None:
 @_json_option
 def dry_run(**chosen: Any) -> None:
     """Check a project with Spark: files, names and columns. Contacts no server, writes nothing."""
-    from jetspark.cli.pipeline.run import check
-
     with one_line_errors():
+        from jetspark.cli.pipeline.run import check
+
         check(**chosen)
 
 
@@ -166,26 +165,27 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
 @_json_option
 def status(**chosen: Any) -> None:
     """Show the state of each flow: lag, last committed epoch, ledger. Does not start Spark."""
-    from jetspark.cli.pipeline.status import show_status
-
     with one_line_errors():
+        from jetspark.cli.pipeline.status import show_status
+
         show_status(**chosen)
 
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn errors that a user can act on into one line and exit code 1."""
+    from jetspark.errors import Error
+    from jetspark.errors.extras import extra
+
     try:
-        yield
+        with extra("pipelines", "pipelines need"):
+            yield
     except click.UsageError:
         raise
     except click.ClickException as error:
         fail(error.message)
     except Error as error:
         fail(str(error))
-    except ImportError as error:
-        name = error.name or str(error)
-        fail(f"{name} is not installed: pip install 'jetspark[spark,pipelines]'")
     except Exception as error:
         from jetspark.spark.session import jvm_has_ended
 

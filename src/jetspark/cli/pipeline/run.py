@@ -1,6 +1,7 @@
 """`jetspark pipeline run` and `dry-run`: one run of a project with Spark's own runner."""
 
 import json
+import os
 import re
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from jetspark import sync
 from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline.command import EMBEDDED
 from jetspark.cli.pipeline.signals import ends_on_signals
+from jetspark.client.tls import TlsFiles
 from jetspark.spark.pipelines.connection import OPTION_SETTING
 from jetspark.spark.pipelines.declarative import run_declarative
 from jetspark.spark.pipelines.only_run import only_run
@@ -134,7 +136,7 @@ def prepared(
             for line in ensure_resources(jetstream, project):
                 say(line)
             if samples:
-                say(f"Published {publish_samples(jetstream, project)} samples.")
+                say(str(publish_samples(jetstream, project)))
         yield connection_settings(reached)
 
 
@@ -152,28 +154,34 @@ def embedded_or(connection: ConnectionSettings, project: Project) -> Iterator[Co
 
 
 def connection_settings(connection: ConnectionSettings) -> dict[str, str]:
-    """Return a connection as the Spark settings for transformations."""
+    """Return a connection as the Spark settings for transformations.
+
+    Files by their full path: Spark's runner changes to the project folder.
+    """
+    given = connection.arguments()
+    tls = given.get("tls")
+    files = tls if isinstance(tls, TlsFiles) else TlsFiles()
     settings = {SERVERS_SETTING: connection.server}
-    user, token = connection.user, connection.token
-    if user and not connection.password and not token:
-        user, token = None, user  # as in natscli: a user without a password is a token
-    seed = Path(connection.nkey).read_text(encoding="utf-8").strip() if connection.nkey else None
     for name, value in (
-        ("nats.user", user),
-        ("nats.password", connection.password if user else None),
-        ("nats.token", token),
-        ("nats.nkeySeed", seed),
-        ("credentialsFile", str(Path(connection.creds).resolve()) if connection.creds else None),
-        ("nats.tlsCa", connection.tlsca),
-        ("nats.tlsCert", connection.tlscert),
-        ("nats.tlsKey", connection.tlskey),
-        ("nats.inboxPrefix", connection.inbox_prefix),
+        ("nats.user", given.get("user")),
+        ("nats.password", given.get("password")),
+        ("nats.token", given.get("token")),
+        ("nats.nkeySeed", given.get("nkey_seed")),
+        ("credentialsFile", _full_path(given.get("credentials"))),
+        ("nats.tlsCa", _full_path(files.ca_file)),
+        ("nats.tlsCert", _full_path(files.certificate_file)),
+        ("nats.tlsKey", _full_path(files.key_file)),
+        ("nats.inboxPrefix", given.get("inbox_prefix")),
         ("domain", connection.js_domain),
         ("apiPrefix", connection.js_api_prefix),
     ):
         if value:
             settings[OPTION_SETTING + name] = value
     return settings
+
+
+def _full_path(place: str | os.PathLike[str] | None) -> str:
+    return str(Path(place).resolve()) if place else ""
 
 
 def settings_of(confs: tuple[str, ...]) -> dict[str, str]:

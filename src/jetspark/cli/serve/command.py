@@ -1,23 +1,13 @@
-"""`jetspark serve`: run the server until a signal ends it, with nats-server's flags and files."""
+"""`jetspark serve`: nats-server's flags; the server is loaded only to run one."""
 
-import asyncio
-import contextlib
 import gc
-import logging
 import os
 import signal
-import ssl
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Final
 
 import click
 
 from jetspark.cli.serve.help import help_text, tls_help_text
-from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
-from jetspark.errors.storage import StorageFault
-from jetspark.server.auth.users import build_directory
 from jetspark.server.config import (
     CheckedFile,
     ConfigRefused,
@@ -30,17 +20,7 @@ from jetspark.server.config import (
     ShowVersion,
     from_command_line,
 )
-from jetspark.server.config.jetstream import STORE_DIR_DEFAULT
-from jetspark.server.server import Server
-from jetspark.server.start_errors import in_words
-from jetspark.upstreams import connect_upstream
-from jetspark.version import COMPILED, NATS_VERSION, VERSION
-
-# Interpreted, the GIL is switched only every 5 ms by default; acks would wait for that.
-SWITCH_INTERVAL_S: Final = 0.0005
-GC_THRESHOLD: Final = (100_000, 20, 100)
-
-log: logging.Logger = logging.getLogger("jetspark.server")
+from jetspark.version import NATS_VERSION, VERSION
 
 
 @click.command(
@@ -55,35 +35,11 @@ def serve(flags: tuple[str, ...]) -> None:
     if not isinstance(asked, Settings):
         _do_instead(asked)
         return
-    try:
-        set_up_log(asked, open_log(asked))
-    except OSError as error:
-        click.echo(f"[FTL] {in_words(error)}", err=True)
-        sys.exit(1)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    # Nothing created before the server is ready is garbage, least of all large subject indexes.
+    # Garbage collection while modules are loaded takes a tenth of the start; see run_server.
     gc.disable()
-    try:
-        with contextlib.ExitStack() as pid_files:
-            _write_pid(asked.pid_file, pid_files)
-            _run(asked, flags, pid_files)
-    except (ConfigRefused, StorageFault, OSError, ssl.SSLError) as error:
-        for line in in_words(error).splitlines():
-            log.critical("%s", line)
-        sys.exit(1)
+    from jetspark.cli.serve.running import run_server
 
-
-def _write_pid(path: str, pid_files: contextlib.ExitStack) -> None:
-    """Write the process id to a file; the end of ``pid_files`` removes it."""
-    if not path:
-        return
-    try:
-        Path(path).write_text(f"{os.getpid()}\n")
-    except OSError as error:
-        raise OSError(
-            error.errno, f"cannot write the pid file {path}: {error.strerror}"
-        ) from error
-    pid_files.callback(Path(path).unlink, missing_ok=True)
+    run_server(asked, flags)
 
 
 def _do_instead(asked: Instruction) -> None:
@@ -102,10 +58,14 @@ def _do_instead(asked: Instruction) -> None:
                 click.echo(f"jetspark: process {pid}: {error.strerror}", err=True)
                 sys.exit(1)
         case CheckedFile(settings=settings, line=line):
+            from jetspark.errors import MissingExtra
+            from jetspark.server.auth.users import build_directory
+            from jetspark.server.start_errors import in_words
+
             # Users are checked last: the server refuses unsupported ones at its start.
             try:
                 build_directory(settings)
-            except ConfigRefused as refusal:
+            except (ConfigRefused, MissingExtra) as refusal:
                 for problem in in_words(refusal).splitlines():
                     click.echo(f"[FTL] {settings.config_file}: {problem}", err=True)
                 sys.exit(1)
@@ -113,98 +73,3 @@ def _do_instead(asked: Instruction) -> None:
         case Exit(code=code, error=error):
             click.echo(error, err=True, nl=False)
             sys.exit(code)
-
-
-def _run(settings: Settings, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(_serve(settings, flags, pid_files))
-    else:
-        uvloop.run(_serve(settings, flags, pid_files))
-
-
-async def _serve(
-    settings: Settings, flags: tuple[str, ...], pid_files: contextlib.ExitStack
-) -> None:
-    server = _server(settings)
-    stop = asyncio.Event()
-    _on_signals(server, stop, lambda: _reload(server, flags, pid_files))
-    log.info("Starting jetspark (%s)", "compiled" if COMPILED else "interpreted")
-    log.info("  Version:  %s, as nats-server %s", VERSION, NATS_VERSION)
-    log.info("  Name:     %s", server.server_name)
-    log.info("  ID:       %s", server.server_id)
-    if not settings.jetstream.enabled:
-        log.info("  %s", how_to_have_streams(settings.jetstream.store_dir))
-    for warning in [*settings.warnings, *settings.remarks]:
-        log.warning("%s", warning)
-    async with server:
-        # Objects that exist now stay permanently; those per subject and per connection are not
-        # worth a collection every 700 objects (hot-path.md, Memory).
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLD)
-        gc.enable()
-        await stop.wait()
-        log.info("Initiating Shutdown...")
-    log.info("Server Exiting..")
-
-
-def how_to_have_streams(store_dir: str) -> str:
-    """The hint if JetStream is off; ``store_dir`` may have been given in vain."""
-    idle = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
-    return (
-        f"JetStream is off{idle}: start with -js, or put 'jetstream {{}}' into the configuration, "
-        "to enable streams"
-    )
-
-
-def _server(settings: Settings) -> Server:
-    """The requested server: a replica of another, or one with its own streams."""
-    if settings.jetspark.replica is None:
-        return Server(config=settings, upstreams=connect_upstream)
-    from jetspark.replica import ReplicaServer
-
-    return ReplicaServer(config=settings)
-
-
-def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-
-    def trap(number: signal.Signals, then: Callable[[], object]) -> None:
-        def trapped() -> None:
-            log.info('Trapped "%s" signal', signal.strsignal(number))
-            then()
-
-        loop.add_signal_handler(number, trapped)
-
-    trap(signal.SIGTERM, stop.set)
-    trap(signal.SIGINT, stop.set)
-    trap(signal.SIGHUP, reload)
-    trap(signal.SIGUSR1, lambda: reopen_log(server.settings))
-    trap(signal.SIGUSR2, lambda: server.run(server.enter_lame_duck_mode(stop)))
-
-
-def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
-    """Read the configuration again and apply what can change; all of it or nothing."""
-    asked = from_command_line(flags, os.environ)
-    if not isinstance(asked, Settings):
-        problems = asked.error.splitlines() if isinstance(asked, Exit) else [str(asked)]
-        for problem in problems:
-            log.error("Failed to reload server configuration: %s", problem)
-        return
-    pid_file_before = server.settings.pid_file
-    try:
-        handler = open_log(asked)
-        server.reload(asked)
-    except (ConfigRefused, OSError, ssl.SSLError) as error:
-        for line in in_words(error).splitlines():
-            log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
-        return
-    set_up_log(asked, handler)
-    if asked.pid_file != pid_file_before:
-        try:
-            _write_pid(asked.pid_file, pid_files)
-        except OSError as error:
-            log.error("%s", in_words(error))  # noqa: TRY400
-    log.info("Reloaded server configuration")

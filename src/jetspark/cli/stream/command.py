@@ -1,33 +1,11 @@
-"""`jetspark stream`: streams of any server, from the command line."""
+"""`jetspark stream`: the command line; the client is loaded when a command runs."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from jetspark.cli.connection import ConnectionSettings, connection_options
-from jetspark.cli.stream.exporting import Export, ExportRequest, ExportSummary, is_folder
-from jetspark.cli.stream.files import FORMATS, ExportRefused
-from jetspark.cli.stream.importing import Import, ImportRequest
-from jetspark.cli.stream.parquet import pyarrow
-from jetspark.cli.stream.rows import UnreadableRow
-from jetspark.clock import SystemClock
-from jetspark.units import format_bytes, parse_duration, parse_rfc3339
 
-_ENDINGS = {".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson"}
 _json = click.option("--json", "wants_json", is_flag=True, help="Print a summary as JSON.")
 _sequence = click.IntRange(min=1, max=2**63 - 1)
 
@@ -49,7 +27,7 @@ def stream() -> None:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(FORMATS),
+    type=click.Choice(("parquet", "ndjson")),
     help="Default: by the extension of FILE; DIR is parquet, - is ndjson.",
 )
 @click.option("--subject", "subjects", multiple=True, help="Subject filter; may be repeated.")
@@ -92,21 +70,13 @@ def export_command(
       jetspark stream export ORDERS backup/ --resume
       jetspark stream export ORDERS - --subject 'orders.eu.*' --since 2h | jq .subject
     """
-    request = ExportRequest(
-        stream=name, target=target, format=_format(target, kind), subjects=subjects, first=first,
-        last=last, since_ns=_since(since), batch=batch, rows_per_file=rows_per_file, force=force,
-        resume=resume,
+    from jetspark.cli.stream.transfer import export_stream
+
+    export_stream(
+        connection, name, target, kind, subjects=subjects, first=first, last=last, since=since,
+        batch=batch, rows_per_file=rows_per_file, force=force, resume=resume,
+        wants_json=wants_json,
     )  # fmt: skip
-    with _plain_errors(target), connection.jetstream() as jetstream:
-        export = Export(jetstream, request)
-        total = max(export.last - export.first + 1, 0)
-        with _bar(f"exporting {name}", total, quiet=wants_json) as (progress, task):
-            begin = export.first - 1
-            summary = export.run(lambda at: progress.update(task, completed=at - begin))
-    if wants_json:
-        click.echo(msgspec.json.encode(summary), err=str(target) == "-")
-    else:
-        _tell(summary)
 
 
 @stream.command(name="import")
@@ -134,95 +104,8 @@ def import_command(
       jetspark stream import ORDERS orders.parquet
       jetspark stream import COPY backup/ --create --server nats://elsewhere:4222
     """
-    request = ImportRequest(
-        stream=name, sources=sources, create=create, incomplete=incomplete,
-        timeout=connection.timeout,
-    )  # fmt: skip
-    with _plain_errors(sources[0]), connection.jetstream() as jetstream:
-        job = Import(jetstream, request)
-        total = sum(path.stat().st_size for path in job.files)
-        with _bar(f"importing {name}", total, quiet=wants_json, sizes=True) as (progress, task):
-            summary = job.run(lambda at: progress.update(task, completed=at))
-    if wants_json:
-        click.echo(msgspec.json.encode(summary))
-        return
-    Console(stderr=True).print(
-        f"{summary.messages:,} messages stored in {name} ({format_bytes(summary.bytes)}), "
-        f"{summary.already_there:,} already existed",
-        highlight=False,
-    )
+    from jetspark.cli.stream.transfer import import_files
 
-
-def _format(target: Path, kind: str | None) -> str:
-    if str(target) == "-":
-        if kind == "parquet":
-            raise click.UsageError(
-                "--format parquet cannot be written to standard output: name a file"
-            )
-        return "ndjson"
-    if kind is None and not is_folder(target):
-        kind = _ENDINGS.get(target.suffix)
-        if kind is None:
-            raise click.UsageError(
-                f"{target}: unknown extension: expected one of {', '.join(_ENDINGS)}, or --format"
-            )
-    found = kind or "parquet"
-    if found == "parquet":
-        pyarrow()  # fails early if it is missing
-    return found
-
-
-def _since(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_rfc3339(text)
-    except ValueError:
-        pass
-    try:
-        return SystemClock().now_ns() - abs(parse_duration(text))
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is neither a time such as 2026-11-15T12:00:00Z nor an age such as 2h30m",
-            param_hint="--since",
-        ) from None
-
-
-@contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
-    """Turn errors that users can cause into one line."""
-    try:
-        yield
-    except (ExportRefused, UnreadableRow) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        where = error.filename or path
-        raise click.ClickException(
-            f"{where}: {error.strerror or error}; files under their final name are complete, and "
-            "nothing else was kept"
-        ) from error
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
-
-
-@contextmanager
-def _bar(
-    text: str, total: int, *, quiet: bool, sizes: bool = False
-) -> Iterator[tuple[Progress, TaskID]]:
-    console = Console(stderr=True)
-    done = DownloadColumn() if sizes else MofNCompleteColumn()
-    with Progress(
-        TextColumn(text), BarColumn(), TaskProgressColumn(), done,
-        TimeRemainingColumn(), console=console, transient=True,
-        disable=quiet or not console.is_terminal,
-    ) as progress:  # fmt: skip
-        yield progress, progress.add_task(text, total=total)
-
-
-def _tell(summary: ExportSummary) -> None:
-    where = f" in {len(summary.files)} files" if len(summary.files) > 1 else ""
-    Console(stderr=True).print(
-        f"{summary.messages:,} messages of {summary.stream} written{where} "
-        f"({format_bytes(summary.bytes)}, up to sequence {summary.last:,})",
-        highlight=False,
+    import_files(
+        connection, name, sources, create=create, incomplete=incomplete, wants_json=wants_json
     )

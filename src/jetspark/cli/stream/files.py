@@ -20,7 +20,6 @@ try:
 except ImportError:  # not on Windows, where users must avoid two exports to one name
     fcntl = None  # type: ignore[assignment]
 
-FORMATS: Final = ("parquet", "ndjson")
 MANIFEST: Final = "export.json"
 _PART: Final = re.compile(r"part-(\d{20})-(\d{20})\.(parquet|ndjson)")
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import click
-
 from jetspark.cli.stream.rows import (
     ExportRows,
     UnreadableRow,
@@ -15,6 +13,7 @@ from jetspark.cli.stream.rows import (
     subject_text,
 )
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.errors.extras import extra
 
 # A row group is kept in memory until it is full: few large ones compress and read best.
 _GROUP_ROWS: Final = 100_000
@@ -24,14 +23,10 @@ _READ_ROWS: Final = 5_000
 
 def pyarrow() -> Any:
     """Import the package, or raise an error that names what to install."""
-    try:
+    with extra("spark", "Parquet needs (and --format ndjson does not)"):
         import pyarrow as pa
         import pyarrow.parquet
-    except ImportError:
-        raise click.ClickException(
-            "Parquet needs the package pyarrow: pip install 'jetspark[spark]' (or pyarrow alone); "
-            "--format ndjson needs nothing"
-        ) from None
+
     return pa
 
 

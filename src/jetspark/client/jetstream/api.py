@@ -2,8 +2,6 @@
 
 from typing import Final, TypeVar
 
-import msgspec
-
 from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
 from jetspark.client.arguments import text, whole
 from jetspark.client.core import ClientCore
@@ -11,6 +9,7 @@ from jetspark.client.frames import encode_subject
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.options import PUBLISH_RETRIES
 from jetspark.client.timeouts import Timeout, call_seconds
+from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import (
     ApiError,
     BadSubject,
@@ -127,7 +126,7 @@ def read_answer(subject: bytes, response: Response[S], data: bytes) -> S:
     """Decode an answer received on ``subject``; raises an error body."""
     try:
         answer = response.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise ProtocolViolation(
             f"the answer on {subject.decode()!r} cannot be decoded: {error}"
         ) from error

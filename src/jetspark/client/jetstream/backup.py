@@ -31,6 +31,7 @@ from jetspark.client.models.base import Model, from_wire
 from jetspark.client.models.stream import StreamConfig, StreamState
 from jetspark.client.subscription import SubscriptionCore
 from jetspark.client.timeouts import Timeout, call_seconds
+from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import BackupFailed, ConnectionClosed, RequestTimeout, status_error
 from jetspark.headers.status import END_OF_BATCH, parse_status
 
@@ -86,7 +87,7 @@ def read_meta(folder: str | os.PathLike[str]) -> BackupMeta:
             f"{str(folder)!r} is not a complete backup: {META_FILE} cannot be read "
             f"({error.strerror}); it is written after everything else"
         ) from error
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BackupFailed(f"{str(path)!r} does not describe a stream: {error}") from error
 
 

@@ -27,7 +27,12 @@ from jetspark.client.jetstream.consumer.consume import (
     MessageOrder,
     callback_plan,
 )
-from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
+from jetspark.client.jetstream.consumer.create import (
+    consumer_info,
+    create_consumer,
+    delete_consumer,
+    update_consumer,
+)
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.direct_get import StreamReader
@@ -45,11 +50,13 @@ from jetspark.client.jetstream.kv.config import (
     from_stream_config,
     stream_name,
 )
+from jetspark.client.jetstream.kv.entry import BucketStatus
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.client.jetstream.kv.manage import (
     api_level,
     bucket_name_pages,
+    bucket_status_pages,
     create_bucket,
     delete_bucket,
     open_bucket,
@@ -83,7 +90,7 @@ from jetspark.client.jetstream.publish_fast import (
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.scan import check_filter, check_filters
-from jetspark.client.jetstream.streams import Stream
+from jetspark.client.jetstream.streams import Stream, delete_stream, update_stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, new_config, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
 from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
@@ -102,6 +109,7 @@ from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import (
+    AmbiguousSubject,
     BadName,
     BucketExists,
     BucketNotFound,
@@ -171,9 +179,8 @@ class JetStream:
         ignored one of the options.
         """
         if isinstance(config, str):
-            stream = await self.stream(config, timeout=timeout)
-            await stream.update(timeout=timeout, **options)
-            return stream
+            changed = await update_stream(self._api, check_name(config), options, timeout)
+            return Stream(self._api, changed, self._high_water)
         struct = stream_config(config, options)
         name = check_name(struct.name)
         info = await self._api.call(
@@ -202,9 +209,7 @@ class JetStream:
 
     async def delete_stream(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete a stream and its messages; StreamNotFound if it does not exist."""
-        verb = f"STREAM.DELETE.{check_name(name)}"
-        await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
-        self._high_water.forget(name)
+        await delete_stream(self._api, check_name(name), self._high_water, timeout)
 
     def streams(self, *, subject: str = "", timeout: Timeout | None = None) -> Pager[StreamInfo]:
         """Iterate over all streams, or those whose subjects overlap ``subject``."""
@@ -217,7 +222,7 @@ class JetStream:
     async def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
         """Find the one stream that stores ``subject`` (ADR-15).
 
-        Raises StreamNotFound if there is none, and ValueError if there are several.
+        Raises StreamNotFound if there is none, and AmbiguousSubject if there are several.
         """
         check_filter(subject)
         names = [name async for name in self.stream_names(subject=subject, timeout=timeout)]
@@ -226,9 +231,7 @@ class JetStream:
                 404, ErrCode.STREAM_NOT_FOUND, f"no stream stores the subject {subject!r}"
             )
         if len(names) > 1:
-            raise ValueError(
-                f"several streams match {subject!r}: {', '.join(names)}; pass a stream name"
-            )
+            raise AmbiguousSubject(subject, tuple(names))
         return names[0]
 
     async def restore_stream(
@@ -256,7 +259,6 @@ class JetStream:
         return await self._api.call("INFO", None, ACCOUNT_INFO, timeout=timeout)
 
     # Consumers, without a handle of their stream.
-    # Consumers, without a handle of their stream.
 
     async def create_consumer(
         self,
@@ -270,11 +272,46 @@ class JetStream:
 
         ``create_consumer("ORDERS", durable="w", ack_wait=30)``; as ``Stream.create_consumer``.
         """
-        settings = to_wire(consumer_config(config, options))
-        info = await create_consumer(
-            self._api, check_name(stream), settings, ConsumerAction.CREATE, timeout=timeout
+        return await self._write_consumer(
+            stream, consumer_config(config, options), ConsumerAction.CREATE, timeout
         )
-        return Consumer(self._api, info)
+
+    async def update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Change a consumer of a stream, like ``Stream.update_consumer``."""
+        if isinstance(config, str):
+            name = check_name(stream)
+            return Consumer(
+                self._api, await update_consumer(self._api, name, config, options, timeout)
+            )
+        return await self._write_consumer(
+            stream, consumer_config(config, options), ConsumerAction.UPDATE, timeout
+        )
+
+    async def create_or_update_consumer(
+        self,
+        stream: str,
+        config: ConsumerConfig | None = None,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """Create a consumer, or change the one of that name to this configuration."""
+        return await self._write_consumer(
+            stream, consumer_config(config, options), ConsumerAction.CREATE_OR_UPDATE, timeout
+        )
+
+    async def delete_consumer(
+        self, stream: str, name: str, *, timeout: Timeout | None = None
+    ) -> None:
+        """Delete a consumer of a stream; ConsumerNotFound if it does not exist."""
+        await delete_consumer(self._api, check_name(stream), name, timeout)
 
     async def consumer(
         self, stream: str, name: str, *, timeout: Timeout | None = None
@@ -458,7 +495,7 @@ class JetStream:
         consumer created here, including a durable one, is deleted by ``unsubscribe`` and ``drain``
         unless ``keep`` is true; the consumer of a queue by the last member. Raises
         SubscribeRefused if arguments and consumer do not match, with what to change,
-        StreamNotFound, ConsumerNotFound, ConsumerExists.
+        StreamNotFound, AmbiguousSubject, ConsumerNotFound, ConsumerExists.
         """
         settings = consumer_config(config, {})
         asked = None if alarm is None else alarm_seconds(alarm, settings.idle_heartbeat)
@@ -598,6 +635,10 @@ class JetStream:
         await delete_bucket(self._api, bucket, timeout)
         self._high_water.forget(stream_name(bucket))
 
+    def key_values(self, *, timeout: Timeout | None = None) -> Pager[BucketStatus]:
+        """Iterate over all buckets, with counts and configuration."""
+        return Pager(bucket_status_pages(self._api, timeout))
+
     def key_value_names(self, *, timeout: Timeout | None = None) -> Pager[str]:
         """Iterate over the names of all buckets."""
         return Pager(bucket_name_pages(self._api, timeout))
@@ -651,6 +692,19 @@ class JetStream:
         info = await update_store(self._api, config, options, timeout)
         return ObjectStore(self._api, info, self._high_water)
 
+    async def create_or_update_object_store(
+        self,
+        config: ObjectStoreConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[ObjectStoreOptions],
+    ) -> ObjectStore:
+        """Change a store like ``update_object_store``, or create it if it does not exist."""
+        try:
+            return await self.update_object_store(config, timeout=timeout, **options)
+        except BucketNotFound:
+            return await self.create_object_store(config, timeout=timeout, **options)
+
     def object_stores(self, *, timeout: Timeout | None = None) -> Pager[ObjectStoreStatus]:
         """Iterate over all object stores, with size and configuration."""
         return Pager(store_pages(self._api, timeout))
@@ -669,6 +723,18 @@ class JetStream:
         self._high_water.forget(object_stream_name(bucket))
 
     # Private parts.
+
+    async def _write_consumer(
+        self,
+        stream: str,
+        settings: ConsumerConfig,
+        action: ConsumerAction,
+        timeout: Timeout | None,
+    ) -> Consumer:
+        info = await create_consumer(
+            self._api, check_name(stream), to_wire(settings), action, timeout=timeout
+        )
+        return Consumer(self._api, info)
 
     def _bucket(
         self,

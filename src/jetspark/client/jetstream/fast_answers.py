@@ -8,13 +8,13 @@ meanwhile are lost, and the next leader reports how many it has.
 
 from collections.abc import Callable
 
-import msgspec
-
 from jetspark.api.batch import BatchFlowAck, FlowAck, FlowError, FlowGap, decode_flow
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.fast_window import FastWindow
+from jetspark.client.jetstream.publish import refusal
 from jetspark.client.message import Message
+from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import (
     ApiError,
     BatchIncomplete,
@@ -75,7 +75,7 @@ class FastAnswers:
             return
         try:
             answer = decode_flow(message.data)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             self.fail(ProtocolViolation(f"invalid answer to the fast batch: {error}"))
             return
         match answer:
@@ -90,9 +90,9 @@ class FastAnswers:
             case FlowGap():
                 self._lost(answer.last_seq, answer.seq)
             case FlowError():
-                self._refused(answer)
+                self._refused(answer, subject)
             case PubAck():
-                self._take_pub_ack(answer)
+                self._take_pub_ack(answer, subject)
 
     def on_cut(self) -> None:
         """The connection broke: messages and answers in flight may be lost.
@@ -137,9 +137,10 @@ class FastAnswers:
         elif self._gap == "fail":
             self.fail(self.incomplete(f"no responders on {subject!r} any more"))
 
-    def _take_pub_ack(self, ack: PubAck) -> None:
+    def _take_pub_ack(self, ack: PubAck, subject: str) -> None:
         if ack.error is not None:
             error = api_error(ack.error.code, ack.error.err_code, ack.error.description)
+            error.about = refusal(subject, ack.stream)
             if ack.error.err_code == ErrCode.FAST_ID_UNKNOWN and self._window.sent > 1:
                 error.add_note(
                     "the server ended or no longer knows the batch: at least "
@@ -178,8 +179,9 @@ class FastAnswers:
             except Exception as error:  # noqa: BLE001 - a user's callback may raise anything
                 self._report(error)
 
-    def _refused(self, answer: FlowError) -> None:
+    def _refused(self, answer: FlowError, subject: str) -> None:
         error = api_error(answer.error.code, answer.error.err_code, answer.error.description)
+        error.about = refusal(subject)
         if self._gap == "fail":
             error.add_note(f"message {answer.seq} of the batch was refused")
             self.fail(error)

@@ -6,7 +6,7 @@ timer per message: the ack is an object in the window, resolved by the receive p
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -20,6 +20,7 @@ from jetspark.client.inbox import ReplySink
 from jetspark.client.jetstream.api import PUBLISH_RETRY_WAIT, ApiClient
 from jetspark.client.models.durations import SECOND_NS, to_wire_ns
 from jetspark.client.timeouts import TimeToLive
+from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import (
     BufferFull,
     Error,
@@ -34,6 +35,9 @@ from jetspark.frame import Frame
 from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.status import NO_RESPONDERS, parse_status
 from jetspark.units import format_duration
+
+# Called to find out why a message had no responders, with the remaining seconds.
+Untaken = Callable[[float], Awaitable[None]]
 
 FAILURES_KEPT_MAX: Final = 1000  # unread failures kept for publish_async_complete
 
@@ -140,16 +144,20 @@ def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
         raise status_error(code, text.decode("utf-8", "replace"))
     try:
         ack = decode_pub_ack(payload)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise ProtocolViolation(
             f"invalid acknowledgement of the publish to {subject!r}: {payload[:80]!r}"
         ) from error
     if ack.error is not None:
         refused = api_error(ack.error.code, ack.error.err_code, ack.error.description)
-        stream = f" by stream {ack.stream!r}" if ack.stream else ""
-        refused.about = f"publish to {subject!r} was refused{stream}"
+        refused.about = refusal(subject, ack.stream)
         raise refused
     return ack
+
+
+def refusal(subject: str, stream: str = "") -> str:
+    """What a refused publish was about, and the stream that refused it, if known."""
+    return f"publish to {subject!r} was refused" + (f" by stream {stream!r}" if stream else "")
 
 
 def no_ack(subject: str) -> RequestTimeout:
@@ -161,9 +169,18 @@ def no_ack(subject: str) -> RequestTimeout:
 
 
 async def publish_acked(
-    api: ApiClient, subject: str, headers: bytes, payload: bytes, seconds: float
+    api: ApiClient,
+    subject: str,
+    headers: bytes,
+    payload: bytes,
+    seconds: float,
+    untaken: Untaken | None = None,
 ) -> PubAck:
-    """Publish and wait for the ack. Repeated without responders: it cannot have been stored."""
+    """Publish and wait for the ack. Repeated without responders: it cannot have been stored.
+
+    Before NoResponders is raised, ``untaken`` may raise a more specific error, within the
+    remaining seconds.
+    """
     core, loop = api.core, api.core.loop
     target = core.literal(subject)
     deadline = loop.time() + seconds
@@ -178,6 +195,8 @@ async def publish_acked(
         except NoResponders:
             seconds = deadline - loop.time() - PUBLISH_RETRY_WAIT
             if not tries or seconds <= 0:
+                if untaken is not None:
+                    await untaken(deadline - loop.time())
                 raise
         tries -= 1
         await asyncio.sleep(PUBLISH_RETRY_WAIT)

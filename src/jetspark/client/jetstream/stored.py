@@ -7,6 +7,7 @@ import msgspec
 from jetspark.api.message import StoredMessage
 from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.client.message import Message
+from jetspark.client.reprs import shown_bytes
 from jetspark.errors import ProtocolViolation
 from jetspark.headers.block import decode_headers, find_value
 from jetspark.headers.headers import Headers
@@ -36,6 +37,13 @@ class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
         """``time_ns`` as a UTC datetime, truncated to microseconds."""
         return from_nanoseconds(self.time_ns)
 
+    def __repr__(self) -> str:
+        headers = f", headers={self.headers.items()!r}" if self.header_block else ""
+        return (
+            f"StreamMessage({self.subject!r}, {shown_bytes(self.data)}, stream={self.stream!r}, "
+            f"seq={self.seq}, time='{self.time:%Y-%m-%d %H:%M:%S.%f}'{headers})"
+        )
+
 
 def own_lines(block: bytes) -> bytes:
     """The server's part of a direct-get reply's headers, as a separate block."""
@@ -55,11 +63,17 @@ def from_direct(reply: Message) -> StreamMessage:
     sequence, stamp = find_value(lines, SEQUENCE), find_value(lines, TIME_STAMP)
     if stream is None or subject is None or sequence is None or stamp is None:
         raise ProtocolViolation(f"direct-get reply lacks required headers: {block[:200]!r}")
+    try:
+        seq, time_ns = int(sequence), parse_rfc3339(stamp.decode("ascii", "replace"))
+    except ValueError as error:
+        raise ProtocolViolation(
+            f"direct-get reply with headers that cannot be decoded: {error}"
+        ) from error
     return StreamMessage(
         stream=stream.decode("utf-8", "surrogateescape"),
         subject=subject.decode("utf-8", "surrogateescape"),
-        seq=int(sequence),
-        time_ns=parse_rfc3339(stamp.decode("ascii", "replace")),
+        seq=seq,
+        time_ns=time_ns,
         data=reply.data,
         header_block=block[: start + 2] + b"\r\n" if start > len(b"NATS/1.0") else b"",
     )

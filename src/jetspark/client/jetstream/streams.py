@@ -9,10 +9,10 @@ from typing import Final, Unpack
 import msgspec
 
 from jetspark.api.base import Timestamp
-from jetspark.api.consumer import CONSUMER_DELETE
 from jetspark.api.enums import ConsumerAction
 from jetspark.api.message import MSG_DELETE, MsgDeleteRequest
 from jetspark.api.stream import (
+    STREAM_DELETE,
     STREAM_INFO,
     STREAM_PURGE,
     STREAM_UPDATE,
@@ -32,10 +32,11 @@ from jetspark.client.jetstream.backup import (
     take_backup,
 )
 from jetspark.client.jetstream.consumer.create import (
-    check_consumer_name,
     consumer_info,
     create_consumer,
+    delete_consumer,
     ordered_config,
+    update_consumer,
 )
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
@@ -151,21 +152,13 @@ class Stream:
         change that is not allowed, and NotSupported if the server ignored a setting that it does
         not support.
         """
-        if "name" in changes:
-            raise TypeError(
-                f"{self!r} cannot be renamed: use backup and restore_stream(config=...) to copy "
-                "it under another name"
-            )
-        self.config.replace(**changes)  # checks before anything is sent
-        before = await self.info(timeout=timeout)
-        wanted = to_wire(before.config.replace(**changes))
-        self._info = await self._api.call(
-            f"STREAM.UPDATE.{self._name}", wanted, STREAM_UPDATE, timeout=timeout
-        )
+        self._info = await update_stream(self._api, self._name, changes, timeout)
         self._reader.allow_direct = self._info.config.allow_direct
-        after = from_wire(StreamInfo, self._info)
-        check_applied(changes, from_wire(StreamConfig, wanted), after.config, repr(self))
-        return after
+        return from_wire(StreamInfo, self._info)
+
+    async def delete(self, *, timeout: Timeout | None = None) -> None:
+        """Delete the stream and its messages; StreamNotFound if it does not exist."""
+        await delete_stream(self._api, self._name, self._high_water, timeout)
 
     async def purge(
         self,
@@ -210,9 +203,9 @@ class Stream:
         except ApiError as error:
             if error.description != BEYOND_THE_END:
                 raise
-            raise MessageNotFound(
-                404, ErrCode.SEQUENCE_NOT_FOUND, f"sequence {seq} not found"
-            ) from error
+            missing = MessageNotFound(404, ErrCode.SEQUENCE_NOT_FOUND, f"sequence {seq} not found")
+            missing.about = error.about
+            raise missing from error
 
     async def get_msg(
         self,
@@ -440,9 +433,8 @@ class Stream:
         Raises ConsumerNotFound if it does not exist.
         """
         if isinstance(config, str):
-            consumer = await self.consumer(config, timeout=timeout)
-            await consumer.update(timeout=timeout, **options)
-            return consumer
+            info = await update_consumer(self._api, self._name, config, options, timeout)
+            return Consumer(self._api, info)
         settings = consumer_config(config, options)
         return await self._make_consumer(settings, ConsumerAction.UPDATE, timeout)
 
@@ -465,8 +457,7 @@ class Stream:
 
     async def delete_consumer(self, name: str, *, timeout: Timeout | None = None) -> None:
         """Delete a consumer; ConsumerNotFound if it does not exist."""
-        verb = f"CONSUMER.DELETE.{self._name}.{check_consumer_name(name)}"
-        await self._api.call(verb, None, CONSUMER_DELETE, timeout=timeout)
+        await delete_consumer(self._api, self._name, name, timeout)
 
     def consumers(self, *, timeout: Timeout | None = None) -> Pager[ConsumerInfo]:
         """Iterate over the consumers of the stream."""
@@ -501,3 +492,31 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self._name!r})"
+
+
+async def update_stream(
+    api: ApiClient, name: str, changes: StreamOptions, timeout: Timeout | None
+) -> WireStreamInfo:
+    """Change the given settings only: read, change, write, and check the result."""
+    label = f"stream {name!r}"
+    if "name" in changes:
+        raise ValueError(
+            f"{label} cannot be renamed: use backup and restore_stream(config=...) to copy it "
+            "under another name"
+        )
+    StreamConfig(name, **changes)  # checks before anything is sent
+    before = await api.call(f"STREAM.INFO.{name}", None, STREAM_INFO, timeout=timeout)
+    wanted = from_wire(StreamConfig, before.config).replace(**changes)
+    after = await api.call(
+        f"STREAM.UPDATE.{name}", to_wire(wanted), STREAM_UPDATE, timeout=timeout
+    )
+    check_applied(changes, wanted, from_wire(StreamConfig, after.config), label)
+    return after
+
+
+async def delete_stream(
+    api: ApiClient, name: str, high_water: HighWater, timeout: Timeout | None
+) -> None:
+    """Delete a stream; StreamNotFound if it does not exist."""
+    await api.call(f"STREAM.DELETE.{name}", None, STREAM_DELETE, timeout=timeout)
+    high_water.forget(name)

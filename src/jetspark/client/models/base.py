@@ -16,7 +16,7 @@ import msgspec
 
 from jetspark.api.base import Timestamp
 from jetspark.api.enums import Word
-from jetspark.client.arguments import text
+from jetspark.client.arguments import closest, text
 from jetspark.client.jetstream.timestamps import from_nanoseconds, to_nanoseconds
 from jetspark.client.models.durations import from_wire_ns, to_wire_ns
 from jetspark.errors import NotSupported
@@ -183,7 +183,7 @@ class _Shape:
         kinds = self.kinds()
         for name in options:
             if name not in kinds:
-                raise TypeError(f"{self._name} has no {name!r}{_closest(name, kinds)}")
+                raise TypeError(f"{self._name} has no {name!r}{closest(name, kinds)}")
         return {
             self.fields[name]: kinds[name].take(value, name) for name, value in options.items()
         }
@@ -231,13 +231,6 @@ def kind_of(hint: Any) -> _Kind:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return _part(hint)
     return {str: _TEXT, bool: _BOOL}.get(hint) or _number()
-
-
-def _closest(name: str, known: Iterable[str]) -> str:
-    import difflib
-
-    found = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def _same(value: Any) -> Any:

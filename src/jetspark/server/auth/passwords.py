@@ -8,7 +8,7 @@ import hmac
 import re
 from typing import Final
 
-import bcrypt
+from jetspark.errors.extras import extra
 
 # A version, a cost of 4 to 31, 22 characters of salt and 31 of hash.
 _HASH: Final = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}", re.ASCII)
@@ -40,11 +40,19 @@ def hash_problem(text: str) -> str | None:
     return None
 
 
+def need_bcrypt() -> None:
+    """Load what `check` needs; the error says how to install it."""
+    with extra("server", "bcrypt passwords need"):
+        import bcrypt  # noqa: F401
+
+
 def check(password_hash: str, password: str) -> bool:
     """Tell whether ``password`` belongs to a hash that `hash_problem` found nothing wrong with.
 
     Slow: run it in an executor.
     """
+    import bcrypt
+
     return bcrypt.checkpw(_bytes(password)[:_BYTES_MAX], password_hash.encode())
 
 

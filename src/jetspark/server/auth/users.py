@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.auth.passwords import hash_problem
+from jetspark.server.auth.passwords import hash_problem, need_bcrypt
 from jetspark.server.auth.permissions import Permissions, Rules
 from jetspark.server.config.accounts import GLOBAL_ACCOUNT, AccountJetStream, AccountLimits
 from jetspark.server.config.grants import grant_problems
@@ -106,7 +106,10 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_directory(settings: Settings) -> Directory:
-    """Return the directory for ``settings``. Raises `ConfigRefused` naming every problem."""
+    """Return the directory for ``settings``. Raises `ConfigRefused` naming every problem.
+
+    Raises `MissingExtra` if a password is a bcrypt hash and nothing is installed to check it.
+    """
     problems = [
         *_tls_problems(settings),
         *_credential_problems(settings),
@@ -293,9 +296,12 @@ def _user_problems(settings: Settings) -> Iterator[str]:
 
 
 def _secret_problems(what: str, secret: Secret) -> Iterator[str]:
-    problem = hash_problem(secret.value) if is_bcrypt(secret.value) else None
+    if not is_bcrypt(secret.value):
+        return
+    problem = hash_problem(secret.value)
     if problem is not None:
         yield f"{what}: {problem}"
+    need_bcrypt()
 
 
 def _account_problems(settings: Settings) -> Iterator[str]:

@@ -388,6 +388,9 @@ class EngineDriver:
                     "interrupted, or damaged since; they are kept in its quarantine",
                     stream.config.name, damage.length, damage.offset, damage.segment,
                 )  # fmt: skip
+            elif damage.offset < 0 and not damage.length and not damage.messages:
+                name = stream.config.name
+                log.error("Stream %r: %s (%s)", name, damage.reason, damage.segment)
             elif damage.offset < 0:
                 log.error(
                     "Stream %r: %s (%s); %d messages are lost",

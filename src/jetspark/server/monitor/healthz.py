@@ -216,8 +216,8 @@ async def _examine_account(
             )
         elif store.damaged_places and options.stream in {"", name}:
             findings.warnings.append(
-                f"stream '{account.name} > {name}': a segment is empty that was not; how many "
-                "messages are lost is not known; see the log and `jetspark doctor`"
+                f"stream '{account.name} > {name}': files are missing or empty; whether and "
+                "how many messages are lost is not known; see the log and `jetspark doctor`"
             )
         if store.ahead_ns > AHEAD_MAX_NS and options.stream in {"", name}:
             findings.warnings.append(

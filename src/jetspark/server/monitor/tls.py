@@ -4,6 +4,7 @@ import hashlib
 import ssl
 from typing import Final
 
+from jetspark.errors.extras import extra
 from jetspark.server.monitor.connection_view import PeerCertificate, TlsDetails
 
 # OpenSSL's own names of the TLS 1.2 suites that Python offers; those of 1.3 are IANA's already.
@@ -53,8 +54,9 @@ def cipher_name(name: str) -> str:
 
 def describe(certificate: bytes) -> PeerCertificate:
     """Describe a certificate in DER."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    with extra("server", "the certificates of clients in /connz need"):
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     whole = hashlib.sha256(certificate).hexdigest()
     try:

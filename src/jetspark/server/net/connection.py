@@ -85,6 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self._joining = False
         # The socket is gone, for this reason, and what came before that is still worked on.
         self._gone: CloseReason | None = None
+        # It closes when the transport has taken all that waits.
+        self._closes_after = False
         self.stalls: int = 0
         self.handshake_first: bool = False
         client.receiver.connection = self
@@ -234,22 +236,18 @@ class Connection(asyncio.BufferedProtocol):
             if not self._transport_full and not self._sends_later:
                 self._sends_later = True
                 asyncio.get_running_loop().call_soon(self._send_later)
-        elif receiver.paused and not self._transport_full:
+            return
+        if receiver.paused and not self._transport_full:
             receiver.paused = False
             self.client.router.engine.resumed()
+        if self._closes_after:
+            self._close_transport()
 
     def _send_later(self) -> None:
         """Another turn."""
         self._sends_later = False
         if self._transport is not None and not self._transport.is_closing():
             self._send_some()
-
-    def _send_rest(self) -> None:
-        """Give the transport everything: nothing comes after it."""
-        rest, self._unsent = self._unsent, deque()
-        self._unsent_size = 0
-        for part in rest:
-            self._write(part)
 
     @property
     def close_reason(self) -> CloseReason:
@@ -259,8 +257,17 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: CloseReason) -> None:
         """End the connection after what is queued, at the write deadline at the latest."""
         self._end(reason)
+        if self._transport is None or self._closes_after:
+            return
+        self._closes_after = True
+        if self._unsent:
+            self.hold_back()  # for good: nothing that it says counts any more
+        else:
+            self._close_transport()
+
+    def _close_transport(self) -> None:
+        """The transport has everything."""
         if self._transport is not None:
-            self._send_rest()
             if self._tls is not None:
                 self._tls.close()
             self._transport.close()
@@ -325,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
         """Nobody uses it any more: cut the cycles that it and its parts are.
 
         Otherwise they are garbage that only a pass over all objects finds, and such passes are
-        rare (``cli/serve/command.py``).
+        rare (``cli/serve/running.py``).
         """
         if self._waiting or self._joining:
             # What it sent or subscribed to is still being worked on.
@@ -373,6 +380,8 @@ class Connection(asyncio.BufferedProtocol):
         if client.paused:
             self._backlog = bytes(data[taken:])
             self._wait_for_turn()
+        elif self._joining:
+            self._backlog = bytes(data[taken:])
         elif full and time.thread_time_ns() - self._turn_began_ns > TURN_NS:
             # There is more to read, and the loop would read up to 32 buffers of one client before
             # it looks at the next. Giving way after each of them would make smaller groups of what
@@ -380,14 +389,11 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for_turn()
 
     def join_beside(self, pieces: list[bytes]) -> bool:
-        """Put a large payload together beside the loop; nothing is read meanwhile."""
-        if self._ended:
+        """Put a large message together beside the loop; nothing is read meanwhile."""
+        if self._ended or not self._server.joins.start(pieces, self._joined):
             return False
         self._joining = True
         self.hold_back()
-        # Joining megabytes of bytes lets the other threads go on.
-        joining = asyncio.get_running_loop().run_in_executor(None, b"".join, pieces)
-        joining.add_done_callback(self._joined)
         return True
 
     def _joined(self, joining: "asyncio.Future[bytes]") -> None:
@@ -404,8 +410,11 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - one client, not all
             self.fail(error)
         turn.end()
-        if client.paused:
-            self._wait_for_turn()
+        if not self._joining:
+            if client.paused or self._backlog:
+                self._wait_for_turn()
+            else:
+                self._close_if_ended()
         self.go_on()
         self._leave_if_gone()
 
@@ -420,18 +429,25 @@ class Connection(asyncio.BufferedProtocol):
         until = (self._turn_began_ns or time.thread_time_ns()) + TURN_NS
         behind = False
         taken = 0
-        while taken < len(data) and not self.client.paused:
+        while taken < len(data) and not self.client.paused and not self._joining:
             self.client.parser.feed(bytes(data[taken : taken + CHUNK]))
             taken = min(taken + CHUNK, len(data))
             if self._server.flush(self.client.router):
                 behind = True
             if taken < len(data) and time.thread_time_ns() > until:
                 self.client.pause()
-        if self._tls is not None and self._tls.ended and not self.client.paused:
-            self.close(CloseReason.CLIENT_CLOSED)
-        elif behind:
+        if not self._close_if_ended() and behind:
             self._stall()
         return taken
+
+    def _close_if_ended(self) -> bool:
+        """Close if the client said its farewell, and all that it sent before that was done."""
+        if self._tls is None or not self._tls.ended or self.client.paused or self._joining:
+            return False
+        if self._ended:
+            return True
+        self.close(CloseReason.CLIENT_CLOSED)
+        return True
 
     def _wait_for_turn(self) -> None:
         """Go on in another turn of the loop."""
@@ -495,9 +511,9 @@ class Connection(asyncio.BufferedProtocol):
         return bool(ask.poll(0))
 
     def eof_received(self) -> bool:
-        """The client has nothing more to say: close."""
+        """The client has nothing more to say: close; True when it still gets what waits."""
         self.close(CloseReason.CLIENT_CLOSED)
-        return False
+        return bool(self._unsent)
 
     def hold_back(self) -> None:
         """Read no more for now; every call needs its own ``go_on``."""
@@ -541,6 +557,8 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return False
         if receiver.overflowed:
+            if self._ended:
+                return False  # it closes when the transport has what came before
             limit = receiver.out_max
             self.cut_off(
                 f"more than max_pending {limit} bytes at once",

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from jetspark.errors import Error
+from jetspark.errors.extras import extra
 from jetspark.spark.payloads.plan import DecodePlan
 from jetspark.spark.payloads.rows import Decoded
 from jetspark.spark.stream.schema import InvalidSchema
@@ -59,20 +59,12 @@ _LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
 _DECIMAL_DIGITS: Final = 38
 
 
-class AvroMissing(Error, ImportError):
-    """The package that decodes Avro is not installed here."""
-
-
 def fastavro() -> Any:
     """Import the package, or raise an error that names what to install."""
-    try:
+    with extra("avro", "Avro needs, on the driver and on the workers,"):
         import fastavro
         import fastavro.schema
-    except ImportError:
-        raise AvroMissing(
-            "Avro needs the package fastavro on the driver and on the workers: "
-            "pip install 'jetspark[avro]'"
-        ) from None
+
     return fastavro
 
 

@@ -8,6 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from jetspark.spark.needs import needs_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
@@ -40,7 +42,8 @@ def decode_json(
 
     Raises ``InvalidSchema`` for a schema that cannot be decoded into.
     """
-    from jetspark.spark.payloads.plan import PayloadFormat
+    with needs_spark():
+        from jetspark.spark.payloads.plan import PayloadFormat
 
     plan = _plan(PayloadFormat.JSON, schema, rescue, extra, epoch, zone)
     return _decoded(payload, plan)
@@ -60,7 +63,8 @@ def decode_msgpack(
     Like ``decode_json``; binary columns are msgpack binary, timestamps its timestamp extension or
     RFC 3339 text.
     """
-    from jetspark.spark.payloads.plan import PayloadFormat
+    with needs_spark():
+        from jetspark.spark.payloads.plan import PayloadFormat
 
     plan = _plan(PayloadFormat.MSGPACK, schema, rescue, extra, epoch, zone)
     return _decoded(payload, plan)
@@ -79,18 +83,19 @@ def decode_avro(
     ``schema``: the writer's schema, as JSON text or decoded, a record; ``reader_schema``: the
     schema to resolve them to. ``framing``: ``"plain"`` is the body alone, ``"single-object"`` has
     the marker and the schema's fingerprint first. ``rescue`` as in ``decode_json``, for whole
-    payloads. Requires ``pip install 'jetspark[avro]'``.
+    payloads. Requires ``pip install "jetspark[avro]"``.
 
     Raises ``InvalidSchema`` for an invalid schema, or one without matching Spark columns.
     """
-    from jetspark.spark.payloads.avro import schema_text, spark_schema
-    from jetspark.spark.payloads.plan import (
-        FRAMINGS,
-        DecodePlan,
-        PayloadFormat,
-        check_columns,
-        one_of,
-    )
+    with needs_spark():
+        from jetspark.spark.payloads.avro import schema_text, spark_schema
+        from jetspark.spark.payloads.plan import (
+            FRAMINGS,
+            DecodePlan,
+            PayloadFormat,
+            check_columns,
+            one_of,
+        )
 
     writer = schema_text(schema, "schema")
     reader = "" if reader_schema is None else schema_text(reader_schema, "reader_schema")

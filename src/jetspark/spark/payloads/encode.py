@@ -3,6 +3,8 @@
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from jetspark.spark.needs import needs_spark
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,7 +29,8 @@ def encode_json(row: "Column | str") -> "Column":
     The JVM encodes them; NULL fields become ``null``, binary ones base64, timestamps UTC with
     microseconds, and a NULL row becomes an empty payload.
     """
-    from pyspark.sql import functions as f
+    with needs_spark():
+        from pyspark.sql import functions as f
 
     text = f.to_json(_column(row), {"ignoreNullFields": "false", **_JSON_TIMES})
     return text.cast("binary")
@@ -35,7 +38,8 @@ def encode_json(row: "Column | str") -> "Column":
 
 def encode_msgpack(row: "Column | str") -> "Column":
     """Return a binary column of msgpack maps for a struct column; decimals and dates are text."""
-    import pyarrow as pa
+    with needs_spark():
+        import pyarrow as pa
 
     def encode(rows: pa.Array) -> pa.Array:
         import msgspec
@@ -55,11 +59,12 @@ def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "pl
     ``schema`` and ``framing`` as in ``decode_avro``. A row that does not match the schema fails
     the query.
     """
-    import pyarrow as pa
+    with needs_spark():
+        import pyarrow as pa
 
-    from jetspark.spark.payloads.avro import schema_text, single_object_head
-    from jetspark.spark.payloads.plan import FRAMINGS, one_of
-    from jetspark.spark.same_version import Carried
+        from jetspark.spark.payloads.avro import schema_text, single_object_head
+        from jetspark.spark.payloads.plan import FRAMINGS, one_of
+        from jetspark.spark.same_version import Carried
 
     text = schema_text(schema, "schema")
     plain = one_of("framing", framing, FRAMINGS) == "plain"
@@ -99,8 +104,9 @@ def avro_records(text: str, head: bytes, rows: list[Any]) -> list[bytes | None]:
 
 
 def _encoded(row: "Column | str", encode: "Callable[[pa.Array], pa.Array]") -> "Column":
-    from pyspark.sql.pandas.functions import arrow_udf
-    from pyspark.sql.types import BinaryType
+    with needs_spark():
+        from pyspark.sql.pandas.functions import arrow_udf
+        from pyspark.sql.types import BinaryType
 
     # Its stub requires the kind of function, about which Spark then warns.
     make: Any = arrow_udf

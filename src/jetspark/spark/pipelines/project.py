@@ -4,7 +4,6 @@ All errors in the files are one line that names the file, raised before Spark is
 """
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -14,6 +13,7 @@ import msgspec
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import BucketSettings
 from jetspark.errors import Error
+from jetspark.errors.extras import check_extra, extra
 from jetspark.units import parse_duration
 
 SPEC_NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -28,6 +28,7 @@ LEDGER_SETTING: Final = "spark.jetspark.ledger"
 _SPEC_FIELDS: Final = ("name", "storage", "catalog", "database", "schema", "configuration")
 
 
+EXTRA: Final = ("pipelines", "pipelines need")
 # The imports of Spark's pipelines, all in the extra `pipelines` (docs/dependencies.md).
 _PACKAGES: Final = (
     "pyspark",
@@ -177,10 +178,8 @@ def load_resources(path: Path) -> Resources:
 
 
 def _mapping(path: Path) -> dict[str, Any]:
-    try:
+    with extra(*EXTRA):
         import yaml
-    except ImportError:
-        raise PipelineRefused(missing_extra("PyYAML")) from None
     try:
         content = _read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -218,21 +217,7 @@ def _read_yaml(text: str) -> Any:
 
 def check_packages() -> None:
     """Refuse at once if a package is missing that Spark needs only later in its start."""
-    missing = [name for name in _PACKAGES if not _is_installed(name)]
-    if missing:
-        raise PipelineRefused(missing_extra(", ".join(missing)))
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def missing_extra(package: str) -> str:
-    """The error text for a package of the extra that is not installed."""
-    return f"{package} is not installed: pip install 'jetspark[spark,pipelines]'"
+    check_extra(*EXTRA, *_PACKAGES)
 
 
 def _storage(spec: Path, text: str) -> Path:

@@ -1,9 +1,12 @@
 """The streams and buckets of a project: created if missing, filled with samples."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,6 +28,8 @@ from jetspark.spark.pipelines.project import (
     PipelineRefused,
     Project,
 )
+from jetspark.spark.stream.sink.plan import takes
+from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import format_duration
 
 
@@ -115,31 +120,78 @@ def _shown(name: str, value: Any) -> str:
     return json.dumps(value)
 
 
-def publish_samples(jetstream: sync.JetStream, project: Project) -> int:
-    """Publish the lines of ``samples/<STREAM>.ndjson``; return their number.
+class PublishedSamples(NamedTuple):
+    """The result of publishing the samples of a project."""
 
-    The message id is the line number: published again within the stream's duplicate window, a line
-    is stored once.
+    lines: int
+    known: int
+    """How many of them the stream already has."""
+
+    def __str__(self) -> str:
+        """Return a line for the user."""
+        if not self.known:
+            return f"Published {self.lines} samples."
+        return (
+            f"Published {self.lines} samples, {self.known} of which were stored before and are "
+            "not stored again."
+        )
+
+
+def publish_samples(jetstream: sync.JetStream, project: Project) -> PublishedSamples:
+    """Publish the lines of ``samples/<STREAM>.ndjson``.
+
+    The message id of a line is derived from its content: published again within the stream's
+    duplicate window it is stored once, wherever it is in the file. Equal lines are distinguished
+    by count.
     """
     files = sorted((project.root / SAMPLES_FOLDER).glob("*.ndjson"))
     if not files:
         raise PipelineRefused(f"no {SAMPLES_FOLDER}/*.ndjson in {project.root}")
-    count = 0
-    for path in files:
-        stream = jetstream.stream(path.stem)
-        subjects: list[str] = []
-        payloads: list[bytes] = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            try:
-                sample = json.loads(line)
-                subjects.append(str(sample["subject"]))
-                payloads.append(str(sample["data"]).encode())
-            except (ValueError, KeyError, TypeError):
-                raise PipelineRefused(
-                    f'{path.name}:{number} is not {{"subject": ..., "data": ...}}'
-                ) from None
-        for at, (subject, payload) in enumerate(zip(subjects, payloads, strict=True)):
-            jetstream.publish_async(subject, payload, msg_id=f"sample-{stream.name}-{at}")
-        jetstream.publish_async_complete()
-        count += len(subjects)
-    return count
+    acks: list[sync.AckFuture] = []
+    # Read everything before anything is published.
+    for messages in [_samples(jetstream, path) for path in files]:
+        acks += [
+            jetstream.publish_async(subject, data, msg_id=msg_id)
+            for msg_id, (subject, data) in messages.items()
+        ]
+    jetstream.publish_async_complete()
+    return PublishedSamples(len(acks), sum(ack.result().duplicate for ack in acks))
+
+
+def _samples(jetstream: sync.JetStream, path: Path) -> dict[str, tuple[str, bytes]]:
+    """Return subject and payload of each line of a file, by message id."""
+    try:
+        subjects = jetstream.stream(path.stem).config.subjects
+    except (StreamNotFound, BadName) as error:
+        raise PipelineRefused(
+            f"{SAMPLES_FOLDER}/{path.name} is named after a stream: {error}"
+        ) from None
+    messages: dict[str, tuple[str, bytes]] = {}
+    seen: Counter[bytes] = Counter()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            sample = json.loads(line)
+            subject, data = sample["subject"], sample["data"]
+        except (ValueError, KeyError, TypeError):
+            raise PipelineRefused(
+                f'{path.name}:{number} is not {{"subject": ..., "data": ...}}'
+            ) from None
+        if not _is_subject_of(subjects, subject):
+            raise PipelineRefused(
+                f"{path.name}:{number}: stream {path.stem} does not store the subject "
+                f"{json.dumps(subject)} (it has {', '.join(subjects)})"
+            )
+        # Other values than strings are JSON in the line, and stay JSON.
+        payload = (data if isinstance(data, str) else json.dumps(data)).encode()
+        digest = sha256(f"{subject}\n".encode() + payload).digest()
+        seen[digest] += 1
+        messages[f"sample-{digest[:16].hex()}-{seen[digest]}"] = subject, payload
+    return messages
+
+
+def _is_subject_of(stream_subjects: tuple[str, ...], subject: object) -> bool:
+    return (
+        isinstance(subject, str)
+        and is_valid_literal(subject.encode())
+        and takes(stream_subjects, subject)
+    )

@@ -59,11 +59,17 @@ def flow_states(project: Project) -> list[FlowStatus]:
     states: list[FlowStatus] = []
     for metadata in sorted(project.checkpoints.glob("**/metadata")):
         folder = metadata.parent
-        if not folder.name.isdecimal() or "state" in folder.relative_to(project.checkpoints).parts:
+        if not folder.name.isdecimal() or _is_within_a_checkpoint(project, folder):
             continue
         if int(folder.name) == newest_number(folder.parent):
             states.append(_flow_state(project, folder, json.loads(metadata.read_text())["id"]))
     return states
+
+
+def _is_within_a_checkpoint(project: Project, folder: Path) -> bool:
+    """Whether a folder is part of a checkpoint, whose state has numbers as names, too."""
+    above = folder.relative_to(project.checkpoints).parents
+    return any((project.checkpoints / one / "metadata").is_file() for one in above)
 
 
 def with_server(

@@ -11,8 +11,9 @@ from typing import Final
 from jetspark import sync
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.client.jetstream.message_columns import MessageColumns
-from jetspark.errors import Error, MessageNotFound, RequestTimeout
+from jetspark.errors import ConsumerNotFound, Error, MessageNotFound, RequestTimeout
 from jetspark.spark.stream.view import PlanningFailed
+from jetspark.subjects.match import is_subset
 
 # The consumer of a task that dies is deleted after this time.
 INACTIVE_SECONDS: Final = 30.0
@@ -95,18 +96,56 @@ def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequ
             )
 
 
-def acknowledge_up_to(stream: sync.Stream, durable: str, end: int) -> None:
+def acknowledging_consumer(
+    stream: sync.Stream, durable: str, subjects: Sequence[str]
+) -> sync.Consumer:
+    """Return the consumer of ``onCommit`` ack, with its current state.
+
+    Raises ``PlanningFailed`` if it cannot acknowledge what a query with the filters ``subjects``
+    has read, or would acknowledge more than that.
+    """
+    named = f"onCommit names the consumer {durable!r} of stream {stream.name!r}"
+    try:
+        consumer = stream.consumer(durable)
+    except ConsumerNotFound:
+        raise PlanningFailed(
+            f"{named}, which does not exist: create it, with ack_policy explicit, or correct the "
+            "option"
+        ) from None
+    config = consumer.cached_info.config
+    if config.ack_policy is AckPolicy.NONE:
+        raise PlanningFailed(f"{named}, whose ack_policy is none: it cannot acknowledge")
+    if config.deliver_subject:
+        raise PlanningFailed(f"{named}, which is a push consumer: use a pull consumer")
+    own = config.filter_subjects or ((config.filter_subject,) if config.filter_subject else ())
+    unread = _not_covered(own or stream.config.subjects or (">",), subjects)
+    if unread:
+        raise PlanningFailed(
+            f"{named}, which also gets messages of {', '.join(unread)}. This query reads "
+            f"{', '.join(subjects)}, and would acknowledge the others unread: give the consumer "
+            "the filters of the query (filter_subjects), or the query the subjects of the "
+            "consumer (option subject)"
+        )
+    return consumer
+
+
+def _not_covered(patterns: Sequence[str], subjects: Sequence[str]) -> list[str]:
+    """Return the patterns of which some messages may match none of ``subjects``; empty: all do."""
+    if not subjects:
+        return []
+    outer = [subject.encode() for subject in subjects]
+    return [one for one in patterns if not any(is_subset(one.encode(), each) for each in outer)]
+
+
+def acknowledge_up_to(
+    stream: sync.Stream, durable: str, end: int, subjects: Sequence[str]
+) -> None:
     """Acknowledge, as the consumer ``durable``, every message below ``end``.
 
     For streams that remove acknowledged messages (``onCommit`` ack). Messages after ``end`` are
-    redelivered.
+    redelivered. All that it gets is read by a query with the filters ``subjects``.
     """
-    consumer = stream.consumer(durable)
-    if consumer.info().config.ack_policy is AckPolicy.NONE:
-        raise PlanningFailed(
-            f"onCommit names the consumer {durable!r} of stream {stream.name!r}, whose ack_policy "
-            "is none: it cannot acknowledge"
-        )
+    consumer = acknowledging_consumer(stream, durable, subjects)
     while messages := consumer.fetch(FETCH_MAX, no_wait=True):
         done = [message for message in messages if message.metadata.stream_seq < end]
         for message in messages[len(done) :]:

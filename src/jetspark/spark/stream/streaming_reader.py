@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.spark.connections import CONNECTIONS, OUTAGE_S
 from jetspark.spark.same_version import Sealed, reduced
-from jetspark.spark.stream.consumer_scan import acknowledge_up_to
+from jetspark.spark.stream.consumer_scan import acknowledge_up_to, acknowledging_consumer
 from jetspark.spark.stream.offsets import (
     BatchPlan,
     Offset,
@@ -338,10 +338,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         if place.created == view.created:
             self._refuse_other_filters(place)
+            first = self._patiently(self._first_to_give_back)
             if place.plan is not None:
                 self._release(start)
-            elif self._options.on_commit == "purge" and place.filters is None and place.planned:
-                self._refuse_unread(view, place.next)
+            elif place.filters is None and place.planned:
+                self._refuse_unread(view, first, place.next)
         self._released = True
 
     def _release(self, end: dict[str, Any]) -> None:
@@ -356,7 +357,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 return  # created again: another stream's sequences; `_resume` reports it
             durable = self._options.on_commit.removeprefix("ack:")
             if durable != "purge":
-                acknowledge_up_to(stream, durable, place.next)
+                acknowledge_up_to(stream, durable, place.next, self._options.subjects)
             elif place.next > 1:
                 for subject in self._options.subjects or ("",):
                     stream.purge(subject=subject, seq=place.next)
@@ -377,16 +378,27 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             "with a new checkpointLocation and startingOffsets=earliest"
         )
 
-    def _refuse_unread(self, view: StreamView, first: int) -> None:
-        """Refuse a start after messages that a purge would remove unread."""
-        earliest = max(view.bounds.first_seq, 1)
+    def _first_to_give_back(self) -> int:
+        """Return the lowest sequence that a commit could release; raises if there is none."""
+        durable = self._options.on_commit.removeprefix("ack:")
+        if durable == "purge":
+            return 1
+        with self._source.lend() as client:
+            stream = self._source.find(client)
+            consumer = acknowledging_consumer(stream, durable, self._options.subjects)
+        return consumer.cached_info.ack_floor.stream_seq + 1
+
+    def _refuse_unread(self, view: StreamView, lowest: int, first: int) -> None:
+        """Refuse a start after messages that a commit would remove unread."""
+        earliest = max(view.bounds.first_seq, lowest)
         unread = self._first_to_read(view, SequenceRange(earliest, first))
         self._searched = Place("", 0)
         if unread is not None and view.bounds.last_seq >= unread:
             raise PlanningFailed(
-                f"onCommit=purge: the query starts at sequence {first}, and its first commit "
-                f"would also remove messages before that, from sequence {unread} on, which it "
-                'does not read. Set option("startingOffsets", "earliest"), or purge them first'
+                f"onCommit={self._options.on_commit}: the query starts at sequence {first}, and "
+                f"its first commit would also remove messages before that, starting at {unread}, "
+                'which it does not read. Set option("startingOffsets", "earliest"), or purge '
+                "them first"
             )
 
     def _look(self) -> StreamView:

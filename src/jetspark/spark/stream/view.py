@@ -14,8 +14,10 @@ from jetspark.errors import (
     Error,
     MessageNotFound,
     MinLastSequence,
+    PermissionsViolation,
     StreamNotFound,
 )
+from jetspark.spark.connection_advice import advice_for
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.stream.options import FORMAT_NAME, SourceOptions
@@ -68,13 +70,16 @@ def lend_for_planning(
     except (Error, ValueError) as error:
         passing = isinstance(error, Error) and error.transient
         kind = ServerUnreachable if passing else PlanningFailed
-        raise kind(f"{doing} {where}: {error}") from None
+        # The texts of other errors already contain it.
+        advice = advice_for(error, connection) if isinstance(error, PermissionsViolation) else ""
+        raise kind(f"{doing} {where}: {error}{': ' * bool(advice)}{advice}") from None
 
 
 def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
     """Lend a connection for planning the read of a stream."""
-    named = f"stream {options.stream!r}" if options.stream else f"subject {options.subjects}"
-    what = named if options.stream else f"a stream that stores {options.subjects}"
+    subjects = ", ".join(options.subjects)
+    named = f"stream {options.stream!r}" if options.stream else f"subject {subjects!r}"
+    what = named if options.stream else f"a stream that stores {subjects!r}"
     return lend_for_planning(
         options.connection,
         doing=f"format {FORMAT_NAME!r} cannot read {named}",

@@ -68,6 +68,8 @@ class Recovery:
         self.missing: list[tuple[str, int, int, bool]] = []
         # Sequences that were stored and whose end of the log is not there: after which file.
         self.cut_off: list[tuple[str, int, int]] = []
+        # Nobody can say whether messages are lost: the file, how many were found, and why.
+        self.doubted: list[tuple[str, int, str]] = []
         # What the disk refused to read: (offset in the whole log, length); zeros stand for it.
         self.unread: list[tuple[int, int]] = []
         # Files that are none of the stream: what they are called now, their length, and why.

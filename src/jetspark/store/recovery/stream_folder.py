@@ -146,7 +146,7 @@ class StreamFolder:
                 self._miss_oldest(manifest, segments, recovery)
                 floor = self._miss_newest(log, manifest, segments, recovery)
             if damaged:
-                floor = max(floor, self._doubt_end(log, manifest, newest, recovery))
+                floor = max(floor, self._doubt_end(log, manifest, segments, newest, recovery))
             if not segments:
                 recovery.notes.append("there was no segment file; a new one was begun")
                 log.index.skip_to(floor)
@@ -239,7 +239,12 @@ class StreamFolder:
         return max(floor, stored)
 
     def _doubt_end(
-        self, log: StreamLog, manifest: Manifest | None, newest: Replayed, recovery: Recovery
+        self,
+        log: StreamLog,
+        manifest: Manifest | None,
+        segments: list[str],
+        newest: Replayed,
+        recovery: Recovery,
     ) -> int:
         """Up to where no sequence may be used although nothing says that it was.
 
@@ -248,14 +253,22 @@ class StreamFolder:
         """
         if log.access.read_only or is_copy(log.identity):
             return 0
+        first = begin_of(segments[0])[0] if segments else 1
+        if manifest is None and first > 1:
+            # They may as well have been removed when nothing was left of them.
+            reason = f"both manifests were lost: whether files with messages before {first} were"
+            recovery.doubted.append((segments[0], 0, f"{reason} is not known"))
         if newest.has_filler or not (manifest is None or newest.is_torn):
             # Only the newest segment has filler. A manifest lists the files, so with one of them
             # it is enough that the newest file ends with a record.
             return 0
-        floor = int(log.index.last_seq) + self._segment_size // int(OVERHEAD)
+        last = int(log.index.last_seq)
+        floor = last + self._segment_size // int(OVERHEAD)
+        reason = f"a manifest was lost: whether messages after {last} were is not known"
+        recovery.doubted.append(("".join(segments[-1:]), last, reason))
         recovery.notes.append(
-            "a manifest was lost, and nobody can say whether messages after "
-            f"{log.index.last_seq} are: sequences up to {floor} are not used again"
+            f"a manifest was lost, and nobody can say whether messages after {last} are: "
+            f"sequences up to {floor} are not used again"
         )
         return floor
 

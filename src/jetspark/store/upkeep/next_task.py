@@ -15,7 +15,7 @@ from jetspark.store.upkeep.drop import detach
 from jetspark.store.upkeep.index_writer import IndexWriter
 from jetspark.store.upkeep.manifests import Renewing, next_noting
 from jetspark.store.upkeep.quarantine import Quarantining, note_unreadable, pin
-from jetspark.store.upkeep.runs import SPACE_RUN, least_gain, next_compactor
+from jetspark.store.upkeep.runs import has_space_for, least_gain, next_compactor
 from jetspark.store.upkeep.scrub import next_scrub
 from jetspark.store.upkeep.sync import Syncing
 from jetspark.store.upkeep.task import Task
@@ -64,7 +64,8 @@ def give_way(log: "StreamLog") -> None:
     # What was rewritten for the damaged bytes in it would not be removed.
     if log.segments.in_memory or newest.pinned or log.staged.in_flight is not None:
         return
-    if newest.live_bytes <= SPACE_RUN and records - newest.live_bytes >= least_gain(log):
+    gain = records - newest.live_bytes
+    if gain >= least_gain(log) and has_space_for(log, newest.live_bytes):
         log.segments.want_roll()
         if log.staged.open_size() == 0:
             log.staged.restate_configuration()

@@ -256,6 +256,9 @@ def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
                 messages=last - first + 1,
             )
         )
+    for name, seq, reason in recovery.doubted:
+        # No place, as above.
+        log.quarantine.note(Damage(segment=name, offset=-seq - 1, length=0, reason=reason))
     for name, length, reason in recovery.foreign:
         log.quarantine.note(
             Damage(

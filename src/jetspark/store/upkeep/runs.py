@@ -19,8 +19,10 @@ RUN_MAX: Final = 8
 # This many neighbours with less than a quarter of a segment in each become one.
 SMALL_RUN: Final = 4
 # On a full disk a file is rewritten only if so little of it is left that the space which was kept
-# back (``reserve.py``) is enough for that, and if it gives back more than this.
+# back (``reserve.py``) is enough for that, or the space there is, but for some that deletes need;
+# and if it gives back more than this.
 SPACE_RUN: Final = 256 * 1024
+SPACE_LEFT: Final = 512 * 1024
 SPACE_GAIN: Final = 256 * 1024
 
 
@@ -34,7 +36,7 @@ def next_compactor(log: "StreamLog") -> Compactor | None:
     files = log.segments.list_files()
     if log.upkeep.space_wanted or log.access.full:
         # A larger run would fail, and take the last space until then.
-        run = find_space(files[:-1], least_gain(log))
+        run = find_space(log, files[:-1])
     else:
         run = find_run(files[:-2], int(log.segments.size))
     if not run and not log.access.full and not log.upkeep.space_wanted and log.upkeep.packing:
@@ -74,17 +76,26 @@ def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
     return []
 
 
-def find_space(files: list[SegmentFile], gain: int) -> list[SegmentFile]:
+def find_space(log: "StreamLog", files: list[SegmentFile]) -> list[SegmentFile]:
     """The file whose rewriting gives most space back for little; empty when there is none."""
+    gain = least_gain(log)
     found = [
         file
         for file in files
-        if file.is_sparse
-        and not file.pinned
-        and file.live_bytes <= SPACE_RUN
-        and file.length - file.live_bytes >= gain
+        if file.is_sparse and not file.pinned and file.length - file.live_bytes >= gain
     ]
-    return [max(found, key=lambda file: file.length - file.live_bytes)] if found else []
+    found.sort(key=lambda file: file.length - file.live_bytes, reverse=True)
+    return next(([file] for file in found if has_space_for(log, file.live_bytes)), [])
+
+
+def has_space_for(log: "StreamLog", size: int) -> bool:
+    """Say whether a full disk has space for so much that is rewritten."""
+    if size <= SPACE_RUN:
+        return True
+    try:
+        return log.segments.files.free_space(log.segments.folder) - SPACE_LEFT >= size
+    except OSError:
+        return False
 
 
 def least_gain(log: "StreamLog") -> int:

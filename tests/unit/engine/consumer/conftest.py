@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
 
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy
@@ -18,8 +20,6 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
 from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
 
 START = 1_763_190_000_000_000_000
 MS = 1_000_000

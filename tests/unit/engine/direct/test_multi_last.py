@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.paths import KeptPath
 from tests.unit.engine.conftest import Bench
 
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared
 from jetspark.headers.block import decode_headers
 from jetspark.store.memory import MemoryFiles
-from jetspark.testing.paths import KeptPath
 
 if TYPE_CHECKING:
     from jetspark.engine.stream.stream import Stream

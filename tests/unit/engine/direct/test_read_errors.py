@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
 from tests.unit.engine.conftest import Bench
 
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
 from jetspark.units import Nanoseconds
 
 

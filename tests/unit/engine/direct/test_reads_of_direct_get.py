@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
 from tests.unit.engine.conftest import Bench
 
 from jetspark.store.format.record import OVERHEAD
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
 
 if TYPE_CHECKING:
     from jetspark.engine.stream.stream import Stream

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.disk.paths import KeptPath
 from tests.unit.engine.conftest import Bench
 
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.format.record import FIXED, body_end, headers_end, subject_end
-from jetspark.testing.paths import KeptPath
 
 Row = tuple[int, bytes, bytes, bytes]
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import CHANGING, Operation, SimulatedDisk
 from tests.unit.engine.replicate.conftest import CopyBench, rows, times
-
-from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
-from jetspark.testing.paths import KeptPath
 
 SIZES = (0, 3, 40, 300, 700)
 TURNS = 8

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
 from tests.unit.engine.replicate.conftest import CopyBench, rows
-
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
 
 COPIES: list[dict[str, Any]] = [{"mirror": {"name": "A"}}, {"sources": [{"name": "A"}]}]
 

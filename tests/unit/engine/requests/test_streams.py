@@ -7,10 +7,9 @@ import json
 
 import msgspec
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
 from tests.unit.engine.conftest import Bench
-
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
 
 
 def create(bench: Bench, body: bytes, name: bytes = b"S") -> dict[str, object]:

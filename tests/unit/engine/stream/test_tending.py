@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
 from tests.unit.engine.conftest import Bench
 
 from jetspark.api.enums import PersistMode, Storage
@@ -13,8 +15,6 @@ from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
 from jetspark.store.memory import MemoryFiles
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
 from jetspark.units import Nanoseconds
 
 MIB = 1 << 20

@@ -269,7 +269,7 @@ def test_traffic_is_counted_for_client_and_account(account: Account) -> None:
 )
 def test_only_single_blanks_are_forwarded(frame: bytes, compact: bool) -> None:
     """A frame is forwarded as it came only if its arguments stand as MSG needs."""
-    from jetspark.testing.recording import RecordingServerOps
+    from tests.support.recording import RecordingServerOps
 
     class Ops(RecordingServerOps):
         found: bool | None = None

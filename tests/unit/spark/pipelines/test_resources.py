@@ -10,7 +10,7 @@ pytest.importorskip("yaml")
 from jetspark import StreamConfig, sync
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark.pipelines.project import PipelineRefused, Project, load_resources
-from jetspark.spark.pipelines.resources import ensure_resources
+from jetspark.spark.pipelines.resources import ensure_resources, publish_samples
 
 ASKED = """
 streams:
@@ -94,3 +94,75 @@ def test_what_the_server_refuses_is_named(
         ensure_resources(jetstream, asking(tmp_path, asked))
 
     assert "\n" not in str(refused.value)
+
+
+@pytest.fixture
+def sampled_stream(jetstream: sync.JetStream) -> Iterator[sync.Stream]:
+    yield jetstream.create_stream(StreamConfig(name="S", subjects=("s.>",)))
+    jetstream.delete_stream("S")
+
+
+def sampled(folder: Path, jetstream: sync.JetStream, *lines: str) -> str:
+    """Publish lines as the samples of stream S; what is said of it."""
+    (folder / "samples").mkdir(exist_ok=True)
+    (folder / "samples/S.ndjson").write_text("\n".join(lines))
+    return str(publish_samples(jetstream, asking(folder, "streams: {}")))
+
+
+def test_samples_are_stored_once_also_when_lines_are_added_before_and_between(
+    tmp_path: Path, jetstream: sync.JetStream, sampled_stream: sync.Stream
+) -> None:
+    one, two, new = (f'{{"subject": "s.x", "data": "{text}"}}' for text in ("one", "two", "new"))
+    said = [sampled(tmp_path, jetstream, one, two, one)]
+    said += [sampled(tmp_path, jetstream, new, one, one, two, one)]
+
+    assert said == [
+        "Published 3 samples.",
+        "Published 5 samples, 3 of which were stored before and are not stored again.",
+    ]
+    stored = [message.data for message in sampled_stream.get_batch(seq=1)]
+    assert stored == [b"one", b"two", b"one", b"new", b"one"]
+
+
+def test_a_sample_whose_data_is_no_text_is_published_as_json(
+    tmp_path: Path, jetstream: sync.JetStream, sampled_stream: sync.Stream
+) -> None:
+    sampled(tmp_path, jetstream, '{"subject": "s.x", "data": {"id": 1, "ok": true, "no": null}}')
+
+    (stored,) = sampled_stream.get_batch(seq=1)
+    assert stored.data == b'{"id": 1, "ok": true, "no": null}'
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"subject": "x.y", "data": ""}', r"S\.ndjson:2: stream S does not take .*\"x\.y\""),
+        ('{"subject": "s.*", "data": ""}', r"S\.ndjson:2: stream S does not take .*\"s\.\*\""),
+        ('{"subject": 5, "data": ""}', r"S\.ndjson:2: stream S does not take the subject 5"),
+        ('["s.x", ""]', r"S\.ndjson:2 is no "),
+        ("", r"S\.ndjson:2 is no "),
+    ],
+)
+def test_a_sample_that_cannot_be_published_is_named_and_none_is(
+    tmp_path: Path,
+    jetstream: sync.JetStream,
+    sampled_stream: sync.Stream,
+    line: str,
+    said: str,
+) -> None:
+    right = '{"subject": "s.x", "data": ""}'
+
+    with pytest.raises(PipelineRefused, match=said):
+        sampled(tmp_path, jetstream, right, line, right)
+
+    assert sampled_stream.info().state.last_seq == 0
+
+
+def test_a_file_of_samples_without_a_stream_is_named(
+    tmp_path: Path, jetstream: sync.JetStream
+) -> None:
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples/NONE.ndjson").write_text('{"subject": "s.x", "data": ""}')
+
+    with pytest.raises(PipelineRefused, match=r"samples/NONE\.ndjson is named after a stream: .*"):
+        publish_samples(jetstream, asking(tmp_path, "streams: {}"))

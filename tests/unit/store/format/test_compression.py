@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from librt.strings import BytesWriter
+from tests.support.store.model import Message, check_counts, messages, sequences
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.format.compression import pack, unpacked
 from jetspark.store.format.record import COMPRESSED, MESSAGE, Codec, record_flags
-from jetspark.testing.store_model import Message, check_counts, messages, sequences
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.paths import KeptPath
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.model import check_counts, messages, sequences
 
 from jetspark.store.format.manifest import Identity
 from jetspark.store.format.record import record_time
 from jetspark.store.store import FileStore
 from jetspark.store.upkeep.index_writer import IndexWriter
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.paths import KeptPath
-from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.disk.simulated import SimulatedDisk
 
 from jetspark.errors.storage import WrongStoreFormat
 from jetspark.store.format.manifest import (
@@ -21,7 +22,6 @@ from jetspark.store.format.manifest import (
     write_manifest,
     write_manifests,
 )
-from jetspark.testing.disk import SimulatedDisk
 
 FOLDER = Path("/stream")
 IDENTITY = Identity(

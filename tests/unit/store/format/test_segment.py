@@ -4,6 +4,7 @@ import errno
 from pathlib import Path
 
 import pytest
+from tests.support.disk.simulated import Operation, SimulatedDisk
 
 from jetspark.errors.storage import WrongStoreFormat
 from jetspark.store.format.manifest import Identity, frame
@@ -16,7 +17,6 @@ from jetspark.store.format.segment import (
     read_head,
     segment_name,
 )
-from jetspark.testing.disk import Operation, SimulatedDisk
 
 FOLDER = Path("/stream")
 IDENTITY = Identity(stream_id=9, account="A", name="S", created_ns=1)

@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING
 
 import pytest
-
-from jetspark.testing.store_model import messages
+from tests.support.store.model import messages
 
 if TYPE_CHECKING:
+    from tests.support.disk.simulated import Operation, SimulatedDisk
     from tests.unit.store.conftest import Bench
-
-    from jetspark.testing.disk import Operation, SimulatedDisk
 
 
 class _Stop(BaseException):

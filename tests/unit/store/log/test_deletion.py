@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.disk.simulated import Operation, SimulatedDisk
+from tests.support.store.model import check_counts, messages, sequences
 
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.store.log.index import StreamIndex, SubjectEntry
 from jetspark.subjects.match import matches
-from jetspark.testing.disk import Operation, SimulatedDisk
-from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -4,11 +4,11 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import messages
 
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.store.format.record import CONSUMER, record_kind, record_length
 from jetspark.store.format.segment import read_head
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -4,11 +4,11 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.simulated import Operation, SimulatedDisk
+from tests.support.store.model import check_counts, messages, sequences
 
 from jetspark.store.format.manifest import read_manifests
 from jetspark.store.format.segment import identity_of, read_head
-from jetspark.testing.disk import Operation, SimulatedDisk
-from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

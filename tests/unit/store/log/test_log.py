@@ -4,10 +4,10 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import messages
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StoreReadOnly
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

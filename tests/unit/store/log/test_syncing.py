@@ -5,11 +5,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import messages
 
 from jetspark.store.committer import write
 from jetspark.store.recovery.findings import CHECK_SIZE
 from jetspark.store.store import FileStore
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -1,15 +1,14 @@
-"""Several files of one stream lost at once; the long form is ``tests/campaigns/lost_files.py``."""
+"""Several files of one stream lost at once; ``tests/campaigns/store/lost_files.py`` runs long."""
 
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
-from tests.campaigns.lost_files import Damage, Judge, Life, commit, open_store, run
-
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.store_reading import messages
-from jetspark.testing.store_sample import stream_identity
+from tests.campaigns.store.lost_files import Damage, Judge, Life, commit, open_store, run
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.reading import messages
+from tests.support.store.sample import stream_identity
 
 
 @pytest.mark.parametrize("seed", range(100, 104))

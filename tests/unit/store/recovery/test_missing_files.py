@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.reading import messages
 
 from jetspark.store.format.index_file import SUFFIX
 from jetspark.store.format.manifest import (
@@ -15,7 +16,6 @@ from jetspark.store.format.manifest import (
     read_manifests,
     write_manifest,
 )
-from jetspark.testing.store_reading import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -4,11 +4,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.simulated import SimulatedDisk
+from tests.support.store.model import messages
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.recovery import overlong, stream_folder
-from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from librt.strings import BytesWriter
+from tests.support.disk.simulated import Operation, SimulatedDisk
+from tests.support.store.model import messages
 from xxhash import xxh3_64_digest
 
 from jetspark.errors.storage import CorruptRecord, UnknownRecordKind
 from jetspark.store.format.record import GROUP_FIRST, MESSAGE, OVERHEAD, SKIP, Codec
-from jetspark.testing.disk import Operation, SimulatedDisk
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -561,8 +561,29 @@ def test_without_manifests_a_segment_says_which_stream_this_is(bench: "Bench") -
     lost, *written = bench.recovery.notes
     assert "nobody can say whether messages after 1 are" in lost
     assert len(written) == 2
-    bench.reopen()
+    while bench.log.maintain():
+        pass
+    stop(bench)
+    bench.reopen(bench.disk)
     assert bench.recovery.notes == []
+    # It is reported wherever a loss is, in later starts too.
+    (damage,) = bench.log.quarantine.proven
+    assert damage.reason == "a manifest was lost: whether messages after 1 were is not known"
+    assert bench.log.quarantine.lost == []
+
+
+@pytest.mark.parametrize("lost", ["oldest", "newest"])
+def test_a_segment_that_is_lost_with_both_manifests_is_reported(bench: "Bench", lost: str) -> None:
+    while len(bench.segments()) < 3:
+        bench.publish(bytes(1000))
+    files = bench.segments()
+    stop(bench)
+    folder = bench.log.segments.folder
+    for name in ("manifest.a", "manifest.b", files[0] if lost == "oldest" else files[-1]):
+        bench.disk.remove(folder / name)
+    bench.reopen(bench.disk)
+
+    assert any("is not known" in damage.reason for damage in bench.log.quarantine.proven)
 
 
 def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.reading import messages
 
 from jetspark.store.inspection import StoreInspection
 from jetspark.store.overlay import OverlayFiles
-from jetspark.testing.store_reading import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -4,12 +4,12 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import check_counts, messages, sequences
 
 from jetspark.store.format.manifest import Identity
 from jetspark.store.format.record import BATCH_MEMBER, record_flags
 from jetspark.store.upkeep.compaction import Compactor
 from jetspark.store.upkeep.counts import UpkeepRates
-from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench
@@ -461,6 +461,33 @@ def test_on_a_full_disk_even_the_newest_segment_gives_back_what_is_gone(bench: "
         bench.log.commit()
         seqs.append(seqs[-1] + 1)
         bench.reopen()
+
+
+@pytest.mark.parametrize(("free", "is_rewritten"), [(1_000_000, True), (700_000, False)])
+def test_on_a_full_disk_as_much_is_rewritten_as_there_is_space_for(
+    bench: "Bench", free: int, is_rewritten: bool
+) -> None:
+    """More than the reserve alone would be enough for; some space is left to deletes."""
+    bench.segment_size = 4_000_000
+    bench.store.close()
+    bench.log.close()
+    bench.reopen()
+    seqs = [bench.publish(bytes(60_000))[0] for _ in range(20)]
+    delete(bench, seqs[6:])
+    keep_house(bench)
+    before = on_disk(bench)
+    bench.disk.capacity = sum(bench.disk.paths().values()) + free
+
+    bench.log.upkeep.want_space()
+    keep_house(bench)
+    if is_rewritten:
+        bench.write()
+        bench.log.commit()
+    bench.log.upkeep.want_space()
+    keep_house(bench)
+
+    assert (on_disk(bench) < before - 700_000) == is_rewritten
+    assert sequences(bench.log) == seqs[:6]
 
 
 def test_a_full_disk_has_no_more_work_when_nothing_can_be_given_back(bench: "Bench") -> None:

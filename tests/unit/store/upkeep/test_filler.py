@@ -4,6 +4,8 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.simulated import Operation, SimulatedDisk
+from tests.support.store.model import messages, sequences
 
 from jetspark.store.committer import write
 from jetspark.store.format.manifest import Identity
@@ -14,8 +16,6 @@ from jetspark.store.format.segment import (
     fitting_size,
     without_filler,
 )
-from jetspark.testing.disk import Operation, SimulatedDisk
-from jetspark.testing.store_model import messages, sequences
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

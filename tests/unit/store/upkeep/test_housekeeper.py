@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import messages
 
 from jetspark.store.committer import Housekeeper
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from tests.support.store.model import messages, sequences
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.upkeep.quarantine import Damage, Quarantine, format_line, parse_line
-from jetspark.testing.store_model import messages, sequences
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import messages
 
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

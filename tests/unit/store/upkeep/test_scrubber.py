@@ -4,12 +4,12 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.store.model import messages
 
 from jetspark.store.format.manifest import read_manifests
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.scrub import SLICE, Scrub
 from jetspark.store.upkeep.upkeep import DAY_NS
-from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench

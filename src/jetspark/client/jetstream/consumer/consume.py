@@ -18,7 +18,12 @@ from jetspark.client.arguments import function
 from jetspark.client.callback_pool import CallbackPool, OrderedBy, check_concurrency
 from jetspark.client.callback_tasks import call_back, is_calling
 from jetspark.client.core import ClientCore
-from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, ChunkSource, EndlessPull
+from jetspark.client.jetstream.consumer.endless import (
+    CHUNK_MAX,
+    ChunkSource,
+    EndlessPull,
+    give_back,
+)
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.subscription import HELD_PER_WORKER
 from jetspark.client.thread_callback import ThreadCallback
@@ -119,16 +124,21 @@ class CallbackRun:
         seconds = self._core.seconds(timeout)
         deadline = self._core.loop.time() + seconds
         self._stopping = True
+        untaken = list(self._taken)
+        self._taken.clear()
         if self._thread is not None:
-            _give_back(self._thread.stop())
+            untaken += self._thread.stop()
         if self._pool is not None:
-            _give_back(self._pool.give_up())
-        _give_back(self._taken)
-        await self._source.settle(seconds)
+            untaken += self._pool.give_up()
+        try:
+            # End the request first: otherwise returned messages would be sent here again.
+            await self._source.settle(seconds)
+        finally:
+            give_back(untaken)
         with contextlib.suppress(Error):
             # The task would do this too, but it may be busy with a callback.
             while chunk := await self._source.next_chunk(CHUNK_MAX):
-                _give_back(chunk)
+                give_back(chunk)
         if not self.is_calling_here:
             left = max(deadline - self._core.loop.time(), 0.0)
             _, late = await asyncio.wait([self.task], timeout=left)
@@ -142,7 +152,7 @@ class CallbackRun:
         self.task.cancel()
         await asyncio.wait([self.task])
         if not on_threads:
-            _give_back(cut)
+            give_back(cut)
         raise RequestTimeout(
             f"{self.label}: the callback did not finish within {seconds} s and was "
             f"{'left running on its thread' if on_threads else 'cancelled'}; use a longer timeout "
@@ -181,11 +191,11 @@ class CallbackRun:
         try:
             while chunk := await self._source.next_chunk(CHUNK_MAX):
                 if self._stopping:
-                    _give_back(chunk)
+                    give_back(chunk)
                 elif self._pool is not None:
                     await self._add(self._pool, chunk)
                 elif self._thread is not None:
-                    _give_back(await self._thread.run(chunk, self._core.report))
+                    give_back(await self._thread.run(chunk, self._core.report))
                 else:
                     await self._call(callback, chunk)
             if self._pool is not None:
@@ -213,7 +223,7 @@ class CallbackRun:
         for index, message in enumerate(chunk):
             await pool.room(self._limit)
             if self._stopping:
-                _give_back(chunk[index:])
+                give_back(chunk[index:])
                 return
             pool.add(message)
 
@@ -287,13 +297,6 @@ class Consumption:
 
     def __repr__(self) -> str:
         return f"Consumption({self._run.label!r}, {'ended' if self.is_closed else 'running'})"
-
-
-def _give_back(messages: list[JetStreamMessage]) -> None:
-    """Redeliver messages that were not started, without waiting for ack_wait."""
-    for message in messages:
-        with contextlib.suppress(Error):
-            message.nak()
 
 
 def _look_at_result(task: asyncio.Task[None]) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from jetspark.api.consumer import (
     CONSUMER_CREATE,
+    CONSUMER_DELETE,
     CONSUMER_INFO,
     ConsumerConfig,
     ConsumerCreateRequest,
@@ -19,6 +20,9 @@ from jetspark.client.arguments import text
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.conflicts import consumer_differences
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.models.base import check_applied, from_wire, to_wire
+from jetspark.client.models.consumer import ConsumerConfig as ShownConfig
+from jetspark.client.models.consumer import ConsumerOptions
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     ApiError,
@@ -152,3 +156,26 @@ def ordered_config(config: ConsumerConfig) -> ConsumerConfig:
             f"an ordered consumer sets {names} itself: leave it out, or use create_consumer"
         )
     return config
+
+
+async def update_consumer(
+    api: ApiClient, stream: str, name: str, changes: ConsumerOptions, timeout: Timeout | None
+) -> ConsumerInfo:
+    """Change the given settings only: read, change, write, and check the result."""
+    label = f"consumer {name!r} of stream {stream!r}"
+    planned = ShownConfig(**changes)  # checks before anything is sent
+    if {planned.name, planned.durable} - {"", name}:
+        raise ValueError(f"{label} cannot be renamed: create another consumer")
+    before = await consumer_info(api, stream, name, timeout=timeout)
+    wanted = from_wire(ShownConfig, before.config).replace(**changes)
+    after = await create_consumer(
+        api, stream, to_wire(wanted), ConsumerAction.UPDATE, timeout=timeout
+    )
+    check_applied(changes, wanted, from_wire(ShownConfig, after.config), label)
+    return after
+
+
+async def delete_consumer(api: ApiClient, stream: str, name: str, timeout: Timeout | None) -> None:
+    """Delete a consumer; ConsumerNotFound if it does not exist."""
+    verb = f"CONSUMER.DELETE.{stream}.{check_consumer_name(name)}"
+    await api.call(verb, None, CONSUMER_DELETE, timeout=timeout)

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import math
 from collections import deque
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -178,11 +179,11 @@ class EndlessPull:
         self._core.up_listeners.discard(self._on_up)
         await self._subscription.unsubscribe()
 
-    async def settle(self, seconds: float) -> None:
+    async def settle(self, seconds: float | None = None) -> None:
         """Request nothing more, and wait for messages in flight; they can still be read."""
         self.begin_settling(seconds)
         with contextlib.suppress(RequestTimeout):
-            await self._subscription.stop(seconds)
+            await self._subscription.stop(self._api.timeout if seconds is None else seconds)
 
     def begin_settling(self, seconds: float | None = None) -> None:
         """Start ``settle`` without waiting for it."""
@@ -344,7 +345,7 @@ class ChunkSource(Protocol):
     def ended_error(self) -> Error:
         """Why there is no next message."""
 
-    async def settle(self, seconds: float) -> None:
+    async def settle(self, seconds: float | None = None) -> None:
         """Request nothing more, and wait for messages in flight; they can still be read."""
 
 
@@ -358,7 +359,8 @@ class MessageIterator:
         self._source = source
         self._items: deque[JetStreamMessage] = deque()
         self._emptied: asyncio.Event | None = None
-        self.ended: Final = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
         if isinstance(source, EndlessPull):
             # A draining client waits until everything that arrived was read.
             source.subscription.taker = Taker(self._wait_taken)
@@ -366,10 +368,15 @@ class MessageIterator:
     def __aiter__(self) -> Self:
         return self
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more messages will be handed out."""
+        return self._ended.is_set()
+
     async def __anext__(self) -> JetStreamMessage:
         items = self._items
         if not items:
-            items.extend(await self._source.next_chunk(CHUNK_MAX))
+            items.extend(await self._receive(CHUNK_MAX))
             if not items:
                 self._end()
                 raise StopAsyncIteration
@@ -387,7 +394,7 @@ class MessageIterator:
             seconds = None if timeout is None else call_seconds(timeout, math.inf)
             try:
                 async with asyncio.timeout(seconds):
-                    self._items.extend(await self._source.next_chunk(CHUNK_MAX))
+                    self._items.extend(await self._receive(CHUNK_MAX))
             except TimeoutError:
                 raise RequestTimeout(
                     f"{self._source.label}: no message within {seconds} s"
@@ -408,16 +415,36 @@ class MessageIterator:
             await self._source.stop()
 
     async def close(self) -> None:
-        """End now and discard unread messages: they are redelivered after ack_wait."""
+        """End now. Unread messages are redelivered to other clients at once (``nak``)."""
+        untaken = list(self._items)
         self._items.clear()
         self._end()
-        await self._source.stop()
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(
+                self._give_back_all(untaken), name=f"jetspark end of {self._source.label}"
+            )
+        # Not cancelled with its caller: messages in flight would wait for ack_wait.
+        await asyncio.shield(self._closing)
+
+    async def _give_back_all(self, untaken: list[JetStreamMessage]) -> None:
+        # End the request first: otherwise returned messages would be sent here again.
         with contextlib.suppress(Error):
-            while await self._source.next_chunk(CHUNK_MAX):
-                pass
+            await self._source.settle()
+        give_back(untaken)
+        with contextlib.suppress(Error):
+            while chunk := await self._source.next_chunk(CHUNK_MAX):
+                give_back(chunk)
+
+    async def _receive(self, count: int) -> list[JetStreamMessage]:
+        """Wait for messages; none if it has ended meanwhile."""
+        chunk = await self._source.next_chunk(count)
+        if self._ended.is_set():
+            give_back(chunk)
+            return []
+        return chunk
 
     def _end(self) -> None:
-        self.ended.set()
+        self._ended.set()
         if self._emptied is not None:
             self._emptied.set()
 
@@ -425,7 +452,7 @@ class MessageIterator:
         """Wait until everything taken from the subscription was handed out."""
         try:
             async with asyncio.timeout_at(deadline):
-                while self._items and not self.ended.is_set():
+                while self._items and not self._ended.is_set():
                     self._emptied = asyncio.Event()
                     await self._emptied.wait()
         except TimeoutError:
@@ -452,12 +479,23 @@ class MessageIterator:
         if items:
             chunk = [items.popleft() for _ in range(min(count, len(items)))]
         else:
-            chunk = await self._source.next_chunk(count)
+            chunk = await self._receive(count)
             if not chunk:
                 self._end()
         if self._emptied is not None and not items:
             self._emptied.set()
         return chunk
 
+    def _put_back(self, messages: list[JetStreamMessage]) -> None:
+        """Take back messages that the blocking twin has read ahead."""
+        self._items.extendleft(reversed(messages))
+
     def __repr__(self) -> str:
-        return f"MessageIterator({'ended' if self.ended.is_set() else 'open'})"
+        return f"MessageIterator({self._source.label!r}, {'closed' if self.is_closed else 'open'})"
+
+
+def give_back(messages: Iterable[JetStreamMessage]) -> None:
+    """Redeliver messages that were not started, without waiting for ack_wait."""
+    for message in messages:
+        with contextlib.suppress(Error):
+            message.nak()

@@ -11,7 +11,14 @@ from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.pull import PullAnswer, PullStatus, read_pull_status
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.message import Message
-from jetspark.errors import ConnectionClosed, Error, HeartbeatMissed, NoResponders
+from jetspark.errors import (
+    ConnectionClosed,
+    ConsumerNotFound,
+    Error,
+    HeartbeatMissed,
+    NoResponders,
+    StreamNotFound,
+)
 
 # The server reports the end of a request; we wait this much longer than the request lasts.
 ANSWER_GRACE: Final = 1.0
@@ -133,25 +140,28 @@ class Fetch:
         """Take messages until the request ends; True if it should be sent again."""
         try:
             await self._take_all(end, alarm)
-        except NoResponders:
+        except NoResponders as error:
             left = end - ANSWER_GRACE - self._core.loop.time()
-            if self.messages or left <= 0 or not await self._is_new(left):
+            if self.messages or left <= 0 or not await self._is_new(left, error):
                 raise
             self._over = False
             return True
         return False
 
-    async def _is_new(self, left: float) -> bool:
-        """Whether the consumer exists, but our server of the cluster does not know it yet."""
-        if not self._is_routed:
-            return False
+    async def _is_new(self, left: float, refused: NoResponders) -> bool:
+        """Whether our server of a cluster does not know the consumer yet.
+
+        ConsumerNotFound or StreamNotFound if it does not exist.
+        """
         try:
             await self._target.refresh(timeout=left)
+        except (ConsumerNotFound, StreamNotFound) as gone:
+            raise gone from refused
         except ConnectionClosed:
             raise
         except Error:
             return False
-        return True
+        return self._is_routed
 
     async def _take_all(self, end: float, alarm: float) -> None:
         core, loop = self._core, self._core.loop
@@ -215,7 +225,7 @@ class Fetch:
         """The error for a status (decisions.md, Consumers and subscriptions)."""
         if answer.status is PullStatus.GONE:
             error = NoResponders(self._label)
-            error.add_note("the consumer does not exist, or JetStream is not ready")
+            error.add_note("JetStream is not ready, or the consumer has no leader now")
             return error
         if answer.status is PullStatus.FILLED:
             return None if self.messages else answer.error

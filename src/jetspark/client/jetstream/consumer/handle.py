@@ -16,7 +16,7 @@ from jetspark.api.consumer import (
     UnpinRequest,
 )
 from jetspark.api.consumer import ConsumerInfo as WireConsumerInfo
-from jetspark.api.enums import AckPolicy, ConsumerAction
+from jetspark.api.enums import AckPolicy
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.arguments import function, instance, text, whole
@@ -28,7 +28,7 @@ from jetspark.client.jetstream.consumer.consume import (
     MessageOrder,
     callback_plan,
 )
-from jetspark.client.jetstream.consumer.create import create_consumer
+from jetspark.client.jetstream.consumer.create import update_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import (
     Explanation,
@@ -43,7 +43,7 @@ from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encod
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.timestamps import Moment, to_nanoseconds
-from jetspark.client.models.base import check_applied, from_wire, to_wire
+from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import (
     ConsumerConfig,
     ConsumerInfo,
@@ -118,8 +118,9 @@ class Consumer:
         ``max_bytes`` limits their size, ``no_wait`` returns only messages that are available now.
         With ``heartbeat`` seconds the server sends heartbeats; HeartbeatMissed if they stop.
         ``group`` takes part in a priority group; PinIdMismatch if another client is pinned. Raises
-        PullRefused (409), ConsumerDeleted, and NoResponders if the consumer does not exist.
-        Messages that had arrived when it failed or was cancelled are returned by the next call.
+        PullRefused (409), ConsumerDeleted, ConsumerNotFound if the consumer does not exist, and
+        NoResponders if JetStream is not ready. Messages that had arrived when it failed or was
+        cancelled are returned by the next call.
         """
         if group is not None:
             instance(group, PullGroup, "group")
@@ -267,17 +268,10 @@ class Consumer:
         change that is not allowed, and NotSupported if the server ignored a setting that it does
         not support.
         """
-        planned = self.config.replace(**changes)  # checks before anything is sent
-        if {planned.name, planned.durable} - {"", self.name}:
-            raise ValueError(f"{self._target.label} cannot be renamed: create another consumer")
-        before = await self.info(timeout=timeout)
-        wanted = before.config.replace(**changes)
-        self._target.info = await create_consumer(
-            self._api, self.stream, to_wire(wanted), ConsumerAction.UPDATE, timeout=timeout
+        self._target.info = await update_consumer(
+            self._api, self.stream, self.name, changes, timeout
         )
-        after = self.cached_info
-        check_applied(changes, wanted, after.config, repr(self))
-        return after
+        return self.cached_info
 
     async def pause(
         self, until: Moment | timedelta | float, *, timeout: Timeout | None = None
@@ -391,7 +385,7 @@ class Consumer:
             instance(group, PullGroup, "group")
         lasts = call_seconds(expires, EXPIRES, "expires")
         beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
-        check_pull(prefetch, max_bytes, lasts, beat, counted="prefetch")
+        check_pull(prefetch, max_bytes, lasts, beat, counted="prefetch", waits="expires")
         self._check_pull()
         return EndlessPull(
             self._api,

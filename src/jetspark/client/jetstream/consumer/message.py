@@ -139,10 +139,16 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
         return False
 
     def __repr__(self) -> str:
+        try:
+            found = self.metadata
+        except NotJetStreamMessage:
+            origin = f"reply={self.reply!r}"
+        else:
+            again = f", num_delivered={found.num_delivered}" if found.num_delivered > 1 else ""
+            origin = f"stream={found.stream!r}, seq={found.stream_seq}{again}"
+        settled = ", settled" if self._settled else ""
         # Payloads may be large or secret: log their size only.
-        return (
-            f"JetStreamMessage(subject={self.subject!r}, reply={self.reply!r}, size={self.size})"
-        )
+        return f"JetStreamMessage(subject={self.subject!r}, {origin}, size={self.size}{settled})"
 
 
 def is_status(message: Message) -> bool:

@@ -285,7 +285,7 @@ class OrderedReader:
         self._stopped.set()
         await self._drop()
 
-    async def settle(self, seconds: float) -> None:  # noqa: ARG002 - nothing is redelivered
+    async def settle(self, seconds: float | None = None) -> None:  # noqa: ARG002 - nothing is redelivered
         """As ``stop``: messages in flight are read again by the next reader."""
         await self.stop()
 

@@ -129,18 +129,25 @@ def encode_pull(
 
 
 def check_pull(
-    batch: int, max_bytes: int, expires: float, heartbeat: float, *, counted: str = "batch"
+    batch: int,
+    max_bytes: int,
+    expires: float,
+    heartbeat: float,
+    *,
+    counted: str = "batch",
+    waits: str = "timeout",
 ) -> None:
     """Refuse arguments that the server would refuse or answer unhelpfully.
 
-    ``counted`` is the name of the caller's argument for the number of messages.
+    ``counted`` and ``waits`` are the names of the caller's arguments for the number of messages
+    and for the time.
     """
     whole(batch, counted, least=1, most=BATCH_MAX)
     whole(max_bytes, "max_bytes")
     if expires <= 0:
         raise ValueError(
-            f"{expires} s: a pull request needs a time above 0 to wait for messages; use fetch("
-            "no_wait=True) for those available now"
+            f"{waits}={expires:g}: a pull request needs a time above 0 to wait for messages; "
+            "use fetch(no_wait=True) for those available now"
         )
     if heartbeat and not heartbeat >= HEARTBEAT_MIN:
         raise ValueError(f"heartbeat={heartbeat}: expected at least {HEARTBEAT_MIN} s, or 0")

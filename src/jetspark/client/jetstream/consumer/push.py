@@ -97,11 +97,11 @@ class PushSource:
         self.close()
         await self._subscription.unsubscribe()
 
-    async def settle(self, seconds: float) -> None:
+    async def settle(self, seconds: float | None = None) -> None:
         """Accept messages in flight, then nothing new; they can still be read."""
         self.close()
         with contextlib.suppress(RequestTimeout):
-            await self._subscription.stop(seconds)
+            await self._subscription.stop(self._link.timeout if seconds is None else seconds)
 
     def close(self) -> None:
         """Stop monitoring heartbeats."""

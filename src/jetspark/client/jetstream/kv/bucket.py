@@ -15,7 +15,7 @@ from jetspark.client.jetstream.kv.backend import (
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.creation import create_key
-from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
+from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation, about_key
 from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN, purge_deletes
 from jetspark.client.jetstream.kv.listing import (
     initial_pages,
@@ -36,7 +36,7 @@ from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
 from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.timeouts import Timeout, TimeToLive, call_seconds
-from jetspark.errors import KeyNotFound, ReadOnly
+from jetspark.errors import ApiError, KeyNotFound, ReadOnly
 
 LOCK_TTL: Final = 10.0
 
@@ -119,7 +119,10 @@ class KeyValue:
         if stored is None or stored.operation is not Operation.PUT:
             if not isinstance(default, Required):
                 return default
-            raise KeyNotFound(self.bucket, key, 0 if stored is None else stored.revision)
+            error = KeyNotFound(self.bucket, key, 0 if stored is None else stored.revision)
+            if revision and stored is None:
+                error.add_note(f"{revision} is not a revision of this key")
+            raise error
         return self._coding.entry(stored)
 
     async def exists(
@@ -305,7 +308,11 @@ class KeyValue:
         """
         self._check_writable()
         stored = self._coding.key(key), self._coding.value(key, value)
-        return await create_key(self._backend, key, stored, to_time_to_live(ttl), timeout)
+        try:
+            return await create_key(self._backend, key, stored, to_time_to_live(ttl), timeout)
+        except ApiError as error:
+            error.about = about_key(self.bucket, key)
+            raise
 
     async def update(
         self,
@@ -454,9 +461,15 @@ class KeyValue:
         if expected is not None:
             whole(expected, "last")
         data = self._coding.value(key, value) if operation is Operation.PUT else b""
-        return await self._backend.put(
-            self._coding.key(key), data, operation, expected, to_time_to_live(ttl), timeout
-        )
+        stored = self._coding.key(key)
+        try:
+            return await self._backend.put(
+                stored, data, operation, expected, to_time_to_live(ttl), timeout
+            )
+        except ApiError as error:
+            # The key as the caller wrote it: a backend knows only the encoded key.
+            error.about = about_key(self.bucket, key)
+            raise
 
     async def _remove(
         self,

@@ -86,7 +86,7 @@ class Coding:
 
     def value(self, key: str, value: bytes) -> bytes:
         """The stored form of a value."""
-        return self._values.encode(self._bucket, key, to_bytes(value))
+        return self._values.encode(self._bucket, key, to_bytes(value, "value"))
 
     def decode_keys(self, stored: list[str]) -> list[str]:
         """The keys of stored ones."""

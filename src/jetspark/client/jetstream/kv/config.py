@@ -13,7 +13,7 @@ from jetspark.api.stream import Republish, StreamConfig, SubjectTransform
 from jetspark.client.arguments import text
 from jetspark.client.models.base import Model, from_wire, to_wire
 from jetspark.client.models.stream import Placement, StreamSource
-from jetspark.errors import BadName
+from jetspark.errors import BadName, NotSupported
 from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem, key_problem
 from jetspark.units import ByteCount, Nanoseconds, milliseconds, minutes, seconds
 
@@ -177,7 +177,7 @@ def to_stream_config(public: KeyValueConfig, level: int) -> StreamConfig:
             f"limit_marker_ttl={public.limit_marker_ttl} s: expected at least 1 s, or 0 for none"
         )
     if config.limit_marker_ttl and level < TTL_LEVEL:
-        raise ValueError("limit_marker_ttl requires nats-server 2.11 or later")
+        raise NotSupported("limit_marker_ttl requires nats-server 2.11 or later")
     if config.mirror is not None and config.sources:
         raise ValueError("mirror and sources were both given: a bucket has one of them")
     copy = config.mirror is not None

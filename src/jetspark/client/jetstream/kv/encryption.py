@@ -25,10 +25,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from jetspark.errors import CodecFailed
+from jetspark.errors.extras import extra
 
 FORMAT: Final = 1
 NONCE_SIZE: Final = 12
@@ -43,6 +41,9 @@ class AesGcmValues:
     def __init__(
         self, keys: Mapping[str, bytes], *, random_bytes: Callable[[int], bytes] = os.urandom
     ) -> None:
+        with extra("nkeys", "AesGcmValues needs"):
+            from cryptography.exceptions import InvalidTag
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         if not keys:
             raise ValueError("AesGcmValues: give at least one key, {key id: key bytes}")
         for key_id, key in keys.items():
@@ -56,6 +57,7 @@ class AesGcmValues:
         self._ring = {key_id.encode(): AESGCM(key) for key_id, key in keys.items()}
         self._first = next(iter(self._ring))
         self._random_bytes = random_bytes
+        self._invalid_tag = InvalidTag
 
     def __repr__(self) -> str:
         # The ids of the keys, never the keys.
@@ -89,7 +91,7 @@ class AesGcmValues:
             return cipher.decrypt(
                 nonce, stored[start + NONCE_SIZE :], _bound(bucket, key, stored[:start])
             )
-        except InvalidTag:
+        except self._invalid_tag:
             raise CodecFailed(
                 f"{where} cannot be decrypted: the key is different, or the value was changed or "
                 "moved"

@@ -10,6 +10,7 @@ from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.client.models.stream import StreamInfo
+from jetspark.client.reprs import shown_bytes
 from jetspark.errors import NotSupported
 from jetspark.headers.block import find_value
 from jetspark.headers.names import KV_OPERATION, MARKER_REASON, MSG_SIZE
@@ -52,6 +53,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is a value, not a deletion marker."""
         return self.operation is Operation.PUT
 
+    def __repr__(self) -> str:
+        what = shown_bytes(self.value) if self.is_put else self.operation.value
+        reason = f", marker_reason={self.marker_reason!r}" if self.marker_reason else ""
+        return (
+            f"Entry({self.key!r}, {what}, bucket={self.bucket!r}, revision={self.revision}, "
+            f"time='{self.time:%Y-%m-%d %H:%M:%S.%f}'{reason})"
+        )
+
 
 # ADR-8 1.1, limit markers.
 _MARKERS: Final = {
@@ -78,6 +87,11 @@ def read_operation(block: bytes) -> tuple[Operation, str]:
     if reason is not None:
         return _MARKERS.get(reason, Operation.DEL), reason.decode("utf-8", "replace")
     return Operation.PUT, ""
+
+
+def about_key(bucket: str, key: str) -> str:
+    """The key, for error messages."""
+    return f"key {key!r} of bucket {bucket!r}"
 
 
 def read_size(block: bytes, data: bytes) -> int:

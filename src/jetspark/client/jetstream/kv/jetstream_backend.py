@@ -19,7 +19,13 @@ from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import SecondsToLive, Stored, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
-from jetspark.client.jetstream.kv.entry import BucketStatus, Operation, read_operation, read_size
+from jetspark.client.jetstream.kv.entry import (
+    BucketStatus,
+    Operation,
+    about_key,
+    read_operation,
+    read_size,
+)
 from jetspark.client.jetstream.kv.follow import BucketFollow, Follow
 from jetspark.client.jetstream.kv.newest import collect_newest
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
@@ -34,8 +40,10 @@ from jetspark.errors import (
     ApiError,
     BatchNotEnabled,
     BucketNotFound,
+    ConnectionClosed,
     Error,
     MessageNotFound,
+    NoResponders,
     NotSupported,
     StreamNotFound,
 )
@@ -150,9 +158,9 @@ class JetStreamBackend:
         block = write_headers(operation, expected, ttl)
         seconds = self._api.seconds(timeout)
         try:
-            ack = await publish_acked(self._api, subject, block, data, seconds)
+            ack = await publish_acked(self._api, subject, block, data, seconds, self._check_exists)
         except ApiError as error:
-            self._explain(error)
+            self._explain(error, key)
             raise
         return self._noted(ack)
 
@@ -166,6 +174,7 @@ class JetStreamBackend:
         """Publish all with a window of acks; raises the first failure when all have arrived."""
         window = PublishWindow(self._api, PUT_MANY_WINDOW, None)
         seconds = self._api.seconds(timeout)
+        deadline = self._api.core.loop.time() + seconds
         block = write_headers(operation, None, ttl)
         acks = [
             await window.publish(self._write_prefix + key, block, data, seconds)
@@ -181,7 +190,9 @@ class JetStreamBackend:
         if failures:
             key, first = failures[0]
             if isinstance(first, ApiError):
-                self._explain(first)
+                self._explain(first, key)
+            if isinstance(first, NoResponders):
+                await self._check_exists(deadline - self._api.core.loop.time())
             first.add_note(f"{len(failures)} of {len(acks)} keys were not written; first: {key!r}")
             raise first
         return revisions
@@ -196,7 +207,9 @@ class JetStreamBackend:
         config = self._info.config
         if not config.allow_atomic and config.mirror is None:
             raise self._no_transactions(self._stream)
-        batch = AtomicBatch(self._api, timeout=timeout)
+        seconds = self._api.seconds(timeout)
+        deadline = self._api.core.loop.time() + seconds
+        batch = AtomicBatch(self._api, timeout=seconds)
         batch.extend(
             [self._write_prefix + key for key, *_ in entries],
             [data for _, data, *_ in entries],
@@ -209,6 +222,9 @@ class JetStreamBackend:
             raise self._no_transactions(written_stream(config)) from error
         except ApiError as error:
             self._explain(error)
+            raise
+        except NoResponders:
+            await self._check_exists(deadline - self._api.core.loop.time())
             raise
         self._noted(ack)
         return [ack.seq - len(entries) + n for n in range(1, len(entries) + 1)]
@@ -236,14 +252,7 @@ class JetStreamBackend:
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
         self._reader.allow_direct = self._info.config.allow_direct
-        return BucketStatus(
-            bucket=self._bucket,
-            values=self._info.state.messages,
-            bytes=self._info.state.bytes,
-            config=from_stream_config(self._info.config),
-            backing_store=BACKING_STORE,
-            info=from_wire(StreamInfo, self._info),
-        )
+        return bucket_status(self._info)
 
     async def destroy(self, *, timeout: Timeout | None) -> None:
         """Delete the stream."""
@@ -288,8 +297,13 @@ class JetStreamBackend:
             "(nats-server 2.12 or later)"
         )
 
-    def _explain(self, error: ApiError) -> None:
+    async def _check_exists(self, seconds: float) -> None:
+        """A write had no responders: raise BucketNotFound if the bucket does not exist."""
+        await check_exists(self._api, self._stream, self._bucket, seconds)
+
+    def _explain(self, error: ApiError, key: str = "") -> None:
         """Explain the server's error about the stream in terms of the bucket."""
+        error.about = about_key(self._bucket, key) if key else f"bucket {self._bucket!r}"
         if error.err_code == ErrCode.TTL_DISABLED:
             raise NotSupported(
                 f"bucket {self._bucket!r} does not allow a time to live per key (locks, elections "
@@ -300,6 +314,30 @@ class JetStreamBackend:
     def _noted(self, ack: PubAck) -> int:
         self._high_water.note(self._stream, ack.seq)
         return ack.seq
+
+
+def bucket_status(info: WireStreamInfo) -> BucketStatus:
+    """The status of a bucket, from its stream."""
+    return BucketStatus(
+        bucket=info.config.name.removeprefix(STREAM_PREFIX),
+        values=info.state.messages,
+        bytes=info.state.bytes,
+        config=from_stream_config(info.config),
+        backing_store=BACKING_STORE,
+        info=from_wire(StreamInfo, info),
+    )
+
+
+async def check_exists(api: ApiClient, stream: str, bucket: str, seconds: float) -> None:
+    """Raise BucketNotFound if the stream does not exist; an unknown state is no error."""
+    try:
+        await api.call(f"STREAM.INFO.{stream}", None, STREAM_INFO, timeout=max(seconds, 0.0))
+    except StreamNotFound:
+        raise BucketNotFound(bucket) from None
+    except ConnectionClosed:
+        raise
+    except Error:
+        return
 
 
 def write_headers(operation: Operation, expected: int | None, ttl: SecondsToLive) -> bytes:

@@ -21,6 +21,8 @@ from jetspark.client.jetstream.kv.config import (
     stream_name,
     to_stream_config,
 )
+from jetspark.client.jetstream.kv.entry import BucketStatus
+from jetspark.client.jetstream.kv.jetstream_backend import bucket_status
 from jetspark.client.jetstream.listing import bucket_pages
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
@@ -99,6 +101,15 @@ async def delete_bucket(api: ApiClient, bucket: str, timeout: Timeout | None) ->
         await api.call(verb, None, STREAM_DELETE, timeout=timeout)
     except StreamNotFound:
         raise BucketNotFound(bucket) from None
+
+
+async def bucket_status_pages(
+    api: ApiClient, timeout: Timeout | None
+) -> AsyncGenerator[list[BucketStatus], None]:
+    """All buckets."""
+    async with aclosing(bucket_pages(api, is_bucket, timeout)) as pages:
+        async for page in pages:
+            yield [bucket_status(info) for info in page]
 
 
 async def bucket_name_pages(

@@ -6,7 +6,6 @@ that dies disappears after that time.
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -17,7 +16,7 @@ from jetspark.client.jetstream.kv.lock import is_gone
 from jetspark.client.jetstream.kv.watch import Watches
 from jetspark.client.opening import opens
 from jetspark.client.timeouts import Timeout
-from jetspark.errors import BadName, Error
+from jetspark.errors import BadName, ConnectionClosed
 from jetspark.subjects.tokens import key_problem
 
 if TYPE_CHECKING:
@@ -68,9 +67,12 @@ class Membership:
     async def _repeat(self) -> None:
         while True:
             await asyncio.sleep(self._ttl / ANNOUNCEMENTS)
-            # If the server cannot be reached now, the next announcement follows soon.
-            with suppress(Error):
+            try:
                 await self._bucket.put(self._key, self._data, ttl=self._ttl, timeout=self._ttl)
+            except ConnectionClosed:
+                return  # permanently
+            except Exception:  # noqa: BLE001, S112 - any backend: the next attempt may succeed
+                continue
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ from jetspark.client.jetstream.kv.watch import Watches, WatchFeed
 from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
+from jetspark.client.reprs import closed_mark
 from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import CodecFailed
@@ -295,6 +296,16 @@ class TypedWatcher(Generic[T]):
         self._feed = feed
         self._watches = watches
 
+    @property
+    def initial_done(self) -> bool:
+        """Whether all initial data has been read."""
+        return not self._feed.initial_left
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch was closed."""
+        return self._feed.is_stopped
+
     def __aiter__(self) -> Self:
         return self
 
@@ -328,7 +339,7 @@ class TypedWatcher(Generic[T]):
         await self._watches.stop(self._feed)
 
     def __repr__(self) -> str:
-        return f"TypedWatcher(bucket={self._watches.bucket!r})"
+        return f"TypedWatcher(bucket={self._watches.bucket!r}{closed_mark(self.is_closed)})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -343,4 +354,8 @@ class TypedWatcher(Generic[T]):
 
     async def _next_chunk(self, count: int) -> list[TypedEntry[T | None]]:
         """Wait for an entry and return all available ones; the blocking twin iterates with it."""
-        return await self._feed.next_items(count)
+        return await self._feed.next_ahead(count)
+
+    def _put_back(self, entries: list[TypedEntry[T | None]]) -> None:
+        """Take back entries that the blocking twin has read ahead."""
+        self._feed.put_back(entries)

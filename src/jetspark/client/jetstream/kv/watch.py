@@ -13,6 +13,7 @@ from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan, Wat
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.pager import Pager
+from jetspark.client.reprs import closed_mark
 from jetspark.client.thread_callback import Report
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
@@ -61,6 +62,11 @@ class WatchFeed(Generic[S, E]):
         """Whether the end of the initial data was not handed out yet."""
         return not self._ended_initial or None in self.items
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the watch was ended."""
+        return self._stopped
+
     def check_unclaimed(self) -> None:
         """Refuse a reader if a callback takes the items."""
         if self._callback is not None:
@@ -98,6 +104,28 @@ class WatchFeed(Generic[S, E]):
             if item is not None:
                 return item
         return None
+
+    async def next_ahead(self, count: int) -> list[E]:
+        """Like ``next_items``, for a reader that may put some back.
+
+        Nothing after the end of the initial data, which would be passed unnoticed.
+        """
+        self.check_unclaimed()
+        items = self.items
+        while items or await self.fill(count):
+            if items[0] is None:
+                self.take()
+                continue
+            behind = next((n for n, item in enumerate(items) if item is None), len(items))
+            return [item for item in await self.next_chunk(min(count, behind)) if item is not None]
+        return []
+
+    def put_back(self, taken: list[E]) -> None:
+        """Hand these out again, before everything else."""
+        if not isinstance(self._convert, _AfterPutBack):
+            self._convert = _AfterPutBack(self._convert)
+        returned: list[Any] = [_Converted(item) for item in reversed(taken)]
+        self.items.extendleft(returned)
 
     async def next_items(self, count: int) -> list[E]:
         """Wait for an item, then return all available ones without the end of the initial data."""
@@ -198,6 +226,28 @@ class WatchFeed(Generic[S, E]):
     def _end_initial(self) -> None:
         self._ended_initial = True
         self.items.append(None)
+
+
+class _Converted:
+    """An item that was already converted, and put back."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+
+class _AfterPutBack(Generic[S, E]):
+    """Converts items, some of which were put back."""
+
+    def __init__(self, convert: Callable[[S], E]) -> None:
+        self._convert = convert
+
+    def __call__(self, stored: S) -> E:
+        if isinstance(stored, _Converted):
+            item: E = stored.item
+            return item
+        return self._convert(stored)
 
 
 class Watches:
@@ -307,6 +357,11 @@ class KeyWatcher:
         """Whether all initial data has been read."""
         return not self._feed.initial_left
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch was closed."""
+        return self._feed.is_stopped
+
     def __aiter__(self) -> Self:
         return self
 
@@ -344,7 +399,7 @@ class KeyWatcher:
         await self._watches.stop(self._feed)
 
     def __repr__(self) -> str:
-        return f"KeyWatcher(bucket={self._watches.bucket!r})"
+        return f"KeyWatcher(bucket={self._watches.bucket!r}{closed_mark(self.is_closed)})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -359,5 +414,8 @@ class KeyWatcher:
 
     async def _next_chunk(self, count: int) -> list[Entry]:
         """Wait for an entry and return all available ones; the blocking twin iterates with it."""
-        self._feed.check_unclaimed()
-        return await self._feed.next_items(count)
+        return await self._feed.next_ahead(count)
+
+    def _put_back(self, entries: list[Entry]) -> None:
+        """Take back entries that the blocking twin has read ahead."""
+        self._feed.put_back(entries)

@@ -12,6 +12,7 @@ from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, encode, shown
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.timestamps import from_nanoseconds
 from jetspark.client.models.stream import StreamInfo
+from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import BadName, ProtocolViolation
 from jetspark.subjects.tokens import is_valid_literal
 
@@ -95,7 +96,7 @@ def decode_info(data: bytes, seq: int, time_ns: int) -> ObjectInfo:
     """Decode a meta message."""
     try:
         found = _decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise ProtocolViolation(f"the meta message {seq} cannot be decoded: {error}") from error
     nuid = found.nuid
     if found.size < 0 or ((nuid or found.size) and not is_valid_literal(nuid.encode())):

@@ -22,6 +22,8 @@ from jetspark.api.stream import (
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.kv.jetstream_backend import check_exists
+from jetspark.client.jetstream.objects.config import STREAM_PREFIX
 from jetspark.client.jetstream.objects.info import (
     ObjectInfo,
     decode_info,
@@ -32,11 +34,13 @@ from jetspark.client.jetstream.publish import Expect, publish_acked, publish_hea
 from jetspark.client.timeouts import Timeout
 from jetspark.clock import SystemClock
 from jetspark.errors import (
+    BucketNotFound,
     MessageNotFound,
     ObjectExists,
     ObjectNotFound,
     ProtocolViolation,
     RequestTimeout,
+    StreamNotFound,
     WrongLastSequence,
 )
 
@@ -58,6 +62,7 @@ class MetaMessages:
     ) -> None:
         self._reader = reader
         self._name = reader.stream
+        self._bucket = reader.stream.removeprefix(STREAM_PREFIX)
         self._api = reader.api
         self._prefix = prefix
         self._high_water = high_water
@@ -95,6 +100,8 @@ class MetaMessages:
             message = await self._reader.get(request, self._api.seconds(timeout))
         except MessageNotFound:
             return None
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
         self._high_water.note(self._name, message.seq)
         try:
             return decode_info(message.data, message.seq, message.time_ns)
@@ -117,7 +124,8 @@ class MetaMessages:
         subject = f"{self._prefix}.M.{encode_name(info.name)}"
         block = publish_headers(ROLLUP, "", Expect(last_subject_seq=expected), None)
         seconds = self._api.seconds(timeout)
-        ack = await publish_acked(self._api, subject, block, encode_info(info), seconds)
+        body = encode_info(info)
+        ack = await publish_acked(self._api, subject, block, body, seconds, self._check_exists)
         self._high_water.note(self._name, ack.seq)
         # The server sets the time but does not return it; this is approximately the same.
         now = Timestamp(SystemClock().now_ns())
@@ -215,12 +223,15 @@ class MetaMessages:
 
     async def purge_chunks(self, nuid: str, *, below: int = 0, timeout: Timeout | None) -> int:
         """Remove the data of an object, optionally only below a sequence; the number of chunks."""
-        answer = await self._purge_api.call(
-            f"STREAM.PURGE.{self._purged}",
-            PurgeRequest(filter=f"{self._prefix}.C.{nuid}", seq=below),
-            STREAM_PURGE,
-            timeout=timeout,
-        )
+        try:
+            answer = await self._purge_api.call(
+                f"STREAM.PURGE.{self._purged}",
+                PurgeRequest(filter=f"{self._prefix}.C.{nuid}", seq=below),
+                STREAM_PURGE,
+                timeout=timeout,
+            )
+        except StreamNotFound:
+            raise BucketNotFound(self._purged.removeprefix(STREAM_PREFIX)) from None
         return answer.purged
 
     async def count_chunks(self, nuid: str, *, timeout: Timeout | None) -> int:
@@ -234,9 +245,13 @@ class MetaMessages:
         )
         return (found.state.subjects or {}).get(subject, 0)
 
+    async def _check_exists(self, seconds: float) -> None:
+        """A meta message had no responders: raise BucketNotFound if the store does not exist."""
+        await check_exists(self._api, self._name, self._bucket, seconds)
+
     def _existing(self, name: str, found: ObjectInfo | None) -> ObjectInfo:
         if found is None or found.deleted:
-            raise ObjectNotFound(self._name.removeprefix("OBJ_"), name)
+            raise ObjectNotFound(self._bucket, name)
         return found
 
 

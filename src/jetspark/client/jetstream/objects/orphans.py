@@ -29,14 +29,17 @@ from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.objects.config import STREAM_PREFIX
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.client.jetstream.objects.watching import read_info
 from jetspark.errors import (
+    BucketNotFound,
     Error,
     MessageNotFound,
     NotSupported,
     ProtocolViolation,
     RequestTimeout,
+    StreamNotFound,
     StreamSealed,
 )
 from jetspark.errors.codes import ErrCode
@@ -106,9 +109,12 @@ class OrphanHunt:
     async def _state(self) -> tuple[int, int]:
         """The server's time and the last sequence; refuses a store that cannot be cleaned."""
         stream = self._reader.stream
-        info = await self._reader.api.call(
-            f"STREAM.INFO.{stream}", None, STREAM_INFO, timeout=self._timeout
-        )
+        try:
+            info = await self._reader.api.call(
+                f"STREAM.INFO.{stream}", None, STREAM_INFO, timeout=self._timeout
+            )
+        except StreamNotFound:
+            raise BucketNotFound(stream.removeprefix(STREAM_PREFIX)) from None
         if info.config.sealed:
             raise StreamSealed(
                 400,

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from jetspark.client.jetstream.kv.backend import Stored
-from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.follow import BucketFollow
 from jetspark.client.jetstream.objects.info import Digest, ObjectInfo
 from jetspark.errors import (
     AlreadyEnded,
@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 # Looks up the current metadata of the object.
 LookAgain = Callable[[], Awaitable[ObjectInfo | None]]
 # Creates a reader of its chunks from a sequence (0: all), or of their sizes only.
-FollowChunks = Callable[[int, bool], Follow]
+FollowChunks = Callable[[int, bool], BucketFollow]
 # A range that starts after this many bytes is located by the sizes of the chunks before it.
 SEEK_MIN: Final = 1024 * 1024
 
@@ -129,7 +129,7 @@ class ObjectReader:
                 raise
         return self._pieces.popleft()
 
-    async def _fill(self, source: Follow) -> None:
+    async def _fill(self, source: BucketFollow) -> None:
         if not self._started and self._start >= SEEK_MIN:
             source = self._source = await self._seek()
         begin, self._started = not self._started, True
@@ -157,7 +157,7 @@ class ObjectReader:
         if self._progress is not None:
             self._progress(self._given, self._end - self._start)
 
-    async def _next(self, source: Follow, *, begin: bool) -> list[Stored]:
+    async def _next(self, source: BucketFollow, *, begin: bool) -> list[Stored]:
         """The next chunks; empty at the end."""
         try:
             async with asyncio.timeout(self._timeout):
@@ -169,7 +169,7 @@ class ObjectReader:
                 f"object {self._info.name!r}: no chunk received within {self._timeout} s"
             ) from None
 
-    async def _seek(self) -> Follow:
+    async def _seek(self) -> BucketFollow:
         """A reader that starts at the chunk where the range starts."""
         sizes = self._follow(0, True)
         chunks = await self._next(sizes, begin=True)
@@ -201,6 +201,10 @@ class ObjectReader:
             return []
         more = [self._pieces.popleft() for _ in range(min(count - 1, len(self._pieces)))]
         return [piece, *more]
+
+    def _put_back(self, pieces: list[bytes]) -> None:
+        """Take back pieces that the blocking twin has read ahead."""
+        self._pieces.extendleft(reversed(pieces))
 
     def __repr__(self) -> str:
         return f"ObjectReader({self.info.name!r}, size={self.info.size})"

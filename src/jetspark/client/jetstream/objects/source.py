@@ -5,7 +5,7 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
-from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.follow import BucketFollow, Follow
 from jetspark.client.jetstream.objects.config import STREAM_PREFIX
 from jetspark.client.jetstream.objects.info import ObjectInfo, check_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
@@ -57,9 +57,10 @@ class ObjectSource:
             raise ObjectNotFound(self.bucket, name)
         return found
 
-    def follow_info(self, plan: WatchPlan, min_last_seq: int) -> Follow:
+    def follow_info(self, plan: WatchPlan, min_last_seq: int) -> BucketFollow:
         """Follow the metadata of objects, without their data."""
-        return Follow(self.reader, f"{self.prefix}.M.", plan, min_last_seq, self._high_water)
+        follow = Follow(self.reader, f"{self.prefix}.M.", plan, min_last_seq, self._high_water)
+        return BucketFollow(self.bucket, follow)
 
     def open(
         self,
@@ -76,9 +77,10 @@ class ObjectSource:
             # ADR-53: the meta message may be newer than the copy that serves the chunks.
             min_last_seq = max(min_last_seq, info.seq)
 
-        def follow(first: int, sizes: bool) -> Follow:
+        def follow(first: int, sizes: bool) -> BucketFollow:
             plan = WatchPlan(filters=(info.nuid,), start="all", resume_from=first, meta_only=sizes)
-            return Follow(self.reader, prefix, plan, min_last_seq, self._high_water)
+            chunks = Follow(self.reader, prefix, plan, min_last_seq, self._high_water)
+            return BucketFollow(self.bucket, chunks)
 
         return ObjectReader(
             info,

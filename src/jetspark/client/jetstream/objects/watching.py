@@ -7,10 +7,11 @@ from typing import Self
 
 from jetspark.client.chunk_callback import ItemCallback
 from jetspark.client.jetstream.kv.backend import Stored
-from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.follow import BucketFollow
 from jetspark.client.jetstream.kv.watch import WatchFeed
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
 from jetspark.client.pager import Pager
+from jetspark.client.reprs import closed_mark
 from jetspark.client.thread_callback import Report
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import ConnectionClosed, ProtocolViolation, RequestTimeout
@@ -31,6 +32,16 @@ class ObjectWatcher:
         self._feed = feed
         self._bucket = bucket
         self._timeout = timeout
+
+    @property
+    def initial_done(self) -> bool:
+        """Whether all initial data has been read."""
+        return not self._feed.initial_left
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch was closed."""
+        return self._feed.is_stopped
 
     def __aiter__(self) -> Self:
         return self
@@ -75,7 +86,7 @@ class ObjectWatcher:
         await self._feed.stop()
 
     def __repr__(self) -> str:
-        return f"ObjectWatcher(bucket={self._bucket!r})"
+        return f"ObjectWatcher(bucket={self._bucket!r}{closed_mark(self.is_closed)})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,12 +101,15 @@ class ObjectWatcher:
 
     async def _next_chunk(self, count: int) -> list[ObjectInfo]:
         """Wait for a change and return all available ones; the blocking twin iterates with it."""
-        self._feed.check_unclaimed()
-        return await self._feed.next_items(count)
+        return await self._feed.next_ahead(count)
+
+    def _put_back(self, objects: list[ObjectInfo]) -> None:
+        """Take back objects that the blocking twin has read ahead."""
+        self._feed.put_back(objects)
 
 
 def watch_feed(
-    follow: Follow, report: Report, *, ignore_deletes: bool
+    follow: BucketFollow, report: Report, *, ignore_deletes: bool
 ) -> WatchFeed[ObjectInfo, ObjectInfo]:
     """The objects found by ``follow``; undecodable ones are passed to ``report``."""
 
@@ -126,7 +140,7 @@ def readable(entries: Iterable[Stored], report: Report) -> Iterator[ObjectInfo]:
 
 
 async def info_pages(
-    follow: Follow, report: Report, timeout: float
+    follow: BucketFollow, report: Report, timeout: float
 ) -> AsyncGenerator[list[ObjectInfo], None]:
     """The existing objects, without deleted ones; ``timeout`` limits the wait for each part."""
     await follow.start(timeout=timeout)

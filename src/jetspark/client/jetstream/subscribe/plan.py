@@ -161,8 +161,8 @@ def plan(wanted: Wanted, found: ConsumerInfo | None) -> Plan:
         raise ConsumerNotFound(
             404,
             ErrCode.CONSUMER_NOT_FOUND,
-            f"consumer {wanted.consumer!r} does not exist: create it, or give durable= instead of "
-            "consumer= to have it created",
+            f"consumer {wanted.consumer!r} of stream {wanted.stream!r} does not exist: create it, "
+            "or give durable= instead of consumer= to have it created",
         )
     if wanted.pull:
         _check_found_pull(wanted, found)

@@ -23,6 +23,7 @@ from jetspark.client.jetstream.consumer.handle import (
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.consumer import ConsumerInfo
+from jetspark.client.reprs import closed_mark
 from jetspark.client.subscription import LAST_WORD
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import AlreadyEnded, Error, RequestTimeout
@@ -111,7 +112,7 @@ class PullSubscription:
             heartbeat=heartbeat,
             alarm=alarm,
         )
-        going_on = [each for each in self._iterators if not each.ended.is_set()]
+        going_on = [each for each in self._iterators if not each.is_closed]
         self._iterators = [*going_on, messages]
         return messages
 
@@ -181,7 +182,7 @@ class PullSubscription:
                 for messages in self._iterators:
                     await messages.drain()
                 for messages in self._iterators:
-                    await self._api.core.or_closed(messages.ended.wait())
+                    await self._api.core.or_closed(messages._ended.wait())  # noqa: SLF001
         except TimeoutError:
             raise RequestTimeout(
                 f"drain: messages() still has messages that were not read within {seconds} s"
@@ -214,4 +215,5 @@ class PullSubscription:
             await self.unsubscribe()
 
     def __repr__(self) -> str:
-        return f"PullSubscription({self.consumer!r}, stream={self.stream!r})"
+        end = closed_mark(self.is_closed)
+        return f"PullSubscription({self.consumer!r}, stream={self.stream!r}{end})"

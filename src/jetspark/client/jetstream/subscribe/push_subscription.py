@@ -3,23 +3,25 @@
 import asyncio
 from collections import deque
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from jetspark.api.enums import AckPolicy
+from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.consume import (
     CallbackPlan,
     CallbackRun,
     MessageCallback,
 )
-from jetspark.client.jetstream.consumer.create import consumer_info
+from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
+from jetspark.client.jetstream.subscribe.plan import MADE_BY
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.base import from_wire
 from jetspark.client.models.consumer import ConsumerInfo
+from jetspark.client.reprs import closed_mark
 from jetspark.client.subscription import Taker
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
@@ -29,6 +31,11 @@ from jetspark.errors import (
     RequestTimeout,
     StreamNotFound,
 )
+
+# Seconds after which a new member of a queue checks whether the consumer still exists. A member
+# that left at the same time deletes it a round trip after its last check, or as late as the
+# timeout of its call.
+JOIN_LOOKS: Final = (1.0, 6.0)
 
 
 class PushSubscription:
@@ -74,6 +81,9 @@ class PushSubscription:
         self._looking: asyncio.Task[None] | None = None
         if config.deliver_group:
             api.core.up_listeners.add(self._on_up)
+            if not attached.created and MADE_BY in config.metadata:
+                for seconds in JOIN_LOOKS:
+                    api.core.loop.call_later(seconds, self._look_again)
         self._subscription.taker = Taker(self._wait_taken, self._drained)
 
     @property
@@ -165,6 +175,7 @@ class PushSubscription:
                 await self._callback_run.stop(timeout=timeout)
         finally:
             await self._source.stop()
+            await self._looked()
             await delete_created(self._api, self._attached, timeout=timeout)
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
@@ -213,11 +224,43 @@ class PushSubscription:
         try:
             await consumer_info(self._api, self.stream, self.consumer)
         except (ConsumerNotFound, StreamNotFound):
-            gone = ConsumerDeleted(409, "Consumer Deleted")
-            gone.add_note(f"{self._source.label} was deleted while there was no connection")
-            self._subscription.end(gone)
+            self._end_deleted("while there was no connection")
         except Error:
             pass  # unknown for now; a starting server answers later
+
+    def _look_again(self) -> None:
+        """A while after this member joined a queue with other members."""
+        if not self._ended and not self._subscription.is_closed:
+            self._looking = self._api.core.loop.create_task(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        """Create the consumer again that the previous member has deleted.
+
+        It saw no other member when it left, and this one had already looked up the consumer: the
+        consumer is created as if this one had joined slightly later.
+        """
+        info = self._attached.info
+        try:
+            await consumer_info(self._api, info.stream_name, info.name)
+        except ConsumerNotFound:
+            try:
+                await create_consumer(
+                    self._api, info.stream_name, info.config, ConsumerAction.CREATE
+                )
+            except Error as error:
+                self._end_deleted(f"by the previous member, and cannot be created again: {error}")
+        except Error:
+            pass  # unknown for now
+
+    async def _looked(self) -> None:
+        """Wait for a check that has started: a consumer that it creates is deleted too."""
+        if self._looking is not None and not self._looking.done():
+            await asyncio.wait([self._looking], timeout=self._api.timeout)
+
+    def _end_deleted(self, why: str) -> None:
+        gone = ConsumerDeleted(409, "Consumer Deleted")
+        gone.add_note(f"{self._source.label} was deleted {why}")
+        self._subscription.end(gone)
 
     def _note_taken(self) -> None:
         if self._emptied is not None and not self.pending_msgs:
@@ -248,6 +291,7 @@ class PushSubscription:
         self._ended = True
         self._source.close()
         self._api.core.up_listeners.discard(self._on_up)
+        await self._looked()
         try:
             await delete_created(self._api, self._attached, timeout=seconds)
         except Error as error:
@@ -263,4 +307,5 @@ class PushSubscription:
         return chunk
 
     def __repr__(self) -> str:
-        return f"PushSubscription({self.consumer!r}, stream={self.stream!r})"
+        end = closed_mark(self.is_closed)
+        return f"PushSubscription({self.consumer!r}, stream={self.stream!r}{end})"

@@ -44,7 +44,7 @@ class Workflow:
     ) -> None:
         self._api = api
         self._stream = stream
-        self._wanted = wanted
+        self._wanted = msgspec.structs.replace(wanted, stream=stream)
         self._pending_msgs = 0
         self._pending_bytes = 0
         self._timeout = timeout

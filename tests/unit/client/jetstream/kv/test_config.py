@@ -17,7 +17,7 @@ from jetspark.client.jetstream.kv.config import (
     to_stream_config,
 )
 from jetspark.client.models.base import to_wire
-from jetspark.errors import BadName
+from jetspark.errors import BadName, NotSupported
 from jetspark.units import kib, mib, minutes, seconds
 
 LEVEL = 5
@@ -118,7 +118,7 @@ def test_older_servers_are_not_shown_what_they_do_not_know(
 
     assert (stream.allow_atomic, stream.allow_msg_ttl) == (atomic, ttl)
     if not ttl:
-        with pytest.raises(ValueError, match=r"2\.11"):
+        with pytest.raises(NotSupported, match=r"2\.11"):
             to_stream_config(KeyValueConfig(bucket="b", limit_marker_ttl=1), level)
 
 

@@ -15,7 +15,13 @@ from tests.unit.client.jetstream.kv.memory_backend import MemoryBackend
 
 from jetspark import BucketStatus, KeyValue, Operation, Stored, Timeout
 from jetspark.client.jetstream.kv.backend import SecondsToLive
-from jetspark.errors import BucketNotFound, InvalidState, NoResponders, RequestTimeout
+from jetspark.errors import (
+    BucketNotFound,
+    ConnectionClosed,
+    InvalidState,
+    NoResponders,
+    RequestTimeout,
+)
 from jetspark.units import seconds
 
 TTL = 5.0
@@ -402,3 +408,25 @@ def test_leaving_can_be_cancelled() -> None:
             await leaving
 
     run_virtually(main())
+
+
+def test_a_member_is_announced_again_whatever_went_wrong_before() -> None:
+    async def scenario() -> None:
+        backend = ExpiringBackend()
+        async with KeyValue(backend).members("g", ttl=TTL).join("m", b"here"):
+            backend.away = [OSError("of another backend"), RequestTimeout("no answer")]
+            await asyncio.sleep(TTL * 4)
+            assert backend.owner("g.m") == b"here"
+
+    run_virtually(scenario())
+
+
+def test_a_member_of_a_closed_client_leaves_no_task() -> None:
+    async def scenario() -> None:
+        backend = ExpiringBackend()
+        await KeyValue(backend).members("g", ttl=TTL).join("m", b"here")
+        backend.away = [ConnectionClosed("the client was closed")]
+        await asyncio.sleep(TTL * 2)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_virtually(scenario())

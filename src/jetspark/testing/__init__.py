@@ -1,1 +1,0 @@
-"""The shipped test kit: virtual time, simulated disk and network, recording handlers."""

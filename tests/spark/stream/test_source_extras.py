@@ -142,7 +142,7 @@ def test_a_purge_takes_nothing_that_lies_before_the_start_of_a_query(streams: "S
 
     for start in ("latest", "11"):
         late = reader(start)
-        with pytest.raises(PlanningFailed, match="from sequence 1 on, which it does not read"):
+        with pytest.raises(PlanningFailed, match="starting at 1, which it does not read"):
             late.latestOffset(late.initialOffset(), ReadAllAvailable())
     assert stream.info().state.messages == 30
     # What another subject has is not taken.
@@ -208,13 +208,13 @@ def _work_queue(streams: "Streams", name: str, **consumer: Any) -> "Stream":
             "WQLATE",
             {"filter_subject": "WQLATE.>"},
             {"startingOffsets": "11"},
-            "from sequence 1 on",
+            "starting at 1",
         ),
         (
             "WQLAST",
             {"filter_subject": "WQLAST.1"},
             {"subject": "WQLAST.1", "startingOffsets": "latest"},
-            "from sequence 2 on, which it does not read",
+            "starting at 2, which it does not read",
         ),
     ],
 )

@@ -78,14 +78,14 @@ def test_a_flow_that_is_given_up_is_exit_code_1_and_its_error(
     project: Path, flows: type[Flows]
 ) -> None:
     def give_up(run: Flows) -> None:
-        run.given_up = "flow 'a' was given up after 6 failures without a row in between: why"
+        run.given_up = "flow 'a' was stopped after 6 failures without progress in between: why"
 
     flows.on_step = give_up
     done = run(project, "--continuous")
 
     assert done.exit_code == 1
     assert done.stderr == (
-        "jetspark: flow 'a' was given up after 6 failures without a row in between: why\n"
+        "jetspark: flow 'a' was stopped after 6 failures without progress in between: why\n"
     )
     assert flows.stopped == [watch.STOP_PATIENCE_S]
 

@@ -6,15 +6,17 @@ layers: a client of their own, and the connections to the ``remotes`` they are c
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
-from jetspark.client.client import Client, connect
-from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.opening import opens
 from jetspark.server.arguments import ServerArguments
 from jetspark.server.config.settings import Settings
 from jetspark.server.server import Server as _Server
 from jetspark.upstreams import connect_upstream
+
+if TYPE_CHECKING:
+    from jetspark.client.client import Client
+    from jetspark.client.connect_arguments import ConnectArguments
 
 
 class Server:
@@ -48,8 +50,10 @@ class Server:
         return self._inner.listening
 
     @opens
-    async def connect(self, **options: Unpack[ConnectArguments]) -> Client:
+    async def connect(self, **options: "Unpack[ConnectArguments]") -> "Client":
         """Connect a client to this server; the options are those of `jetspark.connect`."""
+        from jetspark.client.client import connect
+
         return await connect(self.client_url, **options)
 
     async def start(self) -> None:

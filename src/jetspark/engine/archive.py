@@ -14,8 +14,7 @@ entry tells a whole archive from a part of one. Written and read in pieces: neit
 more than one pair in memory. The framing is put around it by the sender and taken off here.
 """
 
-import tarfile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from xxhash import xxh3_64, xxh3_64_hexdigest
@@ -25,6 +24,9 @@ from jetspark.api.stream import StreamConfig, StreamState
 from jetspark.engine.s2 import CompressedChunk, FramesBroken, Unframer
 from jetspark.headers.block import VERSION
 from jetspark.version import VERSION as JETSPARK
+
+if TYPE_CHECKING:
+    from tarfile import TarInfo
 
 FORMAT: Final = 1
 HEAD: Final = "jetspark-backup.json"
@@ -152,6 +154,8 @@ class ArchiveWriter:
         return index + bodies
 
     def _entry(self, name: str, data: bytes) -> bytes:
+        import tarfile  # with the compressors it knows: most servers never need them
+
         info = tarfile.TarInfo(name)
         info.size = len(data)
         piece = info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % _BLOCK)
@@ -171,7 +175,7 @@ class ArchiveReader:
         self._framed = bytearray()
         self._buffer = bytearray()
         # The head of the entry that the buffer begins with, once that has come.
-        self._info: tarfile.TarInfo | None = None
+        self._info: TarInfo | None = None
         self._index: list[Line] | None = None
         self._messages = 0
         self._last_seq = 0
@@ -241,9 +245,11 @@ class ArchiveReader:
         if self.end is None:
             raise ArchiveBroken(f"the backup is cut off: it has no {END}")
 
-    def _header(self) -> tarfile.TarInfo:
+    def _header(self) -> "TarInfo":
         if self._info is not None:
             return self._info
+        import tarfile
+
         try:
             info = tarfile.TarInfo.frombuf(bytes(self._buffer[:_BLOCK]), "ascii", "strict")
         except (tarfile.HeaderError, UnicodeError) as problem:
@@ -332,6 +338,6 @@ class ArchiveReader:
         return found
 
 
-def _entry_size(info: tarfile.TarInfo) -> int:
+def _entry_size(info: "TarInfo") -> int:
     """How many bytes an entry has with its head and its padding."""
     return _BLOCK + info.size + -info.size % _BLOCK

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
-from jetspark.server.config import load_file
 from jetspark.server.config.jetspark import Jetspark, Remote, commit_delay_problem
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
@@ -73,6 +72,8 @@ def combined(arguments: ServerArguments) -> Settings:
     elif isinstance(config, Settings):
         settings = config
     else:
+        from jetspark.server.config.loader import load_file
+
         settings = load_file(str(config), os.environ)
     changes: dict[str, object] = {}
     if host is not None:

@@ -33,8 +33,8 @@ from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
+from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.remotes import Remotes
 from jetspark.server.jetstream.runtime import JetStreamRuntime
@@ -406,6 +406,8 @@ class Server:
 
         Users that changed or are gone are disconnected, as nats-server does.
         """
+        from jetspark.server.config.reload import plan_reload
+
         plan = plan_reload(self.settings, settings)
         if plan.refusals:
             raise ConfigRefused(

@@ -11,7 +11,7 @@ import jetspark
 from jetspark import StreamConfig
 from jetspark.cli.serve.log import open_log
 from jetspark.errors import InsufficientResources
-from jetspark.server.config import Settings
+from jetspark.server.config.settings import Settings
 from jetspark.server.start_errors import cannot_listen, cannot_open_store, in_words
 
 

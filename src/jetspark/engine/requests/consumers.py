@@ -39,7 +39,6 @@ from jetspark.engine.consumer.config import with_level
 from jetspark.engine.consumer.config_checks import GROUP_NAME
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.cursor import FILTERS_TRIED_MAX, ROWS_PER_TURN
-from jetspark.engine.consumer.explain import answer as explained
 from jetspark.engine.consumer.start import Findings, finding_newest, long_listing
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import ENTRY_BYTES, LIST_BYTES, LIST_PAGE, NAMES_PAGE
@@ -337,6 +336,8 @@ def explain(engine: Engine, request: Request) -> bytes:
     if wanted.seq == 0:
         raise Refusal(ErrCode.BAD_REQUEST)
     _, consumer = _named(engine, request)
+    from jetspark.engine.consumer.explain import answer as explained  # rare, and not small
+
     return CONSUMER_EXPLAIN.ok(explained(consumer, request.name, wanted.seq, request.now))
 
 

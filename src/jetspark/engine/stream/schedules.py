@@ -2,7 +2,6 @@
 
 from datetime import UTC, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from mypy_extensions import i64
 
@@ -92,6 +91,8 @@ def time_zone(name: bytes | None) -> tzinfo:
     if name is None:
         return UTC
     try:
+        from zoneinfo import ZoneInfo  # reads the configuration of Python's build: 230 KB
+
         return ZoneInfo(name.decode())
     except (KeyError, OSError, ValueError) as error:
         raise ValueError(f"{name!r} is no time zone") from error

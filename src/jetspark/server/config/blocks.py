@@ -6,7 +6,6 @@ is made of the canonical ones, and is what the tables of unsupported settings an
 """
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -140,6 +139,8 @@ def _refuse_key(setting: Setting, known: Mapping[str, str], *, variables: bool) 
     if reason is not None:
         setting.report.problem(place, f"'{setting.name}' is not supported by jetspark: {reason}")
     elif not (variables and setting.node.used):
+        from difflib import get_close_matches
+
         close = get_close_matches(setting.name.lower(), known, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         setting.report.problem(place, f'unknown field "{setting.name}"{hint}')

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-import shutil
+import os
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +35,8 @@ def storage_budget(folder: Path, used: int = 0, grown: int = 0) -> int:
     there.
     """
     try:
-        free = shutil.disk_usage(folder).free
+        disk = os.statvfs(folder)
+        free = disk.f_bavail * disk.f_frsize
     except OSError:
         return 0
     return (free + grown) * _SHARE[0] // _SHARE[1] + used

@@ -3,8 +3,6 @@
 import asyncio
 import logging
 import secrets
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -52,6 +50,13 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 NOTES_MAX_NS: Final = 1_000_000_000
 
 
+def private_folder() -> str:
+    """A new folder for a store that nobody named; removed with the server."""
+    from tempfile import mkdtemp  # with all that copies and compresses files: 600 KB
+
+    return mkdtemp(prefix="jetspark-")
+
+
 class JetStreamRuntime:
     """The streams of all accounts.
 
@@ -71,7 +76,7 @@ class JetStreamRuntime:
         folder = settings.jetstream.store_dir
         self._leader = leader
         self._private = not folder
-        self.folder: Path = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="jetspark-"))
+        self.folder: Path = Path(folder or private_folder())
         self._settings = engine_settings(settings)
         self._batch_limits = batch_limits(settings)
         self.usage: ServerUsage = ServerUsage(
@@ -379,7 +384,9 @@ class JetStreamRuntime:
         await asyncio.sleep(0)
         self._store.close()
         if self._private:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            from shutil import rmtree
+
+            rmtree(self.folder, ignore_errors=True)
 
 
 def batch_limits(settings: Settings) -> BatchLimits:

@@ -291,7 +291,7 @@ def test_requests_that_hold_no_list_are_not_read_when_they_are_long(bench: Bench
     answer = json.loads(bench.request(b"STREAM.INFO.S", body))
 
     assert answer["error"]["err_code"] == 10025
-    assert "at most 16384 are read" in answer["error"]["description"]
+    assert "the limit is 16384" in answer["error"]["description"]
 
 
 def test_long_requests_are_carried_out_one_after_the_other(bench: Bench) -> None:

@@ -296,7 +296,7 @@ def test_what_is_no_archive_is_refused(filled: Bench) -> None:
 
     reply = restore(filled, begin(filled, answer), b"garbage" * 1000)
 
-    assert "no backup of jetspark" in reply["error"]["description"]
+    assert "not a backup of jetspark" in reply["error"]["description"]
 
 
 def test_a_restore_is_not_seen_before_its_end(filled: Bench) -> None:

@@ -1,6 +1,6 @@
-"""How a server is configured: nats-server's configuration files and flags, and settings of ours.
+"""Configuration of a server: nats-server's configuration files and flags, and our own settings.
 
-`load_file` and `load_text` read a configuration, `from_command_line` flags over one;
+`load_file` and `load_text` read a configuration, `from_command_line` applies flags to one;
 `plan_reload` compares two settings. Nothing here opens a socket or starts anything.
 """
 

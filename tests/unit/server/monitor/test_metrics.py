@@ -184,7 +184,7 @@ async def test_unknown_parts_are_refused(query: str) -> None:
     answer = await ask(create_app(busy_view()), f"/metrics?{query}")
 
     assert answer.status == 400
-    assert "is not known: expected" in answer.text
+    assert "is unknown: expected" in answer.text
 
 
 async def test_health_stands_both_ways_round() -> None:

@@ -360,7 +360,7 @@ def replica_with(folder: Path, listens: str, leader: str) -> ReplicaServer:
 async def test_a_replica_does_not_lend_its_credentials_to_everybody(
     tmp_path: Path, listens: str, leader: str
 ) -> None:
-    with pytest.raises(ConfigRefused, match="asks its own clients for none"):
+    with pytest.raises(ConfigRefused, match="requires none from its own clients"):
         replica_with(tmp_path, listens, leader)
 
 

@@ -375,7 +375,9 @@ def test_damage_is_an_error_and_costs_no_neighbour(cold: "Bench") -> None:
     cold.disk.flip(path, (offset + 60) * 8)
 
     for _ in range(2):
-        with pytest.raises(CorruptRecord, match=r"the record of sequence 30 .* has a wrong checksum"):
+        with pytest.raises(
+            CorruptRecord, match=r"the record of sequence 30 .* has a wrong checksum"
+        ):
             cold.log.reader.locate(30)
     # Read again, it may be good: nothing remembers the bad bytes.
     cold.disk.flip(path, (offset + 60) * 8)

@@ -1,9 +1,9 @@
 """The file layer: the store's only access to the disk.
 
 ``Files`` is what the store needs of a file system, ``OsFiles`` is the real one. Tests replace it
-with a simulated disk (``tests/support/disk/``), so every call here is one that such a disk can tear
-or fail. A call that returned is a guarantee; a call that raised, or was interrupted by the end of
-the process, guarantees nothing.
+with a simulated disk (``tests/support/disk/``), so every call here is one that such a disk can
+tear or fail. A call that returned is a guarantee; a call that raised, or was interrupted by the
+end of the process, guarantees nothing.
 """
 
 import errno

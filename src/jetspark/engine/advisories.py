@@ -91,7 +91,7 @@ class Advisories:
         return (subject, subject, b"", b"", encode(msgspec.structs.replace(event, **known)))
 
 
-class Asker(Protocol):
+class Requester(Protocol):
     """The sender of a request, as audits describe it."""
 
     def client_info(self) -> ClientInfo | None:
@@ -99,7 +99,7 @@ class Asker(Protocol):
         ...
 
 
-class Nobody:
+class InternalRequester:
     """The sender of the server's own requests."""
 
     def client_info(self) -> ClientInfo | None:
@@ -111,12 +111,12 @@ class Audit:
     """The record of one ``$JS.API`` request, sent with its answer."""
 
     def __init__(
-        self, advisories: Advisories, verb: bytes, body: bytes, asker: Asker, now: int
+        self, advisories: Advisories, verb: bytes, body: bytes, requester: Requester, now: int
     ) -> None:
         self._advisories = advisories
         self._event = ApiAudit(
             server=advisories.server,
-            client=asker.client_info(),
+            client=requester.client_info(),
             subject="$JS.API." + verb.decode(errors="replace"),
             request=body.decode(errors="replace"),
         )
@@ -134,5 +134,5 @@ class Audit:
         return msgspec.structs.replace(self._event, response=answer.decode(errors="replace"))
 
 
-NOBODY = Nobody()
+INTERNAL = InternalRequester()
 AUDIT_SUBJECT = ApiAudit().published_on().encode()

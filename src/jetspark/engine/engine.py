@@ -361,7 +361,7 @@ class Engine:
         """
         log.access.stop()
         log.close()
-        self.operations.run_beside(partial(self._store.sweep, log), finish, now, outbox)
+        self.operations.run_in_background(partial(self._store.sweep, log), finish, now, outbox)
 
     def discard_now(self, stream: Stream) -> None:
         """Remove a hidden stream, here and now."""
@@ -512,7 +512,7 @@ class Engine:
             # A million objects are not freed in one turn.
             self.operations.aside(partial(_give_back, remains))
 
-        self.operations.run_beside(bury, buried, now, outbox)
+        self.operations.run_in_background(bury, buried, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.direct.refuse_dropped(stream, outbox)
@@ -735,7 +735,7 @@ class Engine:
         if held.messages:
             self.publish_own(held.messages, now, outbox)
         self.direct.answer_held(stream, outbox)
-        self.purges.go_on(stream)
+        self.purges.next_step(stream)
         if stream.log.index.take_order_wanted():
             self.operations.aside(stream.log.index.order_step)
         if stream.log.index.take_sweep_wanted():
@@ -860,7 +860,7 @@ class Engine:
 
     def has_work(self) -> bool:
         """Return whether something waits for the next turn."""
-        if self.dirty or self.direct.work or self.operations.may_go_on():
+        if self.dirty or self.direct.work or self.operations.has_ready():
             return True
         return self.transfers.may_send()
 

@@ -42,7 +42,7 @@ Finish = Callable[[OSError | None, int, Outbox], None]
 Step = Callable[[], bool]
 
 
-class Beside(Protocol):
+class Background(Protocol):
     """Runs the disk work of an engine in the background."""
 
     def run(self, work: Callable[[], None], finish: Finish, now: int, outbox: Outbox, /) -> None:
@@ -109,14 +109,14 @@ class Turnstile:
 class Operations:
     """The operations of one account in progress."""
 
-    def __init__(self, failures: Failures, beside: Beside) -> None:
-        self._beside = beside
+    def __init__(self, failures: Failures, background: Background) -> None:
+        self._background = background
         self._failures = failures
         self._by_name: dict[str, Operation] = {}
         # The subjects of the streams that are being created.
         self._subjects = PatternSet()
         # Names of streams whose requests wait for the operation on another one.
-        self._behind: dict[str, Operation] = {}
+        self._blocked_by: dict[str, Operation] = {}
         # The waiting requests, by the stream that they are about, and their sizes. A request is
         # visited when nothing blocks it: at the end of an operation only those that can be handled
         # cost something, however many wait.
@@ -164,13 +164,13 @@ class Operations:
         if at_once or self.closed:
             finish(attempt(work), now, outbox)
         else:
-            self.run_beside(work, finish, now, outbox)
+            self.run_in_background(work, finish, now, outbox)
 
-    def run_beside(
+    def run_in_background(
         self, work: Callable[[], None], finish: Finish, now: int, outbox: Outbox
     ) -> None:
         """Run disk work in the background for which no request waits."""
-        self._beside.run(work, finish, now, outbox)
+        self._background.run(work, finish, now, outbox)
 
     def unless_closed(self, work: Callable[[], None]) -> None:
         """Run some work unless the server is stopping; OSError then, and nothing was done.
@@ -212,18 +212,18 @@ class Operations:
         return operation
 
     def end(self, operation: Operation, now: int, outbox: Outbox) -> None:
-        """End an operation; ``go_on`` follows."""
+        """End an operation; ``handle_ready`` follows."""
         self._finish(operation, None, now, outbox)
 
     def check(self, name: str) -> None:
         """Raise Postponed while the stream of this name has an operation, or waits for one."""
-        operation = self._by_name.get(name) or self._behind.get(name)
+        operation = self._by_name.get(name) or self._blocked_by.get(name)
         if operation is not None:
             raise Postponed(operation)
         if name in self._queues and name != self._current:
             raise Postponed(None)
 
-    def is_under_way(self, name: str) -> bool:
+    def is_in_progress(self, name: str) -> bool:
         """Return whether the stream of this name has an operation in progress."""
         return name in self._by_name
 
@@ -245,8 +245,8 @@ class Operations:
         operation.is_over = True
         small: list[str] = []
         for name in operation.others:
-            if self._behind.get(name) is operation:
-                del self._behind[name]
+            if self._blocked_by.get(name) is operation:
+                del self._blocked_by[name]
                 queue = self._queues.get(name)
                 if queue is not None and queue[0][0] <= AT_ONCE_MAX:
                     small.append(name)
@@ -269,8 +269,8 @@ class Operations:
         self._count_waiting(1, size)
         if until is not None and until.is_over:
             self._ready.append(name)
-        elif until is not None and name != until.name and self._behind.get(name) is not until:
-            self._behind[name] = until
+        elif until is not None and name != until.name and self._blocked_by.get(name) is not until:
+            self._blocked_by[name] = until
             until.others.append(name)
         queue = self._queues.setdefault(name, deque())
         if name == self._current:
@@ -288,11 +288,11 @@ class Operations:
         else:
             self._large_bytes += change * size
 
-    def may_go_on(self) -> bool:
-        """Return whether ``go_on`` has something to do."""
+    def has_ready(self) -> bool:
+        """Return whether ``handle_ready`` has something to do."""
         return bool(self._ready or self._stepping)
 
-    def go_on(self, now: int, outbox: Outbox) -> bool:
+    def handle_ready(self, now: int, outbox: Outbox) -> bool:
         """Handle requests that no longer wait, for one turn; True while there are more."""
         if self._current is not None:
             return True  # an operation ended at once: the loop below continues with the rest
@@ -303,7 +303,7 @@ class Operations:
         while self._ready and left > 0 and left_bytes > 0:
             name = self._ready[0]
             queue = self._queues.get(name)
-            if queue is None or name in self._by_name or name in self._behind:
+            if queue is None or name in self._by_name or name in self._blocked_by:
                 self._ready.popleft()
                 continue
             size, again = queue.popleft()
@@ -317,7 +317,7 @@ class Operations:
                 self._current = None
                 if not queue:
                     del self._queues[name]
-        return self.may_go_on()
+        return self.has_ready()
 
     def close(self) -> None:
         """Forget the waiting requests: running operations are finished, and no other is started.
@@ -331,7 +331,7 @@ class Operations:
 
     def _end(self, operation: Operation, error: OSError | None, now: int, outbox: Outbox) -> None:
         self._finish(operation, error, now, outbox)
-        self.go_on(now, outbox)
+        self.handle_ready(now, outbox)
 
     def _finish(
         self, operation: Operation, error: OSError | None, now: int, outbox: Outbox

@@ -66,9 +66,9 @@ class Purges:
         waiting = self._by_stream.setdefault(purge.stream, [])
         waiting.append(purge)
         if len(waiting) == 1:
-            self.go_on(purge.stream)
+            self.next_step(purge.stream)
 
-    def go_on(self, stream: Stream) -> None:
+    def next_step(self, stream: Stream) -> None:
         """Continue with the next step: what was staged is durable."""
         waiting = self._by_stream.get(stream)
         if waiting is None:

@@ -136,7 +136,7 @@ class Transfers:
     def _is_next(self, restore: Restore) -> bool:
         """Return whether no other operation is about to get the name or the subjects."""
         operations, config = self._engine.operations, restore.config
-        if operations.claims.is_taken() or operations.is_under_way(config.name):
+        if operations.claims.is_taken() or operations.is_in_progress(config.name):
             return False
         return len(config.subjects) > AT_ONCE_MAX or not self._engine.is_contested(config)
 

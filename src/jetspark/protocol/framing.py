@@ -7,7 +7,7 @@ the end of a chunk is held in one of five states, and its bytes are not scanned 
 - LINE: a control line whose arguments have started; only new bytes are searched for its end;
 - PAYLOAD: a complete control line and part of the payload, with the number of missing bytes;
 - SKIP: the rest of a PING, PONG or +OK line, whose content is ignored and not kept;
-- BESIDE: a complete large frame that is assembled elsewhere, and the bytes after it.
+- ASSEMBLING: a complete large frame that is assembled elsewhere, and the bytes after it.
 
 Whatever the peer sends, at most one control line and one payload are held, within the limits.
 """
@@ -19,7 +19,7 @@ from mypy_extensions import i64
 
 from jetspark.frame import Frame
 from jetspark.protocol.arguments import BLANK, CR, LF, TAB, skip_blanks
-from jetspark.protocol.limits import BESIDE_MIN, HEAD_MAX, LOT_MAX, PIECES_MAX
+from jetspark.protocol.limits import ASSEMBLE_MIN, HEAD_MAX, LOT_MAX, PIECES_MAX
 
 # States between two chunks.
 READY: Final = 0
@@ -27,7 +27,7 @@ WORD: Final = 1
 LINE: Final = 2
 PAYLOAD: Final = 3
 SKIP: Final = 4
-BESIDE: Final = 5
+ASSEMBLING: Final = 5
 
 # Returned instead of a position: the rest of the chunk is held, or the parser is closed.
 STOP: Final = -1
@@ -94,7 +94,7 @@ class FrameParser:
         self._state: i64 = READY
         self._word: bytes = b""
         self._pieces: Pieces = Pieces()
-        # BESIDE: what came after the frame.
+        # ASSEMBLING: what came after the frame.
         self._rest: list[bytes] = []
         # LINE: bytes of arguments held. PAYLOAD: bytes missing. SKIP: the operation.
         self._count: i64 = 0
@@ -132,7 +132,7 @@ class FrameParser:
             raise
 
     def joined(self, whole: bytes) -> None:
-        """Handle what was assembled (``_join_beside``), and the bytes after it."""
+        """Handle what was assembled (``_join_elsewhere``), and the bytes after it."""
         if self.closed:
             return
         frame = self._frame
@@ -174,7 +174,7 @@ class FrameParser:
         """Handle a frame that arrived in pieces."""
         raise NotImplementedError
 
-    def _join_beside(self, pieces: list[bytes]) -> bool:
+    def _join_elsewhere(self, pieces: list[bytes]) -> bool:
         """Assemble the pieces of a large frame elsewhere; False: assemble them here.
 
         If True, ``joined`` must be called afterwards.
@@ -317,7 +317,7 @@ class FrameParser:
         pos: i64 = 0
         if not data:
             return
-        if self._state == BESIDE:
+        if self._state == ASSEMBLING:
             self._rest.append(data)
             return
         if self._state == WORD:
@@ -354,13 +354,13 @@ class FrameParser:
                 self._fail_end()
             return end
         self._pieces.add(data[start:after])
-        if self._pieces.size >= BESIDE_MIN:
+        if self._pieces.size >= ASSEMBLE_MIN:
             # A CR at the end of the previous chunk was checked there.
             if data[after - 1] != LF or (self._count > 1 and data[after - 2] != CR):
                 self._fail_end()
                 return after
             pieces = self._pieces.take_all()
-            if self._begin_beside(pieces):
+            if self._begin_assembling(pieces):
                 if after < end:
                     self._rest.append(data[after:])
                 return end
@@ -376,18 +376,18 @@ class FrameParser:
             self._finish_payload()
         return after
 
-    def _begin_beside(self, pieces: list[bytes]) -> bool:
+    def _begin_assembling(self, pieces: list[bytes]) -> bool:
         """Let a frame be assembled elsewhere, if the subclass supports that.
 
         Only its payload if everything before it is short, otherwise all of it.
         """
         frame = self._frame
         ps = frame.ps
-        if ps > HEAD_MAX or frame.pe - ps < BESIDE_MIN - HEAD_MAX:
-            if not self._join_beside(pieces):
+        if ps > HEAD_MAX or frame.pe - ps < ASSEMBLE_MIN - HEAD_MAX:
+            if not self._join_elsewhere(pieces):
                 return False
             self._word = b""
-            self._state = BESIDE
+            self._state = ASSEMBLING
             return True
         head = pieces[0]
         used = 1
@@ -399,8 +399,8 @@ class FrameParser:
         while left > len(body[-1]):
             left -= len(body.pop())
         body[-1] = body[-1][: len(body[-1]) - left]
-        if not self._join_beside(body):
+        if not self._join_elsewhere(body):
             return False
         self._word = head[:ps]
-        self._state = BESIDE
+        self._state = ASSEMBLING
         return True

@@ -36,6 +36,6 @@ PIECES_MAX: Final = 256
 LOT_MAX: Final = 256 * 1024
 
 # A frame of this size or more is assembled in a thread: copying it takes milliseconds.
-BESIDE_MIN: Final = 2 * 1024 * 1024
-# If no more than this stands before its payload, the payload is put together by itself.
+ASSEMBLE_MIN: Final = 2 * 1024 * 1024
+# If no more than this precedes its payload, only the payload is assembled there.
 HEAD_MAX: Final = 128 * 1024

@@ -293,7 +293,7 @@ class ServerParser(FrameParser):
     def _finish_payload(self) -> None:
         self._handler.on_pub(self._frame)
 
-    def _join_beside(self, pieces: list[bytes]) -> bool:
+    def _join_elsewhere(self, pieces: list[bytes]) -> bool:
         return self._handler.on_large(pieces)
 
     def _fail_line(self) -> i64:

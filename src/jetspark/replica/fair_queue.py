@@ -115,7 +115,7 @@ class Window:
 
     def __init__(self) -> None:
         self.size: int = WINDOW_FIRST
-        self._under_way = 0
+        self._in_flight = 0
         self._unmarked = 0
         self._marks: deque[Mark] = deque()
         self._confirmed = 0
@@ -130,7 +130,7 @@ class Window:
     @property
     def room(self) -> int:
         """Return how many units may be sent now; 0 or less: none."""
-        return self.size - self._under_way
+        return self.size - self._in_flight
 
     @property
     def marked(self) -> bool:
@@ -150,7 +150,7 @@ class Window:
 
     def sent(self, units: int, now: float) -> None:
         """Count what was sent."""
-        self._under_way += units
+        self._in_flight += units
         self._unmarked += units
         self._sent_at = now
 
@@ -182,7 +182,7 @@ class Window:
         if mark.confirmed < 0:
             self._round_trip_before, self._round_trip = self._round_trip, took
             return True
-        self._under_way -= mark.units
+        self._in_flight -= mark.units
         self._confirmed += mark.units
         rate = (self._confirmed - mark.confirmed) / took
         if rate > self._rate:
@@ -205,7 +205,7 @@ class Window:
         marks = list(self._marks)
         self._marks.clear()
         self.size = WINDOW_FIRST
-        self._under_way = self._unmarked = 0
+        self._in_flight = self._unmarked = 0
         self._rate = 0.0
         return marks
 
@@ -298,14 +298,14 @@ class Lane:
     def _hold(self) -> None:
         if not self.client.closing:
             self._held = True
-            self._connection.hold_back()
+            self._connection.pause_reading()
 
     def release(self) -> None:
         """Resume reading the client, if there is room again."""
         if self._held and self._bytes < LANE_BYTES // 2:
             self._held = False
             if not self.client.closing:
-                self._connection.go_on()
+                self._connection.resume_reading()
 
 
 class FairQueue:

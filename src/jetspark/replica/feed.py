@@ -157,7 +157,7 @@ class RemoteFeed:
         """Stop reading."""
         self._closed = True
         self._for_good = for_good
-        self._woken = _nobody
+        self._woken = _ignore
         self._task.cancel()
         self._upstream.forget(self)
 
@@ -407,5 +407,5 @@ class RemoteFeed:
         self._woken()
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """Do nothing: the feed was closed."""

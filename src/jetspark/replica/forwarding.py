@@ -20,7 +20,7 @@ from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import without_min_last_seq
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.stored import own_lines
-from jetspark.engine.advisories import NOBODY
+from jetspark.engine.advisories import INTERNAL
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import stale_refusal
 from jetspark.engine.stream.stream import Stream
@@ -123,8 +123,8 @@ class ForwardedReads:
 
     def answer_here(self, read: Read) -> None:
         """Let the copy answer, if it catches up in time."""
-        asker = read.client.session or NOBODY  # the client may have disconnected meanwhile
-        self._router.engine.request(read.target, read.reply, read.headers, read.body, asker)
+        requester = read.client.session or INTERNAL  # the client may have disconnected meanwhile
+        self._router.engine.request(read.target, read.reply, read.headers, read.body, requester)
 
     def deliver(self, read: Read, headers: bytes, payload: bytes) -> None:
         """Deliver a message of the answer to the client."""

@@ -16,7 +16,7 @@ from jetspark.replica.copied_stream import CopiedStream
 from jetspark.server.jetstream.driver import EngineDriver
 
 # Answers that wait for the disk go to a subject without subscribers.
-_NOBODY: Final = b"_JETSPARK.REPLICA"
+_UNSUBSCRIBED: Final = b"_JETSPARK.REPLICA"
 
 
 class _Answer(ApiStruct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class LocalStreams:
         """
         outbox = Outbox()
         subject = f"STREAM.INFO.{copied.name}".encode()
-        handle(self.engine, subject, body, _NOBODY, self.clock.now_ns(), outbox)
+        handle(self.engine, subject, body, _UNSUBSCRIBED, self.clock.now_ns(), outbox)
         answer: bytes = outbox.now[-1][4]
         fields: dict[str, object] = msgspec.json.decode(answer)
         if "error" in fields:
@@ -98,7 +98,7 @@ class LocalStreams:
         outbox = Outbox()
         body = b"" if request is None else encode_request(request)
         subject = f"{verb}.{name}".encode()
-        handle(self.engine, subject, body, _NOBODY, self.clock.now_ns(), outbox)
+        handle(self.engine, subject, body, _UNSUBSCRIBED, self.clock.now_ns(), outbox)
         self._driver.follow_streams()
         for _, _, _, _, payload in outbox.now:
             try:

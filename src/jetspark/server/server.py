@@ -302,7 +302,7 @@ class Server:
             await self._listener.wait_closed()
         for connection in self.connections:
             # Input from now on would delay the end for as long as clients send.
-            connection.hold_back()
+            connection.pause_reading()
         await self.remotes.close()
         if self.runtime is not None:
             self.runtime.end_requests()

@@ -203,7 +203,7 @@ class ThreadCommitter:
             self._write_inline(owner, work)
         else:
             self._busy[id(owner)] = deque()
-            self._write_beside(owner, work)
+            self._write_in_thread(owner, work)
 
     def _write(self, work: Work) -> OSError | None:
         return write(self._files, work, self._make_room)
@@ -216,7 +216,7 @@ class ThreadCommitter:
         self.counts.written(work.size, took, error, inline=True)
         self._report(owner, error)
 
-    def _write_beside(self, owner: object, work: Work) -> None:
+    def _write_in_thread(self, owner: object, work: Work) -> None:
         if self._idle:
             self._idle.pop().start(owner, work)
         else:

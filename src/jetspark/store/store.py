@@ -31,7 +31,7 @@ from jetspark.store.log.stream_log import CACHE_BUDGET, StreamLog
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.recovery.own_files import FOLDER, identity_in
 from jetspark.store.recovery.replay import Recovery
-from jetspark.store.recovery.stream_folder import PLAIN, NobodyKnows, StreamFolder
+from jetspark.store.recovery.stream_folder import PLAIN, StreamFolder, StreamUnidentified
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.upkeep.counts import UpkeepRates
@@ -181,7 +181,7 @@ class FileStore:
             log, recovery = self._stream(folder).open()
         except (StorageFault, OSError) as error:
             named = FOLDER.fullmatch(folder.name) is not None
-            if self._is_file(folder) or (isinstance(error, NobodyKnows) and not named):
+            if self._is_file(folder) or (isinstance(error, StreamUnidentified) and not named):
                 self.foreign.append(folder)
                 return
             if cannot_open is None:

@@ -126,7 +126,7 @@ class Sublist:
         self._keep(self._cache, subject, result)
         return result
 
-    def match_anew(self, subject: bytes) -> Match:
+    def match_unshared(self, subject: bytes) -> Match:
         """Return a result that is not shared with other subjects."""
         _forget(self._cache, subject)
         return self.match(subject)

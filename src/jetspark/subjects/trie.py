@@ -12,7 +12,7 @@ from jetspark.subjects.match import token_end, wildcard_at
 from jetspark.subjects.tokens import GREATER, STAR
 
 # Shared by all results without subscribers: most subjects of streams have none.
-_NOBODY: Final[list[object]] = []
+_NO_SUBSCRIBERS: Final[list[object]] = []
 _NO_GROUPS: Final[list[list[object]]] = []
 _NO_NAMES: Final[list[bytes]] = []
 
@@ -327,7 +327,7 @@ def merge(leaves: list[Leaf]) -> Match:
     if len(leaves) == 1:
         return leaves[0].lend()
     if not leaves:
-        return Match(_NOBODY, _NO_GROUPS, _NO_NAMES)
+        return Match(_NO_SUBSCRIBERS, _NO_GROUPS, _NO_NAMES)
     plain: list[object] = []
     groups: dict[bytes, list[object]] | None = None
     for leaf in leaves:

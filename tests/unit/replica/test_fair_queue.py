@@ -34,10 +34,10 @@ class FakeClient:
     def answer_ping(self) -> None:
         self.pongs += 1
 
-    def hold_back(self) -> None:
+    def pause_reading(self) -> None:
         self.held += 1
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         self.held -= 1
 
     def waiting_bytes(self) -> int:

@@ -102,7 +102,7 @@ class AckWords:
             return
         number = int(state.pending.numbers[row])
         deliveries = int(state.pending.deliveries(row))
-        state.let_go(row)
+        state.remove_pending(row)
         state.acknowledged(now)
         self._services.run_queue.add(state)
         self.terminated(seq, number, deliveries, DELETED_REASON)

@@ -40,7 +40,7 @@ class Acks:
         state = self.state
         was_limited = state.limited
         if state.policy == ACK_ALL:
-            state.let_go_up_to(seq, number)
+            state.remove_pending_up_to(seq, number)
         else:
             row = state.pending.find(seq)
             if row < 0:
@@ -51,7 +51,7 @@ class Acks:
                 return
             if sample and self.samples:
                 state.owner.ack_words.sample(int(row), int(now))
-            state.let_go(row)
+            state.remove_pending(row)
             state.release(seq)
         state.acknowledged(now)
         if was_limited:

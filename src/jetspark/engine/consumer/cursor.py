@@ -244,7 +244,7 @@ class Cursor:
         """Count listed messages, up to an index in the list."""
         end = min(end, i64(len(self.listed)))
         while self.listed_to < end:
-            if self.is_there(self.listed[self.listed_to]):
+            if self.exists(self.listed[self.listed_to]):
                 self.left += 1
             self.listed_to += 1
 
@@ -294,7 +294,7 @@ class Cursor:
         self.check_generation()
         return [entry for entry in index.entries if self.wants(i64(entry.number))]
 
-    def is_there(self, seq: i64) -> bool:
+    def exists(self, seq: i64) -> bool:
         """Return whether a message exists in the stream."""
         columns = self.index.segment_of(seq)
         return columns is not None and columns.offsets[seq - columns.base] != NOWHERE
@@ -303,7 +303,7 @@ class Cursor:
         """Return the next message; 0 if none, SEARCHING: ask again next turn."""
         while self.listed_at < i64(len(self.listed)):
             seq = self.listed[self.listed_at]
-            if self.is_there(seq):
+            if self.exists(seq):
                 return seq
             self.listed_at += 1
         if self.left <= 0:

@@ -166,7 +166,7 @@ class DeliveryLoop:
             consumer.read_errors.skip_unreadable()
             reason = MORE
         if reason == MORE:
-            self._services.run_queue.go_on(state)
+            self._services.run_queue.requeue(state)
         elif reason == FULL and not delivery.stalled:
             delivery.stalled = True
             self.stalled.append(delivery)

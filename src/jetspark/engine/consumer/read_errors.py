@@ -42,7 +42,7 @@ class ReadErrors:
         if not delivery.read_error or consumer.state.gated:
             return
         refused = self._stopped_at in consumer.stream.log.reader.refused_reads
-        if refused and consumer.state.cursor.is_there(self._stopped_at):
+        if refused and consumer.state.cursor.exists(self._stopped_at):
             return
         delivery.clear_error()
         log.info("Stream %r: consumer %r continues", consumer.stream.config.name, consumer.name)

@@ -35,7 +35,7 @@ class RunQueue:
             self.ready.append(state)
             self.wake()
 
-    def go_on(self, state: ConsumerState) -> None:
+    def requeue(self, state: ConsumerState) -> None:
         """Queue a consumer with more to send than its turn allowed; the loop has another turn."""
         if not state.listed:
             state.listed = True

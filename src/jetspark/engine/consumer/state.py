@@ -126,7 +126,7 @@ class ConsumerState:
         """
         cursor = self.cursor
         pending = self.pending
-        self.spent = {seq: n for seq, n in spent.items() if cursor.is_there(seq)}
+        self.spent = {seq: n for seq, n in spent.items() if cursor.exists(seq)}
         if listed_left > 0:
             sequences = unpacked(listed) if isinstance(listed, bytes) else vec[i64](listed)
             done: i64 = max(i64(0), i64(len(sequences)) - listed_left)
@@ -135,7 +135,7 @@ class ConsumerState:
             )
         kept = False
         for seq, number, deliveries in rows:
-            if seq > self.floor_seq and cursor.is_there(seq):
+            if seq > self.floor_seq and cursor.exists(seq):
                 pending.add(seq, number, deliveries)
                 kept = True
         if not kept and not self.spent:
@@ -211,7 +211,7 @@ class ConsumerState:
         self.released = []
         return taken
 
-    def let_go(self, row: i64) -> None:
+    def remove_pending(self, row: i64) -> None:
         """Remove a message from the pending ones; the floor advances if it was the oldest."""
         pending = self.pending
         number = pending.numbers[row]
@@ -223,7 +223,7 @@ class ConsumerState:
             self.floor_number = pending.numbers[pending.head] - 1
             self.floor_seq = max(self.floor_seq, pending.seqs[pending.head] - 1)
 
-    def let_go_up_to(self, seq: i64, number: i64) -> None:
+    def remove_pending_up_to(self, seq: i64, number: i64) -> None:
         """Acknowledge everything up to a message."""
         if seq <= self.floor_seq or number <= self.floor_number:
             return
@@ -246,7 +246,7 @@ class ConsumerState:
     def skip(self, seq: i64, row: i64) -> None:
         """Skip a message that cannot be sent: it was removed, or cannot be read."""
         if row >= 0:
-            self.let_go(row)
+            self.remove_pending(row)
         else:
             self.cursor.advance(seq)
 
@@ -283,13 +283,13 @@ class ConsumerState:
         gone = [
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
-            if not cursor.is_there(pending.seqs[row])
+            if not cursor.exists(pending.seqs[row])
         ]
         for seq in gone:
             row = pending.find(seq)
             if row >= 0:
-                self.let_go(row)
-        self.spent = {seq: count for seq, count in self.spent.items() if cursor.is_there(seq)}
+                self.remove_pending(row)
+        self.spent = {seq: count for seq, count in self.spent.items() if cursor.exists(seq)}
         return len(gone) > 0
 
     def pass_by(self, start: i64, now: i64) -> None:
@@ -316,10 +316,10 @@ class ConsumerState:
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
             if pending.words[row]
-            and ((moved and pending.seqs[row] < start) or not cursor.is_there(pending.seqs[row]))
+            and ((moved and pending.seqs[row] < start) or not cursor.exists(pending.seqs[row]))
         ]
         for seq in gone:
             row = pending.find(seq)
             self.floor_number = max(self.floor_number, pending.numbers[row])
             pending.release(row)
-        self.spent = {seq: n for seq, n in self.spent.items() if cursor.is_there(seq)}
+        self.spent = {seq: n for seq, n in self.spent.items() if cursor.exists(seq)}

@@ -22,7 +22,7 @@ class HeldRead:
     reply: bytes
     deadline_ns: int
     direct: bool = True
-    asker: object = None
+    requester: object = None
     is_over: bool = False
 
 
@@ -50,25 +50,25 @@ class HeldReads:
         self.most = most
         self.per_client = per_client
         self.count: int = 0
-        self._by_asker: dict[object, int] = {}
+        self._by_requester: dict[object, int] = {}
 
-    def take(self, asker: object) -> bool:
+    def take(self, requester: object) -> bool:
         """Count one more; False if that would be too many."""
-        held = self._by_asker.get(asker, 0)
+        held = self._by_requester.get(requester, 0)
         if self.count >= self.most or held >= self.per_client:
             return False
         self.count += 1
-        self._by_asker[asker] = held + 1
+        self._by_requester[requester] = held + 1
         return True
 
-    def give_back(self, asker: object) -> None:
+    def give_back(self, requester: object) -> None:
         """Release one that was answered."""
         self.count -= 1
-        held = self._by_asker[asker] - 1
+        held = self._by_requester[requester] - 1
         if held:
-            self._by_asker[asker] = held
+            self._by_requester[requester] = held
         else:
-            del self._by_asker[asker]
+            del self._by_requester[requester]
 
 
 class Gate:
@@ -97,12 +97,12 @@ class Gate:
         now: int,
         *,
         direct: bool,
-        asker: object = None,
+        requester: object = None,
     ) -> bool:
         """Hold a read; False if there are too many already."""
-        if not self._held.take(asker):
+        if not self._held.take(requester):
             return False
-        held = HeldRead(stream, request, reply, now + self.wait_ns, direct, asker)
+        held = HeldRead(stream, request, reply, now + self.wait_ns, direct, requester)
         self._number += 1
         self._by_deadline.append(held)
         waiting = self._by_stream.setdefault(stream, _Waiting())
@@ -155,7 +155,7 @@ class Gate:
 
     def _end(self, held: HeldRead) -> None:
         held.is_over = True
-        self._held.give_back(held.asker)
+        self._held.give_back(held.requester)
 
     def next_deadline(self) -> int | None:
         """Return the next timeout."""

@@ -64,7 +64,7 @@ class DirectGets:
         now: int,
         outbox: Outbox,
         headers: bytes = b"",
-        asker: object = None,
+        requester: object = None,
     ) -> None:
         """Answer a direct get, now or when its stream is new enough."""
         if not reply:
@@ -79,7 +79,7 @@ class DirectGets:
             outbox.reply_status(reply, request)
         elif request.min_last_seq <= stream.log.index.last_seq:
             self._read(stream, request, reply, outbox)
-        elif not self._gate.hold(stream, request, reply, now, direct=True, asker=asker):
+        elif not self._gate.hold(stream, request, reply, now, direct=True, requester=requester):
             stale_refusal(stream, request, reply, outbox, direct=True)
 
     def message_get(
@@ -89,12 +89,12 @@ class DirectGets:
         reply: bytes,
         now: int,
         outbox: Outbox,
-        asker: object = None,
+        requester: object = None,
     ) -> bytes | None:
         """Answer STREAM.MSG.GET; None if it has to wait for its stream."""
         if request.min_last_seq <= stream.log.index.last_seq:
             return message_get.answer(stream, request)
-        if not self._gate.hold(stream, request, reply, now, direct=False, asker=asker):
+        if not self._gate.hold(stream, request, reply, now, direct=False, requester=requester):
             stale_refusal(stream, request, reply, outbox, direct=False)
         return None
 

@@ -123,7 +123,7 @@ class Copies:
         for copy in stream.copies:
             copy.landed()
         if self._stalled and stream.copies:
-            self._go_on([copy for copy in self._stalled if copy.stream is stream])
+            self._continue([copy for copy in self._stalled if copy.stream is stream])
 
     def failed(self, stream: Stream) -> None:
         """Handle a failed group of a stream: what was staged is forgotten."""
@@ -189,12 +189,12 @@ class Copies:
 
     def expire(self, now: int) -> None:
         """Retry what could not continue; request a turn."""
-        self._go_on([copy for copy in self._stalled if copy.retry_at <= now])
+        self._continue([copy for copy in self._stalled if copy.retry_at <= now])
         if self._unannounced:
             self._unannounced = False
             self._run_queue.wake()
 
-    def _go_on(self, copies: list[Copy]) -> None:
+    def _continue(self, copies: list[Copy]) -> None:
         for copy in copies:
             self._stalled.remove(copy)
         self._list(copies)

@@ -76,7 +76,7 @@ class Copy:
         # What answers show: as far as everything is durable; and what is in flight.
         self._shown = (0, 0)
         self._shown_of = b""  # the stream that it refers to
-        self._on_the_way: list[tuple[int, int, int, int, bytes]] = []
+        self._in_flight: list[tuple[int, int, int, int, bytes]] = []
         self._copied = 0  # messages of the current step
         # Where the last step was staged; an earlier one may be in flight too.
         self._staged = int(stream.log.staged.position)
@@ -273,7 +273,7 @@ class Copy:
         if self.position >= 0:
             staged = int(self.stream.log.staged.position)
             stored = self.stored_position()
-            self._on_the_way.append((staged, self.position, stored, self._copied, self.ident))
+            self._in_flight.append((staged, self.position, stored, self._copied, self.ident))
             self._copied = 0
             self.landed()
 
@@ -286,8 +286,8 @@ class Copy:
         """Note that something became durable in the stream."""
         durable = self.stream.log.index.position
         shown = self._shown, self._shown_of
-        while self._on_the_way and self._on_the_way[0][0] <= durable:
-            _, position, stored, _, self._shown_of = self._on_the_way.pop(0)
+        while self._in_flight and self._in_flight[0][0] <= durable:
+            _, position, stored, _, self._shown_of = self._in_flight.pop(0)
             self._shown = position, stored
         if (self._shown, self._shown_of) != shown:
             self.report_stored()
@@ -301,7 +301,7 @@ class Copy:
         heard = self._heard_ns
         position, stored = self._shown
         if origin is not None and heard:
-            lag = origin.lag(position, sum(each[3] for each in self._on_the_way))
+            lag = origin.lag(position, sum(each[3] for each in self._in_flight))
             heard = heard if self.error else origin.heard_ns(now)
         return StreamSourceInfo(
             name=source.name,
@@ -332,7 +332,7 @@ class Copy:
         """Forget what was staged."""
         self.lose_position()
         self._staged = 0
-        self._on_the_way = []
+        self._in_flight = []
 
     def labelled(self, block: bytes, _seq: int, _subject: bytes) -> bytes:
         """Return the headers to store."""

@@ -37,7 +37,7 @@ def snapshot(engine: Engine, request: Request) -> bytes:
         raise Refusal(ErrCode.SNAPSHOT_DELIVER_SUBJECT_INVALID)
     stream = request.stream(engine)
     state = stream_state(stream)
-    client = request.asker.client_info()
+    client = request.requester.client_info()
     begun = Snapshot(
         stream, wanted, stream.config, state, engine.next_id(), client, request.now, engine.wall
     )
@@ -83,7 +83,7 @@ def restore(engine: Engine, request: Request) -> None:
             engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
             raise
         subject = b"%b%b.%b" % (PREFIX, request.name.encode(), engine.next_id().encode())
-        client = request.asker.client_info()
+        client = request.requester.client_info()
         stream = engine.hidden(new, now)
         engine.transfers.add_restore(Restore(subject, config, stream, client, now, engine.wall))
         created = RestoreCreate(stream=config.name, client=client)

@@ -19,7 +19,7 @@ from jetspark.api.stream import (
     STREAM_SNAPSHOT,
     STREAM_UPDATE,
 )
-from jetspark.engine.advisories import AUDIT_SUBJECT, NOBODY, Asker, Audit
+from jetspark.engine.advisories import AUDIT_SUBJECT, INTERNAL, Audit, Requester
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import BODY, RequestFailed
@@ -71,7 +71,7 @@ def handle(
     now: int,
     outbox: Outbox,
     headers: bytes = b"",
-    asker: Asker = NOBODY,
+    requester: Requester = INTERNAL,
     waited: Request | None = None,
 ) -> bool:
     """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
@@ -82,7 +82,7 @@ def handle(
     if known is None:
         return False
     handler, kind, name, consumer, subject_filter = known
-    request = Request(name, body, reply, now, outbox, asker)
+    request = Request(name, body, reply, now, outbox, requester)
     request.consumer = consumer
     request.subject_filter = subject_filter
     if waited is None:
@@ -91,7 +91,7 @@ def handle(
         request.arrival = waited.arrival
         request.prepared = waited.prepared
     if engine.advisories.wanted(AUDIT_SUBJECT):
-        request.audit = Audit(engine.advisories, verb, body, asker, now)
+        request.audit = Audit(engine.advisories, verb, body, requester, now)
     answer: bytes | None
     try:
         engine.operations.check(name)
@@ -103,7 +103,7 @@ def handle(
     except Postponed as postponed:
 
         def again(now: int, outbox: Outbox) -> None:
-            _handle_late(engine, verb, body, reply, now, outbox, headers, asker, request)
+            _handle_late(engine, verb, body, reply, now, outbox, headers, requester, request)
 
         if engine.operations.postpone(postponed.until, name, len(body), again):
             return True
@@ -137,12 +137,12 @@ def _handle_late(
     now: int,
     outbox: Outbox,
     headers: bytes,
-    asker: Asker,
+    requester: Requester,
     waited: Request,
 ) -> None:
     """Answer a request that had to wait; no caller handles its exceptions."""
     try:
-        handle(engine, verb, body, reply, now, outbox, headers, asker, waited)
+        handle(engine, verb, body, reply, now, outbox, headers, requester, waited)
     except RequestFailed as error:
         engine.failures.note(f"a request {verb.decode(errors='replace')!r}", error)
         outbox.reply(reply, error.answer)

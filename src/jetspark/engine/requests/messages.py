@@ -28,7 +28,7 @@ def get(engine: Engine, request: Request) -> bytes | None:
     check_selection(wanted)
     stream = request.stream(engine)
     return engine.direct.message_get(
-        stream, wanted, request.reply, request.now, request.outbox, request.asker
+        stream, wanted, request.reply, request.now, request.outbox, request.requester
     )
 
 

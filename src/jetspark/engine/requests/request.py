@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from jetspark.api.base import ApiStruct, Response
 from jetspark.api.stream import StreamConfig
 from jetspark.api.strict import AT_ONCE_MAX, InvalidRequest, decode, decoding
-from jetspark.engine.advisories import NOBODY, Asker, Audit
+from jetspark.engine.advisories import INTERNAL, Audit, Requester
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import BODY
 from jetspark.engine.operations import Postponed
@@ -66,7 +66,7 @@ class Request:
     reply: bytes
     now: int
     outbox: Outbox
-    asker: Asker = NOBODY
+    requester: Requester = INTERNAL
     # Set if there is interest in the audit of requests.
     audit: Audit | None = None
     consumer: str = ""

@@ -33,7 +33,7 @@ Find = Callable[[str], StreamConfig | None]
 _decoder = decoder(StreamConfig)
 
 
-def _nobody(_name: str) -> StreamConfig | None:
+def _find_none(_name: str) -> StreamConfig | None:
     return None
 
 
@@ -41,7 +41,7 @@ def prepared(
     config: StreamConfig,
     *,
     pedantic: bool = False,
-    find: Find = _nobody,
+    find: Find = _find_none,
     window_max: int = 0,
 ) -> StreamConfig:
     """Return the configuration with its defaults; raise Refusal if it is invalid.

@@ -30,7 +30,7 @@ def check_mirror(
     config: StreamConfig, mirror: StreamSource, find: Find, *, pedantic: bool
 ) -> Generator[None, None, StreamConfig]:
     """Check a mirror, in steps; it answers direct gets for its origin if that allows them."""
-    beside = (
+    conflicts = (
         (config.first_seq > 0, ErrCode.MIRROR_WITH_FIRST_SEQ),
         (bool(config.subjects), ErrCode.MIRROR_WITH_SUBJECTS),
         (bool(config.sources), ErrCode.MIRROR_WITH_SOURCES),
@@ -43,7 +43,7 @@ def check_mirror(
             ErrCode.MIRROR_FILTER_AND_TRANSFORMS,
         ),
     )
-    for wrong, code in beside:
+    for wrong, code in conflicts:
         if wrong:
             raise Refusal(code)
     if config.subject_delete_marker_ttl > 0:

@@ -14,7 +14,7 @@ from typing import Final
 
 from jetspark.api.advisory import StreamDamaged
 from jetspark.clock import Clock
-from jetspark.engine.advisories import Asker
+from jetspark.engine.advisories import Requester
 from jetspark.engine.engine import Engine
 from jetspark.engine.operations import Finish
 from jetspark.engine.outbox import Outbox, Outlet
@@ -110,23 +110,23 @@ class EngineDriver:
     # Called by clients (``AccountEngine``) ------------------------------------------------------
 
     def request(
-        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker, /
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, requester: Requester, /
     ) -> None:
         """Handle a request, and count its cost as work of its sender."""
         began = self._clock.monotonic_ns()
         try:
-            self._take_request(target, reply, headers, body, asker)
+            self._take_request(target, reply, headers, body, requester)
         finally:
             self._router.turn.spend((self._clock.monotonic_ns() - began) // UNIT_NS)
 
     def _take_request(
-        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, requester: Requester
     ) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
             self.engine.direct.get(
-                target.stream, target.subject, body, reply, now, self._outbox, headers, asker
+                target.stream, target.subject, body, reply, now, self._outbox, headers, requester
             )
         elif target.kind == TRANSFER:
             self.engine.transfers.handle(target.subject, body, reply, now, self._outbox)
@@ -134,7 +134,7 @@ class EngineDriver:
             self.wake()
         else:
             outbox = self._outbox
-            handle(self.engine, target.subject, body, reply, now, outbox, headers, asker)
+            handle(self.engine, target.subject, body, reply, now, outbox, headers, requester)
             self._follow_if_needed()
         if self.engine.has_work() or self.engine.next_deadline() != self._timer_at:
             self.wake()
@@ -222,11 +222,11 @@ class EngineDriver:
         if self.engine.dirty and not self._waits():
             self._commit()
         try:
-            if self.engine.operations.may_go_on():
-                self.engine.operations.go_on(self._router.now, self._outbox)
+            if self.engine.operations.has_ready():
+                self.engine.operations.handle_ready(self._router.now, self._outbox)
                 self._follow_if_needed()
             more = self.engine.transfers.advance(self._router.now, self._outbox)
-            more = more or self.engine.operations.may_go_on()
+            more = more or self.engine.operations.has_ready()
             if self.engine.advance(int(self._router.now), self._outbox) or more:
                 self.wake()
         except Exception as error:  # noqa: BLE001 - the loop continues

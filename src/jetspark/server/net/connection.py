@@ -262,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._closes_after = True
         if self._unsent:
-            self.hold_back()  # for good: nothing that it says counts any more
+            self.pause_reading()  # for good: nothing that it says counts any more
         else:
             self._close_transport()
 
@@ -389,12 +389,12 @@ class Connection(asyncio.BufferedProtocol):
             # written to disk together smaller, so time decides.
             self._wait_for_turn()
 
-    def join_beside(self, pieces: list[bytes]) -> bool:
+    def join_in_thread(self, pieces: list[bytes]) -> bool:
         """Assemble a large message in a thread; nothing is read meanwhile."""
         if self._ended or not self._server.joins.start(pieces, self._joined):
             return False
         self._joining = True
-        self.hold_back()
+        self.pause_reading()
         return True
 
     def _joined(self, joining: "asyncio.Future[bytes]") -> None:
@@ -416,7 +416,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_turn()
             else:
                 self._close_if_ended()
-        self.go_on()
+        self.resume_reading()
         self._leave_if_gone()
 
     def _leave_if_gone(self) -> None:
@@ -455,7 +455,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._waiting:
             self._waiting = True
             if not self._ended:
-                self.hold_back()
+                self.pause_reading()
             self._server.turns.add(self)
 
     def release(self) -> None:
@@ -481,7 +481,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._gone is not None:
                 self._leave_if_gone()
             elif not self._ended:
-                self.go_on()
+                self.resume_reading()
         return more
 
     def _resume(self) -> bool:
@@ -516,13 +516,13 @@ class Connection(asyncio.BufferedProtocol):
         self.close(CloseReason.CLIENT_CLOSED)
         return bool(self._unsent)
 
-    def hold_back(self) -> None:
-        """Pause reading; every call needs its own ``go_on``."""
+    def pause_reading(self) -> None:
+        """Pause reading; every call needs its own ``resume_reading``."""
         self._held_back += 1
         if self._held_back == 1 and self._transport is not None:
             self._transport.pause_reading()
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Resume reading."""
         self._held_back -= 1
         if self._held_back == 0 and self._transport is not None:
@@ -532,8 +532,8 @@ class Connection(asyncio.BufferedProtocol):
         """Pause this publisher for some milliseconds: a receiver cannot keep up."""
         self.stalls += 1
         self._server.stalls += 1
-        self.hold_back()
-        asyncio.get_running_loop().call_later(STALL_SECONDS, self.go_on)
+        self.pause_reading()
+        asyncio.get_running_loop().call_later(STALL_SECONDS, self.resume_reading)
 
     # Writing -----------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class Session:
             # rest of the chunk is held meanwhile.
             self._client.set_entered(False)
             self._client.parser.awaiting_connect = False
-            self._connection.hold_back()
+            self._connection.pause_reading()
             self._server.run(self._check_password(options, verdict))
         else:
             self._judge(verdict, options)
@@ -162,7 +162,7 @@ class Session:
             self._server.flush()
             return
         self._judge(self.admission.finish(matched=matched), options)
-        self._connection.go_on()
+        self._connection.resume_reading()
         self._connection.release()
 
     def admit(self) -> bool:
@@ -251,9 +251,9 @@ class Session:
 
     # Large messages ---------------------------------------------------------------------------
 
-    def join_beside(self, pieces: list[bytes]) -> bool:
+    def join_in_thread(self, pieces: list[bytes]) -> bool:
         """Assemble a large payload in a thread; then the parser gets it."""
-        return self._connection.join_beside(pieces)
+        return self._connection.join_in_thread(pieces)
 
     # Failures ---------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from typing import Final, Protocol
 
-from jetspark.engine.advisories import Asker
+from jetspark.engine.advisories import Requester
 from jetspark.engine.engine import API_PREFIX, DIRECT_PREFIX, NEXT_PREFIX
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import not_enabled
@@ -18,7 +18,7 @@ class AccountEngine(Protocol):
         ...
 
     def request(
-        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker, /
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, requester: Requester, /
     ) -> None:
         """Handle a request of a client."""
         ...
@@ -52,7 +52,13 @@ class ServerWithoutJetStream:
         return None
 
     def request(
-        self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+        self,
+        _target: Target,
+        _reply: bytes,
+        _headers: bytes,
+        _body: bytes,
+        _requester: Requester,
+        /,
     ) -> None:
         """Never called: there is no target."""
 
@@ -87,7 +93,7 @@ class AccountWithoutJetStream(ServerWithoutJetStream):
         return Target(REQUEST, None, subject[len(API_PREFIX) :])
 
     def request(
-        self, target: Target, reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+        self, target: Target, reply: bytes, _headers: bytes, _body: bytes, _requester: Requester, /
     ) -> None:
         """Answer that the account has no JetStream."""
         answer = not_enabled(target.subject)

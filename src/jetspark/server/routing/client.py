@@ -204,7 +204,7 @@ class ConnectedClient(ServerOps):
 
     def on_large(self, pieces: list[bytes]) -> bool:
         """A large message is complete: it is assembled in a thread, and processed then."""
-        return bool(self.session.join_beside(pieces))
+        return bool(self.session.join_in_thread(pieces))
 
     def begin_fan_out(self, route: Route, subject: bytes, frame: Frame) -> None:
         """Deliver a message to more receivers than fit in this turn."""
@@ -214,9 +214,9 @@ class ConnectedClient(ServerOps):
         self._target = route.target
         self._subject = subject
         self._frame = frame.copy()
-        self.go_on_fan_out(self._fan_out)
+        self.continue_fan_out(self._fan_out)
 
-    def go_on_fan_out(self, fan_out: FanOut) -> None:
+    def continue_fan_out(self, fan_out: FanOut) -> None:
         """Deliver the message to more receivers; when all have it, to the engine."""
         router = self.router
         turn = router.turn
@@ -402,7 +402,7 @@ class ConnectedClient(ServerOps):
         self.ready = self._entered
         if self._fan_out is not None:
             try:
-                self.go_on_fan_out(self._fan_out)
+                self.continue_fan_out(self._fan_out)
             except Exception as error:  # noqa: BLE001 - one request
                 self._fan_out = None
                 self.session.on_failure(self._subject, self._target, self._frame.reply(), error)

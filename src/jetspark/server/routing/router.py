@@ -160,7 +160,7 @@ class Router:
                 return found
             if found.shared is match:
                 # Some of its subjects may have another target by now.
-                match = self.sublist.match_anew(subject)
+                match = self.sublist.match_unshared(subject)
         target = None if once else self._resolve(subject)
         if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
             # Nothing in it depends on the subject: a stream with a million of them has one route,

@@ -605,7 +605,7 @@ class Staged:
 
     def end_batch(self) -> None:
         """Complete the batch: mark its last record, unless that was announced."""
-        batch = self.batch_under_way()
+        batch = self.current_batch()
         at = batch.last_at
         if at >= 0 and not int(self.writer[at + FLAGS_AT]) & BATCH_LAST:
             record = bytearray(self.writer.getvalue()[at:])
@@ -620,7 +620,7 @@ class Staged:
 
     def abort_batch(self) -> None:
         """Drop everything staged since ``begin_batch``, with its sequences: nothing saw it."""
-        batch = self.batch_under_way()
+        batch = self.current_batch()
         self.writer.truncate(batch.size)
         del self.entries[batch.entries :]
         for entry, before in reversed(batch.changed):
@@ -634,7 +634,7 @@ class Staged:
         self.batch = None
         self.batch_flags = 0
 
-    def batch_under_way(self) -> "Batch":
+    def current_batch(self) -> "Batch":
         """Return the batch that is being staged."""
         if self.batch is None:
             raise ValueError("no batch is being staged; begin one first")

@@ -227,7 +227,7 @@ class StreamLog:
         """
         group = self.staged.landed()
         if self.closed:
-            self.let_go(group)
+            self.close_group_files(group)
             return self.index.position
         if group.before is not None:
             self.prepared(group.before)
@@ -261,7 +261,7 @@ class StreamLog:
         self.staged = self.staged.drop(self.identity, self.limits)
         if self.closed:
             if group is not None:
-                self.let_go(group)
+                self.close_group_files(group)
             return
         if group is not None and group.before is not None:
             self.prepared(group.before)
@@ -672,7 +672,7 @@ class StreamLog:
         group = self.staged.in_flight
         return group is not None and group.needs(handle)
 
-    def let_go(self, group: Group) -> None:
+    def close_group_files(self, group: Group) -> None:
         """Close the files that were left to a group when the log was closed.
 
         ``end_task`` closes those that a task still reads.

@@ -73,7 +73,7 @@ class Replayed(NamedTuple):
     is_torn: bool = False
 
 
-class NobodyKnows(CorruptRecord):
+class StreamUnidentified(CorruptRecord):
     """Nothing in the folder of a stream identifies the stream."""
 
 
@@ -125,15 +125,15 @@ class StreamFolder:
     def open(self) -> tuple[StreamLog, Recovery]:
         """Recover the stream; return the log and the findings.
 
-        Raises NobodyKnows if nothing identifies the stream, UnknownRecordKind and WrongStoreFormat
-        if another version of jetspark wrote it.
+        Raises StreamUnidentified if nothing identifies the stream, UnknownRecordKind and
+        WrongStoreFormat if another version of jetspark wrote it.
         """
         recovery = Recovery()
         own = OwnFiles(self._files, self._folder, self._files.list_folder(self._folder))
         manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
         identity = manifest.identity if manifest else own.identity()
         if identity is None:
-            raise self._nobody()
+            raise self._unidentified()
         segments = own.segments(recovery)
         names = self._files.list_folder(self._folder)
         log = self._log(identity, opening=True)
@@ -184,8 +184,8 @@ class StreamFolder:
             opening,
         )
 
-    def _nobody(self) -> NobodyKnows:
-        return NobodyKnows(
+    def _unidentified(self) -> StreamUnidentified:
+        return StreamUnidentified(
             str(self._folder),
             0,
             "both manifests and every segment head are unreadable, so the stream cannot be "

@@ -87,7 +87,7 @@ class Scrub(Task):
         elif self.at < self.length:
             self._check()
         else:
-            self._check_beside()
+            self._check_derived()
             self.files.replace(self.folder / NAME, frame(MAGIC, msgspec.json.encode(self.times)))
             self.finished = True
             return True
@@ -125,7 +125,7 @@ class Scrub(Task):
                 self.found.append(self.at)
             self.at += max(bad, 1) if bad or not data else len(data)
 
-    def _check_beside(self) -> None:
+    def _check_derived(self) -> None:
         """Verify the index file and the manifests."""
         try:
             content = self.files.read_file(self.folder / (self.name + SUFFIX))

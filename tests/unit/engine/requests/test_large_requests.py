@@ -43,9 +43,9 @@ def update(bench: Bench, name: str, wanted: list[str], reply: str) -> None:
 
 def turn(bench: Bench) -> bool:
     """One turn of the loop; False when there was nothing to do."""
-    if not bench.engine.operations.may_go_on():
+    if not bench.engine.operations.has_ready():
         return False
-    bench.engine.operations.go_on(bench.now, bench.outbox)
+    bench.engine.operations.handle_ready(bench.now, bench.outbox)
     return True
 
 
@@ -81,7 +81,7 @@ class SlowDisk:
     def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         self._bench = bench
         self._held: list[tuple[Callable[[], None], Callable[..., None]]] = []
-        monkeypatch.setattr(bench.engine.operations._beside, "run", self._run)
+        monkeypatch.setattr(bench.engine.operations._background, "run", self._run)
 
     def _run(
         self, work: Callable[[], None], finish: Callable[..., None], _now: int, _outbox: Outbox

@@ -485,8 +485,8 @@ class Engine:
             return
         operation = self._removals.pop(stream)
         log.hold()
-        condemn = partial(self._store.condemn, log)
-        self.operations.do(operation, condemn, now, outbox, at_once=log.segments.in_memory)
+        mark_dropped = partial(self._store.mark_dropped, log)
+        self.operations.do(operation, mark_dropped, now, outbox, at_once=log.segments.in_memory)
 
     def _drop(self, stream: Stream, now: int, outbox: Outbox) -> None:
         """Forget a removed stream, and notify what waits for it."""
@@ -505,14 +505,16 @@ class Engine:
         stream.log.access.stop()
         stream.log.close()
         # If the server stops first, the next start removes the rest.
-        bury = partial(self.operations.unless_closed, partial(self._store.bury, stream.log))
+        remove_dropped = partial(
+            self.operations.unless_closed, partial(self._store.remove_dropped, stream.log)
+        )
         remains = stream.log.index.entries.copy()
 
-        def buried(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+        def folder_removed(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
             # A million objects are not freed in one turn.
             self.operations.aside(partial(_give_back, remains))
 
-        self.operations.run_in_background(bury, buried, now, outbox)
+        self.operations.run_in_background(remove_dropped, folder_removed, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.direct.refuse_dropped(stream, outbox)

@@ -35,7 +35,7 @@ from jetspark.protocol.encoder import (
 )
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.protocol.parser import CONTROL_LINE_VIOLATION
-from jetspark.replica.fair_queue import FairQueue, Way
+from jetspark.replica.fair_queue import FairQueue, LinkState
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.close_reason import CloseReason
@@ -222,12 +222,12 @@ class Bridge:
 
     # Messages of clients -----------------------------------------------------------------------
 
-    def way(self) -> Way:
+    def link_state(self) -> LinkState:
         """Return the state of the path to the leader."""
         if self.up:
-            return Way.OPEN
+            return LinkState.OPEN
         shared = self._shared_bridge
-        return Way.WAIT if shared is not None and shared.up else Way.NONE
+        return LinkState.WAIT if shared is not None and shared.up else LinkState.NONE
 
     def carry(self, frames: list[bytes]) -> None:
         """Send what is due for clients."""

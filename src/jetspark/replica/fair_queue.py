@@ -63,7 +63,7 @@ REFUSED_AT_ONCE: Final = 1000
 _REQUESTS: Final = (b"PUB $JS.API.", b"HPUB $JS.API.")
 
 
-class Way(enum.Enum):
+class LinkState(enum.Enum):
     """The state of the path to the leader."""
 
     OPEN = enum.auto()
@@ -75,7 +75,7 @@ class Way(enum.Enum):
 class Carrier(Protocol):
     """The connection to the leader."""
 
-    def way(self) -> Way:
+    def link_state(self) -> LinkState:
         """Return the state of the path to the leader."""
 
     def carry(self, frames: list[bytes]) -> None:
@@ -125,7 +125,7 @@ class Window:
         self._probed_at = float("-inf")
         self._sent_at = float("-inf")
         # When the leader last sent something.
-        self.heard_at: float = 0.0
+        self.contact_at: float = 0.0
 
     @property
     def room(self) -> int:
@@ -177,7 +177,7 @@ class Window:
         if not self._marks or self._marks[0] is not mark:
             return False
         self._marks.popleft()
-        self.heard_at = now
+        self.contact_at = now
         took = max(now - mark.sent_at, 1e-6)
         if mark.confirmed < 0:
             self._round_trip_before, self._round_trip = self._round_trip, took
@@ -393,12 +393,12 @@ class FairQueue:
             return
         self._working = True
         try:
-            way = self._carrier.way()
-            if way is Way.OPEN:
+            link_state = self._carrier.link_state()
+            if link_state is LinkState.OPEN:
                 self._waiting_since = None
                 self._send()
             elif self._active or self._unread:
-                if way is Way.NONE or self._is_waited_out():
+                if link_state is LinkState.NONE or self._is_waited_out():
                     self._refuse_some()
                 elif self._wait_timer is None:
                     self._wait_timer = self._loop.call_later(WAIT_STEP_SECONDS, self._look_again)
@@ -514,7 +514,7 @@ class FairQueue:
         asking = self._window.asking()
         if not asking:
             return
-        if self._monotonic() - self._window.heard_at >= SILENT_SECONDS:
+        if self._monotonic() - self._window.contact_at >= SILENT_SECONDS:
             for lanes in asking:
                 self._answer(lanes)
         else:
@@ -576,7 +576,7 @@ class FairQueue:
             lane.release()
         self._active.clear()
         self._unread.clear()
-        if frames and self._carrier.way() is Way.OPEN:
+        if frames and self._carrier.link_state() is LinkState.OPEN:
             self._carrier.carry(frames)
 
     # Clients that do not read ------------------------------------------------------------------

@@ -55,7 +55,7 @@ WAITING_CHUNKS: Final = 8
 WAITING_BYTES: Final = 8 * 1024 * 1024
 # This many checks in a row must find less than was copied: the leader of a cluster may report
 # outdated state for a while.
-LOOKS_BEHIND: Final = 2
+STALE_CHECKS: Final = 2
 
 
 class TakingNotGranted(Error):
@@ -85,8 +85,8 @@ class RemoteFeed:
     ) -> None:
         self.origin: OriginState | None = None
         self.error: bytes = b""
-        self.heard_ns: int = 0
-        self.parted: bool = False
+        self.contact_ns: int = 0
+        self.diverged: bool = False
         self._upstream = upstream
         self._stream = stream
         self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]
@@ -104,7 +104,7 @@ class RemoteFeed:
         self._started_ns = 0  # when the stream that it reads was created
         self._stored = 0  # what the copy has on disk of that stream
         self._newest = NOTHING  # what was received so far, or what the copy had before
-        self._looks_behind = 0  # checks in a row that found the stream at an earlier sequence
+        self._stale_checks = 0  # checks in a row that found the stream at an earlier sequence
         self._room = asyncio.Event()
         self._started = asyncio.Event()
         self._again = asyncio.Event()
@@ -126,8 +126,8 @@ class RemoteFeed:
         """Read from a sequence on, or from a time; forget what was read."""
         self._forget()
         self._newest = newest
-        self._looks_behind = 0
-        self.parted = False
+        self._stale_checks = 0
+        self.diverged = False
         self._start = (seq, time_ns)
         self._read = seq - 1
         made_ns = self.origin.created_ns if self.origin is not None else 0
@@ -271,8 +271,8 @@ class RemoteFeed:
             chunk = await reader.next_chunk()
             if chunk is None and not reader.stopped:
                 await self._look(api)
-                chunk = await reader.look_behind(self.origin)
-            self._heard()
+                chunk = await reader.check_idle(self.origin)
+            self._note_contact()
             self._pause = self._times.retry_first
 
     def _put(self, chunk: Chunk, reader: OrderedReader) -> None:
@@ -308,7 +308,7 @@ class RemoteFeed:
             first_seq=info.state.first_seq,
             last_seq=info.state.last_seq,
         )
-        self._heard()
+        self._note_contact()
         self.error = b""
         if self._reader is None and not self._filters:
             # An estimate, until a consumer counts.
@@ -330,17 +330,17 @@ class RemoteFeed:
 
     def _look_for_loss(self, last_seq: int) -> None:
         """Report that the stream does not have what was copied from it."""
-        self._looks_behind = self._looks_behind + 1 if last_seq < self._read else 0
-        if self._looks_behind >= LOOKS_BEHIND:
-            self._part()
-        if self._looks_behind:
+        self._stale_checks = self._stale_checks + 1 if last_seq < self._read else 0
+        if self._stale_checks >= STALE_CHECKS:
+            self._diverge()
+        if self._stale_checks:
             self.error = error_body(
                 ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
                 err=f"stream {self._stream} of the remote is at sequence {last_seq}, "
                 f"and {self._read} was copied from it: it has lost messages; what it stores under "
                 "sequences that were copied before is not copied",
             )
-        elif self.parted:
+        elif self.diverged:
             self.error = error_body(
                 ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
                 err=f"stream {self._stream} of the remote has lost messages that were copied from "
@@ -356,7 +356,7 @@ class RemoteFeed:
         """
         seq, time_ns = self._newest
         if ours.began is not None and seq >= ours.began_seq and time_ns < ours.began:
-            self._part()
+            self._diverge()
 
     async def _compare(self, api: ApiClient) -> None:
         """Detect whether the stream still has what was copied.
@@ -365,7 +365,7 @@ class RemoteFeed:
         messages, and those are newer than everything that was copied.
         """
         seq, time_ns = self._newest
-        if self.parted or not seq:
+        if self.diverged or not seq:
             return
         request = MsgGetRequest(start_time=Timestamp(time_ns + 1), next_by_subj=">")
         try:
@@ -377,21 +377,21 @@ class RemoteFeed:
         found = answer.message
         # A server that ignores the time answers with any message.
         if found is not None and found.seq <= seq and found.time > time_ns:
-            self._part()
+            self._diverge()
 
-    def _part(self) -> None:
-        if not self.parted:
-            self.parted = True
+    def _diverge(self) -> None:
+        if not self.diverged:
+            self.diverged = True
             self._upstream.on_doubt(self._stream)
             self._woken()
 
-    def _heard(self) -> None:
-        self.heard_ns = self._clock.now_ns()
+    def _note_contact(self) -> None:
+        self.contact_ns = self._clock.now_ns()
 
     def _note(self, error: Exception) -> None:
         """Show an error."""
         if isinstance(error, ApiError):
-            self._heard()
+            self._note_contact()
             body = ApiErrorBody(
                 code=error.code, err_code=error.err_code, description=error.description
             )

@@ -182,7 +182,7 @@ class OrderedReader:
         chunk.size = sum(map(len, payloads)) + sum(map(len, headers))
         return chunk
 
-    async def look_behind(self, origin: OriginState | None) -> Chunk | None:
+    async def check_idle(self, origin: OriginState | None) -> Chunk | None:
         """Determine whether nothing arrived because there is nothing.
 
         Raises ConsumerGap if messages were sent that never arrived.

@@ -72,7 +72,7 @@ class CopyReconciler:
         # Called when a copy may be outdated.
         self.on_change: Callable[[], None] = lambda: None
         self._look = asyncio.Event()
-        self._complained: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self.streams: dict[str, CopiedStream] = {}
         # Streams that were changed through this replica: to be checked before the copy answers
         # again.
@@ -81,7 +81,7 @@ class CopyReconciler:
         # How far the copies of suspects must be to be compared with their origins.
         self._goals: dict[str, int] = {}
         # When the leader last listed its streams; 0: never.
-        self.heard_ns: int = 0
+        self.contact_ns: int = 0
 
     def find(self, name: str) -> CopiedStream | None:
         """Return a copied stream whose copy may be read."""
@@ -203,7 +203,7 @@ class CopyReconciler:
         unlike: set[str] = set()
         try:
             infos = [info async for page in stream_pages(self._api, "", None) for info in page]
-            self.heard_ns = self._local.clock.now_ns()
+            self.contact_ns = self._local.clock.now_ns()
             whole = self._take(infos)
             # An incomplete copy may have messages that were deleted meanwhile.
             unlike = self.streams.keys() - {info.config.name for info in whole}
@@ -212,9 +212,9 @@ class CopyReconciler:
                 if not await self._follow_deletions(info):
                     unlike.add(info.config.name)
         except Error as error:
-            self._complain("", f"cannot read the list of streams: {error}")
+            self._log_once("", f"cannot read the list of streams: {error}")
             return
-        self._complained.pop("", None)
+        self._logged.pop("", None)
         for name in unlike & self.suspects.keys() & self.streams.keys():
             self._goals.setdefault(name, self.streams[name].state.last_seq)
         done = {name for name, at in self.suspects.items() if at <= self._looks}
@@ -254,16 +254,16 @@ class CopyReconciler:
         chosen = [info for info in infos if wanted(info.config.name, self._patterns)]
         if not chosen:
             patterns = ", ".join(self._patterns)
-            self._complain("*", f"no stream at the leader matches {patterns}: waiting for one")
+            self._log_once("*", f"no stream at the leader matches {patterns}: waiting for one")
         else:
-            self._complained.pop("*", None)
+            self._logged.pop("*", None)
         return [info for info in chosen if self._take_one(info)]
 
     def _take_one(self, info: StreamInfo) -> bool:
         name = info.config.name
         refusal = problem(info.config)
         if refusal:
-            self._complain(name, f"stream {name} is not copied, the leader answers for it: "
+            self._log_once(name, f"stream {name} is not copied, the leader answers for it: "
                            f"{refusal}")  # fmt: skip
             if name in self.streams:
                 self._drop(name)
@@ -273,7 +273,7 @@ class CopyReconciler:
             log.info("Stream %s was created again at the leader: it is copied again", name)
             self._drop(name)
             copied = None
-        if copied is not None and self._has_parted(name):
+        if copied is not None and self._has_diverged(name):
             log.warning(
                 "Replica: stream %s of the leader has lost messages that were copied from it, for "
                 "example by restoring an older copy of its store: it is copied again", name
@@ -296,20 +296,20 @@ class CopyReconciler:
         self._note_trouble(name)
         return copied.whole
 
-    def _has_parted(self, name: str) -> bool:
+    def _has_diverged(self, name: str) -> bool:
         """Return whether the leader has other messages under sequences that were copied."""
         stream = self._local.find(name)
         origin = stream.copies[0].origin if stream is not None and stream.copies else None
-        return origin is not None and origin.parted
+        return origin is not None and origin.diverged
 
     def _note_trouble(self, name: str) -> None:
         stream = self._local.find(name)
         error = stream.copies[0].error if stream is not None and stream.copies else b""
         if error:
             text = error.decode(errors="replace")
-            self._complain(f"{name} copy", f"the copy of {name} cannot continue: {text}")
+            self._log_once(f"{name} copy", f"the copy of {name} cannot continue: {text}")
         else:
-            self._complained.pop(f"{name} copy", None)
+            self._logged.pop(f"{name} copy", None)
 
     def _begin(self, info: StreamInfo) -> CopiedStream | None:
         name = info.config.name
@@ -318,9 +318,9 @@ class CopyReconciler:
         config = copy_config(info.config, self._remote, info.created, whole=False)
         refusal = self._local.create(config)
         if refusal:
-            self._complain(name, f"stream {name} cannot be copied: {refusal}")
+            self._log_once(name, f"stream {name} cannot be copied: {refusal}")
             return None
-        self._complained.pop(name, None)
+        self._logged.pop(name, None)
         log.info("Copying stream %s: %d messages", name, info.state.messages)
         copied = CopiedStream(name, info.config, info.created, info.state, self._local.find)
         self.streams[name] = copied
@@ -337,7 +337,7 @@ class CopyReconciler:
             )
             refusal = self._local.update(config)
             if refusal:
-                self._complain(
+                self._log_once(
                     copied.name,
                     f"the copy of {copied.name} cannot apply its origin's configuration: "
                     f"{refusal}",
@@ -356,8 +356,8 @@ class CopyReconciler:
         if refusal:
             log.error("The copy of %s cannot be dropped: %s", name, refusal)
 
-    def _complain(self, about: str, text: str) -> None:
+    def _log_once(self, about: str, text: str) -> None:
         """Log a problem, once until it changes."""
-        if self._complained.get(about) != text:
-            self._complained[about] = text
+        if self._logged.get(about) != text:
+            self._logged[about] = text
             log.warning("Replica: %s", text)

@@ -22,19 +22,19 @@ def replica_state(
 
     Contact with the leader is its list of streams, and anything received for a copy.
     """
-    heard_ns = reconciler.heard_ns
+    contact_ns = reconciler.contact_ns
     streams = []
     for _, copied in sorted(reconciler.streams.items()):
-        state, copy_heard_ns = _copied_state(copied, now_ns)
+        state, copy_contact_ns = _copied_state(copied, now_ns)
         streams.append(state)
-        heard_ns = max(heard_ns, copy_heard_ns)
+        contact_ns = max(contact_ns, copy_contact_ns)
     return ReplicaState(
         leader=",".join(address.label for address in bridge.core.options.servers),
         leader_id=leader.server_id if leader is not None else "",
         leader_name=leader.server_name if leader is not None else "",
         connected=bridge.up,
         read_only=read_only,
-        heard_ns=heard_ns,
+        contact_ns=contact_ns,
         reads_answered=reads_answered,
         reads_passed=reads_passed,
         streams=tuple(streams),

@@ -106,7 +106,7 @@ class Server:
         self.accounts: dict[str, Account] = {
             name: Account(name, self.turn) for name in self.directory.accounts
         }
-        self.default_account: Account = self.accounts[self.directory.everybody.account.name]
+        self.default_account: Account = self.accounts[self.directory.default_user.account.name]
         self.tls: TlsRuntime | None = tls_runtime(self.settings.tls) if self.settings.tls else None
         self.keepalive: Keepalive = Keepalive(
             self.clock,
@@ -315,7 +315,7 @@ class Server:
             connection.close(CloseReason.SERVER_SHUTDOWN)
         for task in self._tasks:
             task.cancel()
-        await self._all_gone()
+        await self._all_disconnected()
         self.keepalive.stop()
         if self.runtime is not None:
             await self.runtime.close()
@@ -324,7 +324,7 @@ class Server:
         self._freed_memory.close()
         self._listener = self.runtime = None
 
-    async def _all_gone(self) -> None:
+    async def _all_disconnected(self) -> None:
         """Wait for clients to disconnect; those that do not read are not waited for."""
         for _ in range(2):
             try:
@@ -446,7 +446,7 @@ class Server:
         self.directory = directory
         self.authenticator = Authenticator(directory)
         old, new = users_by_name(before), users_by_name(self.settings)
-        unnamed_may_stay = self._lets_in_without_name()
+        unnamed_may_stay = self._admits_without_name()
         for connection in self.connections:
             user = connection.session.user
             name = user.name if user is not None else ""
@@ -458,7 +458,7 @@ class Server:
                     AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_FAILURE
                 )
 
-    def _lets_in_without_name(self) -> bool:
+    def _admits_without_name(self) -> bool:
         """Return whether clients without a name are admitted: by a token, or anonymously."""
         if self.settings.authorization.token:
             return True

@@ -106,7 +106,7 @@ class Work(Protocol):
         """Do what must be done on disk before the write; raises OSError."""
         ...
 
-    def cut_off(self, files: Files) -> None:
+    def truncate(self, files: Files) -> None:
         """Truncate what a full disk accepted of it."""
         ...
 
@@ -209,9 +209,9 @@ class ThreadCommitter:
         return write(self._files, work, self._make_room)
 
     def _write_inline(self, owner: object, work: Work) -> None:
-        begun = self._monotonic_ns()
+        started = self._monotonic_ns()
         error = self._write(work)
-        took = self._monotonic_ns() - begun
+        took = self._monotonic_ns() - started
         self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
         self.counts.written(work.size, took, error, inline=True)
         self._report(owner, error)
@@ -314,9 +314,9 @@ class _Worker:
                 return
             self._started.release()
             owner, work = task
-            begun = self._monotonic_ns()
+            started = self._monotonic_ns()
             error = self._write(work)
-            self.took_ns = self._monotonic_ns() - begun
+            self.took_ns = self._monotonic_ns() - started
             self._done(self, owner, work.size, error)
 
 
@@ -483,7 +483,7 @@ def write(files: Files, work: Work, make_room: Callable[[], None] | None = None)
             files.write(work.handle, blobs, work.offset)
     except OSError as error:
         if error.errno in NO_SPACE:
-            work.cut_off(files)
+            work.truncate(files)
             if make_room is not None:
                 make_room()
         return error

@@ -77,7 +77,7 @@ class StreamClock(msgspec.Struct, kw_only=True):
         return self.ahead_ns > AHEAD_MAX_NS
 
 
-class ConsumerAside(msgspec.Struct, kw_only=True):
+class SavedConsumer(msgspec.Struct, kw_only=True):
     """The saved records of a consumer that was dropped; bytes are in base64."""
 
     stream: str
@@ -114,7 +114,7 @@ class StoreInspection:
                 f"{self._folder} is not a jetspark store: it contains no file STORE. Expected the "
                 "folder that `jetspark serve -sd` was given"
             )
-        self.logs = self.store.open(self._hear, self._cannot_open)
+        self.logs = self.store.open(self._on_recovered, self._cannot_open)
         self._second = second_folders(self.logs)
         return sum(log.segments.disk_bytes for log in self.logs)
 
@@ -123,7 +123,7 @@ class StoreInspection:
         """Entries between the streams that do not belong to the store."""
         return self.store.foreign
 
-    def _hear(self, _identity: Identity, recovery: Recovery) -> None:
+    def _on_recovered(self, _identity: Identity, recovery: Recovery) -> None:
         self._recoveries.append(recovery)
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
@@ -200,7 +200,7 @@ class StoreInspection:
         The log records it like a deletion by a client.
         """
         records = log.engine_state.consumers[number]
-        kept = ConsumerAside(
+        kept = SavedConsumer(
             stream=log.identity.name,
             number=number,
             document=records.document,

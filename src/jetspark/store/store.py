@@ -35,7 +35,7 @@ from jetspark.store.recovery.stream_folder import PLAIN, StreamFolder, StreamUni
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.upkeep.counts import UpkeepRates
-from jetspark.store.upkeep.reopen import condemned_folder
+from jetspark.store.upkeep.reopen import dropped_folder
 
 MARK: Final = b"jetspark-store 1\n"
 # After the mark: the checksum ensures that a flipped bit is not read as another version.
@@ -74,7 +74,7 @@ class FileStore:
         self._half_made: dict[tuple[str, str], Path] = {}
         # Folders of streams whose removal failed, and could not be undone, by the name under which
         # a start would remove them.
-        self._unpardoned: dict[Path, Path] = {}
+        self._half_dropped: dict[Path, Path] = {}
         self._cache_budget = cache_budget
         self._rates = rates
         self._lock = -1
@@ -84,7 +84,7 @@ class FileStore:
         self._sequences_ahead = sequences_ahead
         self.reserve: Reserve = Reserve(files, folder, reserve_size, aside)
         # Folders of removed streams that the disk failed to remove.
-        self._unburied: set[Path] = set()
+        self._unremoved: set[Path] = set()
         # Entries among the streams that do not belong to the store: left alone, and reported.
         self.foreign: list[Path] = []
         # Folders of accounts that could not be listed: their streams are unknown.
@@ -243,16 +243,16 @@ class FileStore:
         folder = self._half_made.get((account, name))
         if folder is None:
             return
-        condemned = condemned_folder(folder)
+        dropped = dropped_folder(folder)
         names = self._files.list_folder(folder.parent)
         if folder.name in names:
             # One step for all of its files; no start opens a folder with that name.
-            self._files.rename(folder, condemned)
+            self._files.rename(folder, dropped)
         else:
             # Removed, but perhaps not durably.
             self._files.sync_folder(folder.parent)
         del self._half_made[account, name]
-        self._discard(condemned)
+        self._discard(dropped)
 
     def choose_level(self, log: StreamLog, level: str = "") -> None:
         """Set the durability level of a stream: the requested one, or the store's default."""
@@ -274,38 +274,38 @@ class FileStore:
 
         Raises OSError if the disk fails; then the stream is unchanged.
         """
-        self.condemn(log)
+        self.mark_dropped(log)
         # Nothing of it has to be written to disk any more.
         log.access.stop()
         log.close()
-        self.bury(log)
+        self.remove_dropped(log)
 
-    def condemn(self, log: StreamLog) -> None:
-        """Record durably that a stream is deleted: no start will open it. ``bury`` follows.
+    def mark_dropped(self, log: StreamLog) -> None:
+        """Record durably that a stream is deleted: no start opens it. ``remove_dropped`` follows.
 
         Raises OSError if the disk fails; then the stream is unchanged, or has failed.
         """
         if log.segments.in_memory:
             return
-        condemned = condemned_folder(log.segments.folder)
+        dropped = dropped_folder(log.segments.folder)
         try:
-            self._files.rename(log.segments.folder, condemned)
+            self._files.rename(log.segments.folder, dropped)
         except OSError:
-            self._pardon(log, condemned)
+            self._undo_mark(log, dropped)
             raise
-        self._unpardoned.pop(condemned, None)
-        log.segments.move(condemned)
+        self._half_dropped.pop(dropped, None)
+        log.segments.move(dropped)
 
-    def _pardon(self, log: StreamLog, condemned: Path) -> None:
+    def _undo_mark(self, log: StreamLog, dropped: Path) -> None:
         """Undo a rename that may not be durable."""
         try:
-            self._files.rename(condemned, log.segments.folder)
+            self._files.rename(dropped, log.segments.folder)
         except FileNotFoundError:
             pass  # it was never renamed
         except OSError:
             # The next start may consider the stream removed: nothing is accepted until it has been
             # opened again (``reopen.py``), or ``close`` has restored its name.
-            self._unpardoned[condemned] = log.segments.folder
+            self._half_dropped[dropped] = log.segments.folder
             log.access.fail()
 
     def discard(self, log: StreamLog) -> None:
@@ -318,41 +318,41 @@ class FileStore:
         log.close()
 
     def sweep(self, log: StreamLog) -> None:
-        """Condemn and remove the folder of a closed log; raises OSError."""
-        self.condemn(log)
-        self.bury(log)
+        """Mark and remove the folder of a closed log; raises OSError."""
+        self.mark_dropped(log)
+        self.remove_dropped(log)
 
-    def bury(self, log: StreamLog) -> None:
-        """Remove the folder of a condemned log that was closed; if that fails it is litter.
+    def remove_dropped(self, log: StreamLog) -> None:
+        """Remove the folder of a dropped log that was closed; if that fails it is litter.
 
-        The next start removes it, or ``bury_again`` when its space is needed.
+        The next start removes it, or ``retry_removals`` when its space is needed.
         """
         if not log.segments.in_memory:
             try:
                 self._files.remove_folder(log.segments.folder)
             except OSError:
-                self._unburied.add(log.segments.folder)
+                self._unremoved.add(log.segments.folder)
 
-    def bury_again(self) -> None:
-        """Try again to remove what ``bury`` could not; blocks on the disk."""
-        for folder in list(self._unburied):
+    def retry_removals(self) -> None:
+        """Try again to remove what ``remove_dropped`` could not; blocks on the disk."""
+        for folder in list(self._unremoved):
             with suppress(OSError):
                 if self._files.list_folder(folder):
                     self._files.remove_folder(folder)
-                self._unburied.discard(folder)
+                self._unremoved.discard(folder)
 
     def close(self) -> None:
         """Unlock the store; idempotent. Logs are closed separately."""
         for account, name in list(self._half_made):
             with suppress(OSError):
                 self._remove_half_made(account, name)
-        for condemned, folder in self._unpardoned.items():
+        for dropped, folder in self._half_dropped.items():
             # Its removal was answered with an error: the next start must find it. Opening it again
             # may have done this already.
             with suppress(OSError):
-                if condemned.name in self._files.list_folder(condemned.parent):
-                    self._files.rename(condemned, folder)
-        self._unpardoned.clear()
+                if dropped.name in self._files.list_folder(dropped.parent):
+                    self._files.rename(dropped, folder)
+        self._half_dropped.clear()
         if self._lock >= 0:
             handle, self._lock = self._lock, -1
             self._files.close(handle)

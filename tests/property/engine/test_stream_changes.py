@@ -68,7 +68,7 @@ def is_refusable(work: Callable[[], None]) -> bool:
     assert isinstance(work, partial)
     inner = work.args[0]
     if isinstance(inner, partial):
-        return inner.func.__name__ == FileStore.condemn.__name__
+        return inner.func.__name__ == FileStore.mark_dropped.__name__
     return getattr(inner, "__name__", "") == NewStream.make.__name__
 
 

@@ -248,7 +248,7 @@ class Consumer:
         self.push.on_time(now)
         self.groups.on_time(now)
         if self.config.inactive_threshold > 0 and 0 < self._inactive_at() <= now:
-            self.requests.drop_gone(now)
+            self.requests.drop_ended(now)
             if delivery.waiting:
                 self.idle_since = now
             elif not self.is_paused(now) or self.config.deliver_subject:
@@ -311,9 +311,9 @@ class Consumer:
         """Return its info, without the fields that the server adds."""
         delivery = self.delivery
         self.open_or_close(now)
-        self.read_errors.look_whether_read()
+        self.read_errors.check_readable()
         if not self.config.deliver_subject:
-            self.requests.drop_gone(now)
+            self.requests.drop_ended(now)
         redelivered = int(delivery.state.pending.redelivered) + len(delivery.state.spent)
         paused = self.is_paused(now)
         wall = self.services.wall

@@ -158,7 +158,7 @@ class DeliveryLoop:
         try:
             reason = delivery.step(budget, now)
             if delivery.read_error:
-                consumer.read_errors.look_whether_read()
+                consumer.read_errors.check_readable()
         except ReadFailed as problem:
             consumer.read_errors.stop_at(problem, now)
             reason = PACED

@@ -101,7 +101,7 @@ class Requests:
             outbox.reply_status(reply, block)
             return
         if len(delivery.waiting) >= config.max_waiting:
-            self.drop_gone(now)
+            self.drop_ended(now)
         self.last_ns = now
         if request.no_wait:
             refusal = self._refuse_at_once(request, now)
@@ -139,7 +139,7 @@ class Requests:
             ready = int(delivery.state.cursor.catch_up() + delivery.state.pending.queued)
         if ready == 0:
             return b"" if request.expires else status_block(NOT_FOUND, NO_MESSAGES_TEXT)
-        self.drop_gone(now)
+        self.drop_ended(now)
         if ready < sum(int(other.left) for other in delivery.waiting):
             return status_block(TIMEOUT, REQUESTS_PENDING_TEXT)
         return b""
@@ -199,7 +199,7 @@ class Requests:
         for request in list(self._delivery.waiting):
             self.end(request, status_block(CONFLICT, SERVER_SHUTDOWN_TEXT, rest(request)))
 
-    def drop_gone(self, now: int) -> None:
+    def drop_ended(self, now: int) -> None:
         """Forget requests that expired or whose reply subject has no subscriber."""
         for request in list(self._delivery.waiting):
             if request.outlet.gone() or 0 < request.expires <= now:
@@ -210,7 +210,7 @@ class Requests:
     def on_time(self, now: int) -> None:
         """End expired requests, send heartbeats that are due, and set the next deadline."""
         delivery = self._delivery
-        self.drop_gone(now)
+        self.drop_ended(now)
         due = 0
         for request in list(delivery.waiting):
             if 0 < request.heartbeat_at <= now and request.no_wait and request.delivered > 0:

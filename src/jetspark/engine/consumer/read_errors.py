@@ -35,7 +35,7 @@ class ReadErrors:
         delivery.stop_at_error(problem.public, now + READ_RETRY_NS)
         consumer.requests.end_unread()
 
-    def look_whether_read(self) -> None:
+    def check_readable(self) -> None:
         """Continue if the message that stopped the consumer was read, or removed."""
         consumer = self._consumer
         delivery = consumer.delivery

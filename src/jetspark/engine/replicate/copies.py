@@ -49,7 +49,7 @@ class Copies:
         """Handle a new stream: it may copy others, and others may copy it."""
         stream.followers = self._followers.setdefault(stream.config.name, [])
         for copy in stream.followers:
-            copy.meet(self._origin(stream, copy))
+            copy.set_origin(self._origin(stream, copy))
         self.changed(stream)
         self._list(stream.followers)
 
@@ -82,7 +82,7 @@ class Copies:
             self._end(copy)
         stream.copies = []
         for copy in stream.followers:
-            copy.meet(None)
+            copy.set_origin(None)
         self._list(stream.followers)
         if not stream.followers:
             self._followers.pop(stream.config.name, None)
@@ -94,7 +94,7 @@ class Copies:
             return
         self._followers.setdefault(source.name, []).append(copy)
         origin = self._streams.get(source.name)
-        copy.meet(self._origin(origin, copy) if origin is not None else None)
+        copy.set_origin(self._origin(origin, copy) if origin is not None else None)
 
     def _origin(self, stream: Stream, copy: Copy) -> LocalOrigin:
         origin = LocalOrigin(stream, copy.filters, self._mark_dirty)

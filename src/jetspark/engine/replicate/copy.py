@@ -81,7 +81,7 @@ class Copy:
         # Where the last step was staged; an earlier one may be in flight too.
         self._staged = int(stream.log.staged.position)
         # When anything was last received from the origin; 0: never.
-        self._heard_ns = 0
+        self._contact_ns = 0
         pairs = [(t.src.encode() or b">", t.dest.encode()) for t in source.subject_transforms]
         only = [source.filter_subject.encode()] if source.filter_subject else []
         self.filters: list[bytes] = [src for src, _ in pairs] or only
@@ -100,7 +100,7 @@ class Copy:
         known = b"%d %b" % (self.stream.log.identity.stream_id, encode(self.source))
         return f"{self.stream.config.name}_{short_id(xxh3_64_intdigest(known))}"
 
-    def meet(self, origin: Origin | None) -> None:
+    def set_origin(self, origin: Origin | None) -> None:
         """Set the origin, or None if the stream does not exist any more."""
         self.origin = origin
 
@@ -113,7 +113,7 @@ class Copy:
         if origin is None:
             self.error = self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
             return DONE
-        self._heard_ns = origin.heard_ns(now) or self._heard_ns
+        self._contact_ns = origin.contact_ns(now) or self._contact_ns
         if not origin.ident:
             return DONE
         log = self.stream.log
@@ -298,17 +298,17 @@ class Copy:
         origin = self.origin
         error = self.error or (origin.error if origin is not None else b"")
         lag = 0
-        heard = self._heard_ns
+        contact = self._contact_ns
         position, stored = self._shown
-        if origin is not None and heard:
+        if origin is not None and contact:
             lag = origin.lag(position, sum(each[3] for each in self._in_flight))
-            heard = heard if self.error else origin.heard_ns(now)
+            contact = contact if self.error else origin.contact_ns(now)
         return StreamSourceInfo(
             name=source.name,
             external=source.external,
             lag=lag,
             seq=stored,
-            active=max(now - heard, 0) if heard else -1,
+            active=max(now - contact, 0) if contact else -1,
             error=_error_decoder.decode(error) if error else None,
             filter_subject=source.filter_subject,
             subject_transforms=source.subject_transforms,

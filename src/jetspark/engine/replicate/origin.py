@@ -34,7 +34,7 @@ class Origin(Protocol):
         """Why it cannot be reached, as the body of an error."""
 
     @property
-    def parted(self) -> bool:
+    def diverged(self) -> bool:
         """Whether it has other messages under sequences that were copied."""
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
@@ -56,7 +56,7 @@ class Origin(Protocol):
         after it.
         """
 
-    def heard_ns(self, now: int) -> int:
+    def contact_ns(self, now: int) -> int:
         """Return when anything was last received from it; 0: never."""
 
     def stored(self, position: int) -> None:
@@ -70,7 +70,7 @@ class LocalOrigin:
     """A stream of the same account."""
 
     error: Final = b""
-    parted: Final = False
+    diverged: Final = False
 
     def __init__(
         self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
@@ -113,7 +113,7 @@ class LocalOrigin:
         """Return how many messages are still to be copied."""
         return int(self._cursor.count(shown + 1, self.stream.log.index.last_seq))
 
-    def heard_ns(self, now: int) -> int:
+    def contact_ns(self, now: int) -> int:
         """Return now: a stream of the same server is always reachable."""
         return now
 
@@ -166,9 +166,9 @@ class RemoteOrigin:
         return self._feed.error
 
     @property
-    def parted(self) -> bool:
+    def diverged(self) -> bool:
         """Whether it has other messages under sequences that were copied."""
-        return self._feed.parted
+        return self._feed.diverged
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
         """Read what follows a sequence, or from a time on."""
@@ -207,9 +207,9 @@ class RemoteOrigin:
         waiting = len(self._chunk) - self._at if self._chunk is not None else 0
         return self._feed.lag + waiting + unshown
 
-    def heard_ns(self, _now: int) -> int:
+    def contact_ns(self, _now: int) -> int:
         """Return when anything was last received from it."""
-        return self._feed.heard_ns
+        return self._feed.contact_ns
 
     def stored(self, position: int) -> None:
         """Note that everything up to a sequence is durable in the copy."""

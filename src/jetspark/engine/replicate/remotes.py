@@ -31,7 +31,7 @@ class RemoteCopies:
             return
         takes = self._upstreams.takes(name)
         feed = upstream.open(source.name, copy.filters, copy.reader_name, woken, takes=takes)
-        copy.meet(RemoteOrigin(feed))
+        copy.set_origin(RemoteOrigin(feed))
 
     def end(self, copy: Copy) -> None:
         """End a deleted copy, and remove its consumer at the remote."""

@@ -94,7 +94,7 @@ class Feed(Protocol):
         """What is wrong, as the body of an error (errors/bodies.py); empty: nothing."""
 
     @property
-    def heard_ns(self) -> int:
+    def contact_ns(self) -> int:
         """When anything was last received about the stream, in engine time; 0: never."""
 
     @property
@@ -102,7 +102,7 @@ class Feed(Protocol):
         """What the remote has and ``take`` has not returned, as far as known."""
 
     @property
-    def parted(self) -> bool:
+    def diverged(self) -> bool:
         """Whether the stream has other messages under sequences that were copied from it.
 
         For example because it was restored from an older copy of its store.

@@ -110,7 +110,7 @@ class Authenticator:
         if options.account or options.new_account:
             return Refused("CONNECT names an account; accounts are assigned to users")
         if not self.required:
-            return Accepted(self._directory.everybody)
+            return Accepted(self._directory.default_user)
         if not (options.user or options.password or options.auth_token):
             return self.examine_silent()
         shown = f" (certificate {tls_peer.subject!r})" if tls_peer is not None else ""
@@ -128,7 +128,7 @@ class Authenticator:
     def examine_silent(self) -> Accepted | Refused:
         """Return the verdict on a client without credentials, with or without CONNECT."""
         if not self.required:
-            return Accepted(self._directory.everybody)
+            return Accepted(self._directory.default_user)
         anonymous = self._credentials.anonymous
         if anonymous is None:
             return Refused("the client shows no credentials")
@@ -158,11 +158,11 @@ class Authenticator:
 
     def _examine_token(self, token: str, shown: str) -> Verdict:
         expected = self._credentials.token
-        everybody = self._directory.everybody
+        default_user = self._directory.default_user
         reason = f"the client shows a wrong token{shown}"
         if is_bcrypt(expected.value):
-            return NeedsHash(everybody, Secret(token), expected, reason)
-        return Accepted(everybody) if same(expected.value, token) else Refused(reason)
+            return NeedsHash(default_user, Secret(token), expected, reason)
+        return Accepted(default_user) if same(expected.value, token) else Refused(reason)
 
     def _refuse_slowly(self, options: ConnectOptions, secret: Secret, reason: str) -> Verdict:
         """Refuse after as much work as a user with a hash would cause."""

@@ -81,14 +81,14 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
-    """All users, by name. ``everybody`` is the user of clients if none authenticates.
+    """All users, by name. ``default_user`` is the user of clients if none authenticates.
 
     ``websocket`` are the credentials of the websocket listener if it has its own.
     """
 
     accounts: dict[str, Account]
     users: dict[str, User]
-    everybody: User
+    default_user: User
     credentials: Credentials = Credentials()
     websocket: Credentials | None = None
     system_account: Account | None = None
@@ -146,7 +146,7 @@ def rules_of(permissions: PermissionSettings | None) -> Rules | None:
 
 def _directory(settings: Settings, problems: list[str]) -> Directory:
     accounts = _accounts(settings)
-    everybody = User(name="", account=accounts[GLOBAL_ACCOUNT])
+    default_user = User(name="", account=accounts[GLOBAL_ACCOUNT])
     users: dict[str, User] = {}
     # Users with the same permissions share one set of rules, and its cache.
     shared: dict[PermissionSettings | None, Rules | None] = {}
@@ -165,17 +165,19 @@ def _directory(settings: Settings, problems: list[str]) -> Directory:
             granted=given.permissions,
             connection_types=given.connection_types,
         )
-    credentials = _credentials(settings.authorization, everybody, users.get(settings.no_auth_user))
+    credentials = _credentials(
+        settings.authorization, default_user, users.get(settings.no_auth_user)
+    )
     websocket = None
     if settings.websocket is not None:
         own = settings.websocket
-        websocket = _credentials(own.authorization, everybody, users.get(own.no_auth_user))
+        websocket = _credentials(own.authorization, default_user, users.get(own.no_auth_user))
     if _only_system_users(settings):
-        credentials = msgspec.structs.replace(credentials, anonymous=everybody, unnamed=True)
+        credentials = msgspec.structs.replace(credentials, anonymous=default_user, unnamed=True)
     return Directory(
         accounts=accounts,
         users=users,
-        everybody=everybody,
+        default_user=default_user,
         credentials=credentials,
         websocket=websocket if websocket is not None and websocket.given else None,
         system_account=next((found for found in accounts.values() if found.system), None),
@@ -206,12 +208,12 @@ def _accounts(settings: Settings) -> dict[str, Account]:
 
 
 def _credentials(
-    authorization: Authorization, everybody: User, anonymous: User | None
+    authorization: Authorization, default_user: User, anonymous: User | None
 ) -> Credentials:
     single = None
     if authorization.user:
         single = msgspec.structs.replace(
-            everybody, name=authorization.user, secret=authorization.password
+            default_user, name=authorization.user, secret=authorization.password
         )
     return Credentials(token=authorization.token, single=single, anonymous=anonymous)
 

@@ -57,7 +57,7 @@ class Remotes:
         remote = self._remotes.get(name)
         return remote is not None and account in granted_accounts(remote, self._settings)
 
-    def lets_take(self, name: str, account: str) -> bool:
+    def may_take(self, name: str, account: str) -> bool:
         """Return whether streams of an account may remove messages from a remote."""
         remote = self._remotes.get(name)
         return remote is not None and account in taking_accounts(remote, self._settings)
@@ -114,7 +114,7 @@ class AccountRemotes:
 
     def takes(self, name: str) -> bool:
         """Return whether copies of the account may also remove messages from it."""
-        return self._remotes.lets_take(name, self._account)
+        return self._remotes.may_take(name, self._account)
 
     def _grants(self, name: str) -> bool:
         return self._remotes.grants(name, self._account)

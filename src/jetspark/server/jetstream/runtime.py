@@ -350,7 +350,7 @@ class JetStreamRuntime:
         """Make every account free what it can: the disk is full."""
         for driver in self._drivers.values():
             driver.look_for_space()
-        self._threads.run(self._store.bury_again)
+        self._threads.run(self._store.retry_removals)
 
     def end_requests(self) -> None:
         """End waiting pull requests: the server is stopping."""

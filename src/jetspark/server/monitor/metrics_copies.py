@@ -41,10 +41,10 @@ def _add_replica(out: Exposition, state: ReplicaState, server_id: str, now_ns: i
     ):  # fmt: skip
         out.family(f"jetspark_replica_{name}", meaning, kind).add(labels, value)
     # No series, not 0, before the first contact.
-    if state.heard_ns:
+    if state.contact_ns:
         out.family(
             "jetspark_replica_last_contact_seconds", "Time since the last contact with the leader"
-        ).add(labels, max(now_ns - state.heard_ns, 0) / _SECOND_NS)
+        ).add(labels, max(now_ns - state.contact_ns, 0) / _SECOND_NS)
 
 
 def _add_followed(

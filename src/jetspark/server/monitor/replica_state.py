@@ -13,14 +13,14 @@ class CopiedStreamState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
-    """A read replica and its leader. ``heard_ns``: the last contact with the leader; 0: never."""
+    """A read replica and its leader. ``contact_ns``: the last contact with it; 0: never."""
 
     leader: str  # host and port of each server to try
     leader_id: str
     leader_name: str
     connected: bool
     read_only: bool
-    heard_ns: int
+    contact_ns: int
     reads_answered: int
     reads_passed: int
     streams: tuple[CopiedStreamState, ...]

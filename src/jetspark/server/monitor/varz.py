@@ -218,7 +218,7 @@ def _replica(view: ServerStatus) -> ReplicaVarz | None:
         leader_id=state.leader_id,
         leader_name=state.leader_name,
         connected=state.connected,
-        last_contact=view.date(state.heard_ns) if state.heard_ns else None,
+        last_contact=view.date(state.contact_ns) if state.contact_ns else None,
         read_only=state.read_only,
         reads_answered=state.reads_answered,
         reads_passed=state.reads_passed,

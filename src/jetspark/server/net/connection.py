@@ -417,9 +417,9 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._close_if_ended()
         self.resume_reading()
-        self._leave_if_gone()
+        self._leave_if_closed()
 
-    def _leave_if_gone(self) -> None:
+    def _leave_if_closed(self) -> None:
         """Leave if the socket is closed, unless earlier input is left to process."""
         if self._gone is not None and not (self._waiting or self._joining):
             self._end(self._gone)
@@ -479,7 +479,7 @@ class Connection(asyncio.BufferedProtocol):
         if not more:
             self._waiting = False
             if self._gone is not None:
-                self._leave_if_gone()
+                self._leave_if_closed()
             elif not self._ended:
                 self.resume_reading()
         return more
@@ -561,7 +561,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._ended:
                 return False  # it closes when the transport has what came before
             limit = receiver.out_max
-            self.cut_off(
+            self.disconnect_slow(
                 f"more than max_pending {limit} bytes at once",
                 CloseReason.SLOW_CONSUMER_PENDING_BYTES,
             )
@@ -580,14 +580,14 @@ class Connection(asyncio.BufferedProtocol):
             waiting = transport.get_write_buffer_size() + self._unsent_size
             self.most_waiting = max(waiting, self.most_waiting)
             if waiting > self._server.settings.max_pending:
-                self.cut_off(
+                self.disconnect_slow(
                     f"pending {waiting} bytes exceeds max_pending",
                     CloseReason.SLOW_CONSUMER_PENDING_BYTES,
                 )
             return waiting > STALL_BYTES
         return False
 
-    def cut_off(self, details: str, reason: CloseReason) -> None:
+    def disconnect_slow(self, details: str, reason: CloseReason) -> None:
         """Disconnect a slow consumer, with the details in the log and, if it reads, an error."""
         log.warning("%s - Slow Consumer Detected: %s", self.session, details)
         self._server.slow_consumers += 1

@@ -164,7 +164,9 @@ class Keepalive:
         if connection.taken_bytes() > before:
             self.expect_reading(connection)
         else:
-            connection.cut_off("write deadline exceeded", CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
+            connection.disconnect_slow(
+                "write deadline exceeded", CloseReason.SLOW_CONSUMER_WRITE_DEADLINE
+            )
 
     def next_deadline(self) -> int | None:
         """Return when the next deadline is."""

@@ -152,7 +152,7 @@ class Acceptor:
             accepted.setblocking(False)
             task = self._loop.create_task(self._begin(accepted))
             self._beginning[task] = accepted
-            task.add_done_callback(self._begun)
+            task.add_done_callback(self._started)
 
     async def _begin(self, accepted: socket.socket) -> None:
         try:
@@ -169,7 +169,7 @@ class Acceptor:
             accepted.close()
             raise
 
-    def _begun(self, task: asyncio.Task[None]) -> None:
+    def _started(self, task: asyncio.Task[None]) -> None:
         accepted = self._beginning.pop(task)
         if task.cancelled():
             accepted.close()  # its task may not even have started

@@ -137,7 +137,7 @@ class Session:
         else:
             self._judge(verdict, options)
 
-    def foresee(self, body: bytes) -> None:
+    def prepare_parser(self, body: bytes) -> None:
         """Prepare the parser for what follows a CONNECT that is processed later."""
         try:
             self._expect_headers(decode_connect(body, self.options))
@@ -185,7 +185,7 @@ class Session:
             return
         self._enter()
         if options is not None:
-            self._agree(options)
+            self._apply_options(options)
 
     def _enter(self) -> None:
         """Enter the user's account."""
@@ -208,7 +208,7 @@ class Session:
         if self.user is not None:
             self._server.accounts[self.user.account.name].clients -= 1
 
-    def _agree(self, options: ConnectOptions) -> None:
+    def _apply_options(self, options: ConnectOptions) -> None:
         """Apply the options of CONNECT, or refuse them."""
         client = self._client
         self.options = options

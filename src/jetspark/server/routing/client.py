@@ -124,11 +124,11 @@ class ConnectedClient(ServerOps):
     def on_connect(self, body: bytes) -> None:
         """CONNECT: identity and options of the client; may be repeated at any time."""
         if self._held or self.paused or self.session.checking:
-            self.session.foresee(body)
+            self.session.prepare_parser(body)
             self._held.append(("connect", body, b"", b"", 0, None))
             return
         if len(self.subscriptions) > DROPPED_AT_ONCE and self.session.connected:
-            self.session.foresee(body)
+            self.session.prepare_parser(body)
             self._leaving = True
             self._held.append(("connect", body, b"", b"", 0, None))
             self.pause()

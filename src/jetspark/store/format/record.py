@@ -60,7 +60,7 @@ GROUP_FIRST: Final[i64] = 8
 BATCH_FIRST: Final[i64] = 16
 
 # Results of `examine` other than a length.
-CUT_OFF: Final[i64] = 0  # the data ends inside the record
+TRUNCATED: Final[i64] = 0  # the data ends inside the record
 BAD_FRAME: Final[i64] = -1  # magic, length or frame word are wrong: no record starts here
 BAD_CHECK: Final[i64] = -2  # framing is valid, content is not
 
@@ -172,15 +172,15 @@ class Codec:
         return head.getvalue()
 
     def examine(self, data: bytes, at: i64) -> i64:
-        """Return the length of the record at ``at``, or CUT_OFF, BAD_FRAME, BAD_CHECK."""
+        """Return the length of the record at ``at``, or TRUNCATED, BAD_FRAME, BAD_CHECK."""
         left: i64 = len(data) - at
         if left < OVERHEAD:
-            return CUT_OFF
+            return TRUNCATED
         total = self.framed_length(data, at)
         if total < 0:
             return BAD_FRAME
         if total > left:
-            return CUT_OFF
+            return TRUNCATED
         if total < LARGE:
             digest = xxh3_64_digest(data[at + 8 : at + total - 8], self.seed)
         else:

@@ -115,7 +115,7 @@ class Group:
         if self.before is not None:
             self.handle = self.before.do()
 
-    def cut_off(self, files: Files) -> None:
+    def truncate(self, files: Files) -> None:
         """Truncate a partial write to a full disk: a later start must not read it as a record."""
         self.cut_tried = True
         if self.handle >= 0:

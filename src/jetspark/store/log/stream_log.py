@@ -325,7 +325,7 @@ class StreamLog:
         if done.fresh >= 0:
             self.segments.begin(done)
             self.durability.all_synced()
-            self.upkeep.segment_begun()
+            self.upkeep.segment_started()
             self.quarantine.retry()
 
     # Applying ----------------------------------------------------------------------------------

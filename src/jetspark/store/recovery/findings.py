@@ -67,7 +67,7 @@ class Recovery:
         self.judged: list[tuple[BadRange, bool]] = []
         self.missing: list[tuple[str, int, int, bool]] = []
         # Sequences that were stored and are missing at the end of the log: after which file.
-        self.cut_off: list[tuple[str, int, int]] = []
+        self.truncated: list[tuple[str, int, int]] = []
         # It is unknown whether messages are lost: the file, how many were found, and why.
         self.doubted: list[tuple[str, int, str]] = []
         # What the disk failed to read: (offset in the whole log, length); replaced by zeros.

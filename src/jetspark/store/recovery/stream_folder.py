@@ -235,7 +235,7 @@ class StreamFolder:
         if stored > last:
             recovery.lost.append((last + 1, stored))
             name = "".join(unfound[:1] or segments[-1:])
-            recovery.cut_off.append((name, last + 1, stored))
+            recovery.truncated.append((name, last + 1, stored))
         return max(floor, stored)
 
     def _doubt_end(
@@ -344,7 +344,7 @@ class StreamFolder:
         first_offset = head[1] if head else 0
         log.segments.records_begin(first_offset)
         if head:
-            self._believe(log, head[0])
+            self._apply_head(log, head[0])
         good = int(replay_segment(log, data, first_offset, recovery, sealed=not newest))
         replayed = self._replayed(data, good, head is not None)
         if newest and head is None and good == 0 and not log.access.read_only and not unread:
@@ -393,7 +393,7 @@ class StreamFolder:
         if head is None or head[0].generation != index_file[0].generation:
             return None
         log.segments.records_begin(first_offset)
-        self._believe(log, head[0])
+        self._apply_head(log, head[0])
         recovery.records += replay_index_file(log, index_file[1])
         log.upkeep.note_indexed(index_file[0].segment, covered)
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
@@ -431,7 +431,7 @@ class StreamFolder:
             is_torn=not whole_head or good < len(content),
         )
 
-    def _believe(self, log: StreamLog, head: SegmentHead) -> None:
+    def _apply_head(self, log: StreamLog, head: SegmentHead) -> None:
         """Apply what the head of a segment says about everything before it."""
         self._through = max(self._through, head.through)
         self._first_live = max(self._first_live, head.first_live)

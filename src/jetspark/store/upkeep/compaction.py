@@ -41,7 +41,7 @@ from jetspark.store.log.engine_state import EngineStateFilter
 from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.index_writer import STEP_READ, STEP_WRITE
 from jetspark.store.upkeep.quarantine import note_place
-from jetspark.store.upkeep.rewriting import Source, copy_record, gone_rows, take_over
+from jetspark.store.upkeep.rewriting import Source, copy_record, removed_rows, take_over
 from jetspark.store.upkeep.task import Task
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Compactor(Task):
         elif len(self.pieces) >= STEP_WRITE:
             self._write()
         elif self.before:
-            self._name_gone(self.before.pop())
+            self._name_removed(self.before.pop())
         elif self.number < len(self.sources):
             self._copy(self.sources[self.number])
             return self.failed
@@ -162,13 +162,13 @@ class Compactor(Task):
             self.files.remove(temporary)
             self.output = self.files.open(temporary, create=True)
 
-    def _name_gone(self, before: Before) -> None:
+    def _name_removed(self, before: Before) -> None:
         """Record what was removed among some rows before the run."""
         columns = before.columns
         flags = b""
         # Rows are only ever emptied, or dropped when everything is purged.
         if columns is not None and columns.base == before.first:
-            flags = gone_rows(columns)
+            flags = removed_rows(columns)
             if not flags:
                 return
             flags = zlib.compress(flags, 1)
@@ -189,7 +189,7 @@ class Compactor(Task):
 
     def _copy(self, source: Source) -> None:
         """Copy what is left of the next records of a source; each of them must be valid."""
-        begun = source.at
+        started = source.at
         length = min(int(STEP_READ), int(source.length - source.at))
         data = self.files.read(int(source.handle), int(source.at), length)
         if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
@@ -208,7 +208,7 @@ class Compactor(Task):
         self.note_moved(came)
         # Quarantined ranges are skipped: they contain no message that exists.
         source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
-        self.failed = source.at == begun
+        self.failed = source.at == started
         if source.at >= source.length:
             self.failed = len(source.moved) < len(source.offsets)
             self.number += not self.failed

@@ -37,7 +37,7 @@ def next_task(log: "StreamLog") -> Task | None:
     if upkeep.manifest_due and not durability.unsynced:
         return Renewing(log)
     if upkeep.space_wanted or log.access.full:
-        give_way(log)
+        roll_if_full(log)
     task = upkeep.take_unremoved()
     if log.reader.unreadable:
         note_unreadable(log)
@@ -52,7 +52,7 @@ def next_task(log: "StreamLog") -> Task | None:
     return task
 
 
-def give_way(log: "StreamLog") -> None:
+def roll_if_full(log: "StreamLog") -> None:
     """On a full disk, continue in a new segment if the newest one is mostly dead.
 
     Only a segment that is no longer written to can be removed or rewritten. The next group starts

@@ -243,7 +243,7 @@ def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
                 unread=unread,
             )
         )
-    for name, first, last in recovery.cut_off:
+    for name, first, last in recovery.truncated:
         log.quarantine.note(
             Damage(
                 segment=name,

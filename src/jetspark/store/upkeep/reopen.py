@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STEP: Final = 256 * 1024
 
 
-def condemned_folder(folder: Path) -> Path:
+def dropped_folder(folder: Path) -> Path:
     """Return the name of a stream's folder once no start may open it any more."""
     return folder.with_name(folder.name.replace("stream-", "dropped-"))
 
@@ -79,9 +79,9 @@ class Reopening(Task):
         return True
 
     def _restore_name(self) -> None:
-        condemned = condemned_folder(self._folder)
-        if condemned.name in self.files.list_folder(self._folder.parent):
-            self.files.rename(condemned, self._folder)
+        dropped = dropped_folder(self._folder)
+        if dropped.name in self.files.list_folder(self._folder.parent):
+            self.files.rename(dropped, self._folder)
         else:
             # It may have been renamed back, but not durably.
             self.files.sync_folder(self._folder.parent)

@@ -94,7 +94,7 @@ def copy_record(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWri
     )
 
 
-def gone_rows(columns: Columns) -> bytes:
+def removed_rows(columns: Columns) -> bytes:
     """Return one bit per row: 1 where the file has a removed message; empty if there is none."""
     flags = bytearray((len(columns.offsets) + 7) // 8)
     count: i64 = 0

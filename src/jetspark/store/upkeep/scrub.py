@@ -55,8 +55,8 @@ class Scrub(Task):
         self.seed: int = log.codec.seed
         # Its own: a codec is used by one thread.
         self.codec: Codec = Codec(self.seed)
-        self.begun_ns: int = int(log.upkeep.now)
-        self.times: dict[str, int] = dict(log.upkeep.scrubbed) | {file.name: self.begun_ns}
+        self.started_ns: int = int(log.upkeep.now)
+        self.times: dict[str, int] = dict(log.upkeep.scrubbed) | {file.name: self.started_ns}
         generation = int(file.rows[0].generation)
         # Known damage is skipped.
         self.known: dict[int, int] = {
@@ -153,7 +153,7 @@ class Scrub(Task):
         if not self.finished and not failed and not log.closed:
             log.upkeep.scrub_later(self)
             return
-        log.upkeep.note_scrubbed(self.name, self.begun_ns)
+        log.upkeep.note_scrubbed(self.name, self.started_ns)
         if log.closed:
             return
         if not failed and self.index_bad:
@@ -171,9 +171,9 @@ def next_scrub(log: "StreamLog") -> Task | None:
     now = int(log.upkeep.now)
     if now == 0:
         return None
-    begun = log.upkeep.take_scrubbing()
-    if begun is not None and begun.handles[0] in {int(c.handle) for c in log.index.segments}:
-        return begun
+    started = log.upkeep.take_scrubbing()
+    if started is not None and started.handles[0] in {int(c.handle) for c in log.index.segments}:
+        return started
     files = log.segments.list_files()[:-1]
     # A time in the future is from before the clock was set back: it counts as unknown.
     times = {

@@ -128,7 +128,7 @@ class Upkeep:
         self.compact_at = self.index.removed_bytes + size // LOOK_PART
         self.scrub_at = min(self.scrubbed.values(), default=int(self.now)) + DAY_NS
 
-    def segment_begun(self) -> None:
+    def segment_started(self) -> None:
         """Note that a segment is full, and another one was started."""
         self.due = True
         self.index_at = self.segments.size // 2

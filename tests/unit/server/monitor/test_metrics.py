@@ -307,7 +307,7 @@ async def test_a_replica_has_names_of_its_own_and_can_be_read_in_parts() -> None
     view = busy_view()
     view.held_replica = ReplicaState(
         leader="hub:4222", leader_id="L", leader_name="l", connected=True, read_only=False,
-        heard_ns=NOW - 2 * SECOND, reads_answered=7, reads_passed=1, streams=streams,
+        contact_ns=NOW - 2 * SECOND, reads_answered=7, reads_passed=1, streams=streams,
     )  # fmt: skip
 
     found = await scrape(view)

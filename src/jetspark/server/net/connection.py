@@ -85,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self._joining = False
         # The socket is closed, for this reason, and earlier input is still being processed.
         self._gone: CloseReason | None = None
-        # It closes when the transport has taken all that waits.
+        # It closes once the transport has accepted all output.
         self._closes_after = False
         self.stalls: int = 0
         self.handshake_first: bool = False
@@ -262,12 +262,12 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._closes_after = True
         if self._unsent:
-            self.pause_reading()  # for good: nothing that it says counts any more
+            self.pause_reading()  # permanently: later input is ignored
         else:
             self._close_transport()
 
     def _close_transport(self) -> None:
-        """The transport has everything."""
+        """Close the transport, which has all output."""
         if self._transport is not None:
             if self._tls is not None:
                 self._tls.close()
@@ -442,7 +442,7 @@ class Connection(asyncio.BufferedProtocol):
         return taken
 
     def _close_if_ended(self) -> bool:
-        """Close if the client said its farewell, and all that it sent before that was done."""
+        """Close if the client ended its TLS session, and everything it sent was processed."""
         if self._tls is None or not self._tls.ended or self.client.paused or self._joining:
             return False
         if self._ended:
@@ -559,7 +559,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if receiver.overflowed:
             if self._ended:
-                return False  # it closes when the transport has what came before
+                return False  # it closes once the transport has the earlier output
             limit = receiver.out_max
             self.disconnect_slow(
                 f"more than max_pending {limit} bytes at once",

@@ -256,15 +256,16 @@ class StreamFolder:
         first = begin_of(segments[0])[0] if segments else 1
         if manifest is None and first > 1:
             # They may as well have been removed when nothing was left of them.
-            reason = f"both manifests were lost: whether files with messages before {first} were"
-            recovery.doubted.append((segments[0], 0, f"{reason} is not known"))
+            reason = f"files with messages before {first} were"
+            reason = f"both manifests were lost: it is unknown whether {reason}"
+            recovery.doubted.append((segments[0], 0, reason))
         if newest.has_filler or not (manifest is None or newest.is_torn):
             # Only the newest segment has filler. A manifest lists the files, so with one of them
             # it is enough that the newest file ends with a record.
             return 0
         last = int(log.index.last_seq)
         floor = last + self._segment_size // int(OVERHEAD)
-        reason = f"a manifest was lost: whether messages after {last} were is not known"
+        reason = f"a manifest was lost: it is unknown whether messages after {last} were"
         recovery.doubted.append(("".join(segments[-1:]), last, reason))
         recovery.notes.append(
             f"a manifest was lost, and it is unknown whether messages after {last} are: "

@@ -89,7 +89,7 @@ def find_space(log: "StreamLog", files: list[SegmentFile]) -> list[SegmentFile]:
 
 
 def has_space_for(log: "StreamLog", size: int) -> bool:
-    """Say whether a full disk has space for so much that is rewritten."""
+    """Return whether a full disk has space to rewrite this much."""
     if size <= SPACE_RUN:
         return True
     try:

@@ -568,7 +568,7 @@ def test_without_manifests_a_segment_says_which_stream_this_is(bench: "Bench") -
     assert bench.recovery.notes == []
     # It is reported wherever a loss is, in later starts too.
     (damage,) = bench.log.quarantine.proven
-    assert damage.reason == "a manifest was lost: whether messages after 1 were is not known"
+    assert damage.reason == "a manifest was lost: it is unknown whether messages after 1 were"
     assert bench.log.quarantine.lost == []
 
 
@@ -583,7 +583,7 @@ def test_a_segment_that_is_lost_with_both_manifests_is_reported(bench: "Bench", 
         bench.disk.remove(folder / name)
     bench.reopen(bench.disk)
 
-    assert any("is not known" in damage.reason for damage in bench.log.quarantine.proven)
+    assert any("it is unknown" in damage.reason for damage in bench.log.quarantine.proven)
 
 
 def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:

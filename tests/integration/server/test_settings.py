@@ -289,5 +289,5 @@ def test_a_system_account_is_refused_until_it_is_honoured() -> None:
 
 
 def test_a_commit_delay_that_no_publisher_waits_for_is_refused() -> None:
-    with pytest.raises(ValueError, match="commit_delay: expected is 0s to 10s, got 1m0s"):
+    with pytest.raises(ValueError, match="commit_delay: expected 0s to 10s, got 1m0s"):
         jetspark.Server(commit_delay="1m")

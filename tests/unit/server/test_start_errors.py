@@ -74,7 +74,7 @@ async def test_a_port_in_use_is_told_to_programs_too() -> None:
 async def test_a_file_where_the_store_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(OSError, match=r"it is a file, expected is a folder; .* with store_dir="):
+    with pytest.raises(OSError, match=r"it is a file, expected a folder; .* with store_dir="):
         await jetspark.Server(store_dir=str(tmp_path / "file")).start()
 
 

@@ -217,7 +217,7 @@ def test_a_commit_delay_that_no_publisher_waits_for_is_refused(delay: str) -> No
 
     assert isinstance(refusal, Exit)
     assert refusal.code == 1
-    assert "'commit_delay': expected is 0s to 10s, got " in refusal.error
+    assert "'commit_delay': expected 0s to 10s, got " in refusal.error
 
 
 @pytest.mark.parametrize(

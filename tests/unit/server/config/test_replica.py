@@ -51,8 +51,8 @@ def test_a_file_says_the_same_and_flags_win_over_it() -> None:
     [
         (["--streams", "KV_*"], "expected 'of' with the leader's URL"),
         (["--read-only"], "expected 'of' with the leader's URL"),
-        (["--replica-of", "http://leader"], "no URL of a leader"),
-        (["--replica-of", ""], "no URL of a leader"),
+        (["--replica-of", "http://leader"], "not the URL of a leader"),
+        (["--replica-of", ""], "not the URL of a leader"),
         (["--replica-of", "nats://a:1", "--streams", "KV.*"], "names have no dots"),
         (["--replica-of", "nats://a:1", "--streams", ""], "expected names of streams"),
     ],

@@ -1,6 +1,6 @@
-"""Batches as load: fast ingest with the flow the server tells, atomic batches in flight.
+"""Batches as load: fast ingest with the server's flow, atomic batches in flight.
 
-The bytes are made before the clock runs, as everywhere here (``load.py``).
+The bytes are created before the clock starts, as everywhere here (``load.py``).
 """
 
 import re
@@ -12,9 +12,9 @@ from bench.load import Wire, in_threads, make_stream
 from bench.servers import Running
 
 BODY = b"x" * 128
-# What the publishers ask for; the server shares 500 between them.
+# What the publishers request; the server shares 500 between them.
 FLOW = 500
-# Acks that may be outstanding: what the released clients have by default.
+# Acks that may be outstanding: the default of released clients.
 OUTSTANDING = 2
 ATOMIC_IN_FLIGHT = 20
 
@@ -22,7 +22,7 @@ _ACK = re.compile(rb'"seq":(\d+),"msgs":(\d+)\}')
 
 
 def fast_ingest(publishers: int) -> Callable[[Running, int], Callable[[], None]]:
-    """So many fast publishers on one stream share the messages; each ends with its final ack."""
+    """This many fast publishers on one stream share the messages; each ends with its final ack."""
 
     def prepare(server: Running, count: int) -> Callable[[], None]:
         make_stream(Wire(server), b"FAST", b',"allow_batched":true')
@@ -33,7 +33,7 @@ def fast_ingest(publishers: int) -> Callable[[Running, int], Callable[[], None]]
 
 
 class _FastPublisher:
-    """Sends what the flow allows, listens, goes on."""
+    """Sends what the flow allows, waits for acks, continues."""
 
     def __init__(self, server: Running, number: int, count: int) -> None:
         self.wire = Wire(server)
@@ -50,7 +50,7 @@ class _FastPublisher:
         self.count = count
 
     def run(self) -> None:
-        """Publish all of it."""
+        """Publish everything."""
         sent, acked, flow = 1, 0, 0
         self.wire.send(self.bytes[: self.ends[1]])
         tail = b""
@@ -69,7 +69,7 @@ class _FastPublisher:
 
 
 def atomic_batches(size: int) -> Callable[[Running, int], Callable[[], None]]:
-    """Batches of so many messages, some of them in flight; first and last want an answer."""
+    """Batches of this many messages, some in flight; first and last message want an answer."""
 
     def prepare(server: Running, count: int) -> Callable[[], None]:
         wire = Wire(server)

@@ -1,4 +1,4 @@
-"""What is measured: each case prepares a server and then runs one timed piece of work."""
+"""The measured cases: each prepares a server and then runs one timed piece of work."""
 
 import threading
 from collections.abc import Callable
@@ -21,18 +21,18 @@ Work = Callable[[], None]
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. ``prepare`` returns the work whose time counts."""
+    """One row of the table. ``prepare`` returns the work to be timed."""
 
     name: str
     count: int
     prepare: Callable[[Running, int], Work]
-    # Who stands beside us, and whether the client has permissions that are looked at.
+    # The server to compare with, and whether the client has permissions to check.
     peer: str = PEER
     guarded: bool = False
 
 
 def publish(size: int, window: int, config: bytes = b"") -> Callable[[Running, int], Work]:
-    """Publish into a stream with so many messages in flight; each is acknowledged."""
+    """Publish to a stream with this many messages in flight; each is acknowledged."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = Wire(server)
@@ -46,7 +46,7 @@ def publish(size: int, window: int, config: bytes = b"") -> Callable[[Running, i
 
 
 def direct_get(window: int) -> Callable[[Running, int], Work]:
-    """Get messages by sequence with so many requests in flight."""
+    """Get messages by sequence with this many requests in flight."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = Wire(server)
@@ -62,7 +62,7 @@ def direct_get(window: int) -> Callable[[Running, int], Work]:
 
 
 def core(subscribers: int) -> Callable[[Running, int], Work]:
-    """One publisher, so many subscribers, no stream."""
+    """One publisher, this many subscribers, no stream."""
 
     def prepare(server: Running, count: int) -> Work:
         readers = [Wire(server) for _ in range(subscribers)]
@@ -87,7 +87,7 @@ def core(subscribers: int) -> Callable[[Running, int], Work]:
 
 
 def request_reply(window: int) -> Callable[[Running, int], Work]:
-    """One requester with so many requests in flight, one responder; both over raw sockets."""
+    """One requester with this many requests in flight, one responder; both over raw sockets."""
 
     def prepare(server: Running, count: int) -> Work:
         responder = Wire(server)

@@ -1,6 +1,6 @@
-"""Rows of bench.clients without a peer: what our client alone can do, into our server.
+"""Rows of bench.clients without a peer: features of our client only, with our server.
 
-nats-py has no fast ingest, no atomic batches and no replica; the bars are those of the project.
+nats-py has no fast ingest, no atomic batches and no replica; the targets are the project's.
 Messages have 128 bytes; streams are on disk, and acknowledged means synced.
 """
 
@@ -20,7 +20,7 @@ Case = Callable[[Any, str, int, Measure], Awaitable[None]]
 
 
 async def made(nc: Any) -> Any:
-    """A stream on disk that takes both kinds of batches."""
+    """A stream on disk that accepts both kinds of batches."""
     request = stream_request("BULK", subjects=["bulk.*"], allow_batched=True, allow_atomic=True)
     checked(await nc.request(*request))
     return nc.jetstream()
@@ -51,7 +51,7 @@ async def fast_messages(nc: Any, _client: str, count: int, measure: Measure) -> 
 
 
 def atomic(in_flight: int) -> Case:
-    """Atomic batches of a thousand, so many at a time."""
+    """Atomic batches of a thousand, this many at a time."""
 
     async def case(nc: Any, _client: str, count: int, measure: Measure) -> None:
         js = await made(nc)
@@ -85,7 +85,7 @@ async def replica_get(nc: Any, _client: str, count: int, measure: Measure) -> No
     await replica.close()
 
 
-# The case, how many messages, and the rate to reach on an otherwise idle machine (0: none asked).
+# The case, the number of messages, and the target rate on an otherwise idle machine (0: none).
 CASES: dict[str, tuple[Case, int, int]] = {
     "our client, fast ingest": (fast_columns, 400_000, 200_000),
     "our client, fast, one by one": (fast_messages, 200_000, 0),

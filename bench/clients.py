@@ -1,8 +1,8 @@
-"""Our client beside nats-py, on the same Python, loop and server, in one run.
+"""Our client compared with nats-py, on the same Python, loop and server, in one run.
 
-The steady figure is the CPU time of the client process per message; the rates are
-from the clock on the wall. Each measurement is a process of its own, alternating. What nats-py
-cannot do is measured alone, on our server (``client_bulk.py``).
+The stable figure is the CPU time of the client process per message; the rates are wall-clock
+rates. Each measurement is a separate process, alternating. What nats-py does not support is
+measured alone, on our server (``client_bulk.py``).
 
     python -m bench.clients [--only WORD] [--rounds N] [--server jetspark]
 """
@@ -30,7 +30,7 @@ Case = Callable[[Any, str, int, Measure], Awaitable[None]]
 
 
 async def open_client(client: str, url: str) -> Any:
-    """A connection by either library."""
+    """A connection with either library."""
     if client == "jetspark":
         import jetspark
 
@@ -88,7 +88,7 @@ async def receive_callback(nc: Any, client: str, count: int, measure: Measure) -
         if not left:
             done.set()
 
-    async def coroutine(message: Any) -> None:  # nats-py takes nothing else
+    async def coroutine(message: Any) -> None:  # nats-py requires a coroutine function
         plain(message)
 
     callback = plain if client == "jetspark" else coroutine
@@ -121,7 +121,7 @@ async def request_reply(nc: Any, client: str, count: int, measure: Measure) -> N
 
 
 async def js_publish(nc: Any, client: str, count: int, measure: Measure) -> None:
-    """Acknowledged publishes into a memory stream, one at a time."""
+    """Acknowledged publishes to a memory stream, one at a time."""
     js = await make_stream(nc, client)
 
     async def work() -> None:
@@ -149,7 +149,7 @@ async def js_publish_async(nc: Any, client: str, count: int, measure: Measure) -
 
 
 async def make_stream(nc: Any, client: str) -> Any:
-    """A stream in memory, so that the disk does not count."""
+    """A stream in memory, so that the disk does not matter."""
     js = nc.jetstream()
     if client == "jetspark":
         request = stream_request("BENCH", subjects=["bench.js"], storage="memory")
@@ -170,7 +170,7 @@ CASES: dict[str, tuple[Case, int]] = {
     "js.publish_async": (js_publish_async, 40_000),
     **client_streams.CASES,
 }
-# How many times the rate of nats-py the project asks for, in one run on the same server.
+# The target as a multiple of nats-py's rate, in one run on the same server.
 BARS = {
     "core publish": 2.0,
     "receive, async for": 4.0,
@@ -180,7 +180,7 @@ BARS = {
     "kv.get": 1.5,
     "kv.keys": 3.0,
 }
-# What nats.go reached on two such cores, in another run: where the bar could be.
+# The rate of nats.go on two such cores, in another run, for comparison.
 GO = {
     "core publish": 3_560_000,
     "js.publish, awaited": 22_500,
@@ -196,7 +196,7 @@ GO = {
 
 
 def start_load(nc: Any, count: int) -> None:
-    """Publish from a process of its own, so that only receiving is measured."""
+    """Publish from a separate process, so that only receiving is measured."""
     info = nc.server_info if hasattr(nc, "server_info") else None
     port = info.port if info is not None else nc.connected_url.port
     subprocess.Popen([sys.executable, "-m", "bench.clients", "--load", str(port), str(count)])
@@ -219,7 +219,7 @@ def send_load(port: int, count: int) -> None:
 async def run_one(client: str, case: str, url: str, *, counted: int) -> None:
     """Measure one case in this process and print it as JSON.
 
-    ``counted``: so many messages, counted by the callgrind that this process runs under.
+    ``counted``: the number of messages, counted by the callgrind that this process runs under.
     """
     work, count = CASES[case] if case in CASES else client_bulk.CASES[case][:2]
     count = counted or count
@@ -242,7 +242,7 @@ async def run_one(client: str, case: str, url: str, *, counted: int) -> None:
 
 
 def measured(client: str, case: str, server: str) -> dict[str, float]:
-    """One measurement, client and server fresh."""
+    """One measurement with a fresh client and server."""
     with running(server) as peer:
         url = f"nats://{peer.host}:{peer.port}"
         before = peer.cpu_ns()

@@ -1,4 +1,4 @@
-"""Consumers, measured side by side: pull, push, many at a time, and what each one weighs."""
+"""Consumer cases: pull, push, many at a time, and the memory of each."""
 
 import re
 import statistics
@@ -17,7 +17,7 @@ _FLOW = re.compile(rb"HMSG \S+ 1 (\$JS\.FC\.\S+) ")
 
 
 def filled(wire: Wire, name: bytes, count: int) -> None:
-    """A stream with so many messages."""
+    """A stream with this many messages."""
     make_stream(wire, name)
     wire.send(b"SUB _I.* 9\r\n")
     wire.sync()
@@ -28,7 +28,7 @@ def filled(wire: Wire, name: bytes, count: int) -> None:
 
 
 def make_consumer(wire: Wire, stream: bytes, name: bytes, config: bytes) -> None:
-    """Make a consumer from the inside of a JSON object."""
+    """Create a consumer from the fields of a JSON object."""
     body = b'{"stream_name":"%b","config":{%b}}' % (stream, config)
     reply = wire.request(b"$JS.API.CONSUMER.CREATE.%b.%b" % (stream, name), body)
     if b'"error"' in reply:
@@ -36,7 +36,7 @@ def make_consumer(wire: Wire, stream: bytes, name: bytes, config: bytes) -> None
 
 
 def pull(batch: int) -> Callable[[Running, int], Work]:
-    """Fetch so many at a time, and acknowledge each message by itself."""
+    """Fetch this many at a time, and acknowledge each message."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = Wire(server)
@@ -51,7 +51,7 @@ def pull(batch: int) -> Callable[[Running, int], Work]:
 
 
 def fetch_all(wire: Wire, count: int, batch: int) -> None:
-    """Two requests in turn, so that the server need not wait for the acknowledgements' writer."""
+    """Two overlapping requests, so that the server need not wait for the acknowledgements."""
     body = b'{"batch":%d,"expires":30000000000}' % batch
     ask = b"PUB $JS.API.CONSUMER.MSG.NEXT.PULL.c _P.1 %d\r\n%b\r\n" % (len(body), body)
     wire.send(ask * 2)
@@ -59,7 +59,7 @@ def fetch_all(wire: Wire, count: int, batch: int) -> None:
     tail = b""
     while seen < count:
         data = tail + wire.receive()
-        # Whatever follows the last line end is looked at again with what comes next.
+        # Anything after the last line end is parsed again with the next chunk.
         tail = data[data.rfind(b"\r\n") + 2 :]
         acks = _DELIVERED.findall(data)
         if not acks:
@@ -74,7 +74,7 @@ def fetch_all(wire: Wire, count: int, batch: int) -> None:
 
 
 def replay(server: Running, count: int) -> Work:
-    """Push a stored stream as ordered consumers get it: no acks, flow control, heartbeats."""
+    """Push a stored stream as for ordered consumers: no acks, flow control, heartbeats."""
     wire = Wire(server)
     filled(wire, b"PUSH", count)
     reader = Wire(server)
@@ -90,7 +90,7 @@ def replay(server: Running, count: int) -> Work:
 
 
 def follow(reader: Wire, count: int) -> None:
-    """Read so many messages, and answer what flow control asks."""
+    """Read this many messages, and answer flow control."""
     mark = b"MSG PUSH.x 1 "
     seen = 0
     tail = b""
@@ -106,7 +106,7 @@ def follow(reader: Wire, count: int) -> None:
 
 
 def live(consumers: int) -> Callable[[Running, int], Work]:
-    """Publish, acknowledged, while so many push consumers follow; every delivery counts."""
+    """Publish, acknowledged, while this many push consumers follow; every delivery counts."""
 
     def prepare(server: Running, count: int) -> Work:
         published = count // consumers
@@ -136,7 +136,7 @@ def live(consumers: int) -> Callable[[Running, int], Work]:
 
 
 def made_and_deleted(server: Running, count: int) -> Work:
-    """Make so many ephemeral consumers that nobody uses, and delete them."""
+    """Create and delete this many unused ephemeral consumers."""
     wire = Wire(server)
     filled(wire, b"MANY", 1000)
     wire.send(b"SUB _I.* 1\r\n")
@@ -170,7 +170,7 @@ CONSUMER_CASES = (
 
 
 def bytes_per_consumer(name: str, count: int = 1000) -> float:
-    """How much resident memory one idle durable consumer takes."""
+    """Resident memory of one idle durable consumer."""
     with running(name) as server:
         wire = Wire(server)
         filled(wire, b"MANY", 1000)
@@ -188,7 +188,7 @@ def resident(server: Running) -> int:
 
 
 def report(rounds: int) -> None:
-    """Print what a consumer weighs."""
+    """Print the memory of a consumer."""
     theirs, ours = (
         statistics.median(bytes_per_consumer(name) for _ in range(rounds)) for name in (PEER, OURS)
     )

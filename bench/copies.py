@@ -1,8 +1,8 @@
 """How fast a new mirror or source catches up: on one server, and from another server.
 
-Across servers nats-server reads over a leaf node, ours over its link to a remote
-(docs/mirrors.md). The figure is from the request that makes the copy until its STREAM.INFO has
-the last sequence; a copy of ours is on disk then. CPU is that of the server that copies.
+Across servers nats-server uses a leaf node, ours its connection to a remote (docs/mirrors.md). The
+time is measured from the request that creates the copy until its STREAM.INFO has the last
+sequence; our copy is then on disk. CPU is that of the copying server.
 """
 
 import socket
@@ -19,11 +19,11 @@ from bench.servers import OURS, PEER, Running, running
 
 BODY = b"x" * 128
 COUNT = 200_000
-POLL = 0.005  # seconds between looks at how far a copy is
+POLL = 0.005  # seconds between polls of a copy
 
 
 def fill(server: Running, count: int) -> Wire:
-    """An origin with so many messages."""
+    """An origin with this many messages."""
     wire = Wire(server)
     make_stream(wire, b"ORIGIN")
     wire.send(b"SUB _I.* 1\r\n")
@@ -33,7 +33,7 @@ def fill(server: Running, count: int) -> Wire:
 
 
 def caught_up(wire: Wire, count: int, copy: bytes) -> None:
-    """Make a copy and wait until it has everything."""
+    """Create a copy and wait until it has everything."""
     reply = wire.request(b"$JS.API.STREAM.CREATE.COPY", b'{"name":"COPY",%b}' % copy)
     if b'"error"' in reply:
         raise RuntimeError(reply.decode(errors="replace"))
@@ -91,7 +91,7 @@ def across(name: str, origin: str, count: int) -> tuple[float, float]:
         fill(hub, count).close()
         copying = stack.enter_context(running(name, "-c", str(config)))
         wire = Wire(copying)
-        time.sleep(0.5)  # both ways to the hub are open
+        time.sleep(0.5)  # both connections to the hub are open
         source = b'"mirror":{"name":"ORIGIN","external":{"api":"$JS.hub.API"}}'
         cpu, begun = copying.cpu_ns(), time.perf_counter()
         caught_up(wire, count, source)

@@ -1,16 +1,16 @@
-"""Two builds of jetspark side by side, row by row, to see whether anything became slower.
+"""Compares two builds of jetspark, row by row, to detect slowdowns.
 
     make bench ARGS="--gate OLD.whl"                     every row, three rounds
     make bench ARGS="--gate OLD.whl --only publish"      the rows whose name contains the word
     make bench ARGS="--gate OLD.whl --instructions"      rows of server and client, by callgrind
 
-The old wheel is unpacked beside the environment and put in front of the installed build, so both
-run on the same Python, the same dependencies and the same minute. The builds take turns. What is
-judged is CPU time per message, the best of the rounds, because that is what other work on the
-machine disturbs least; the rate by the clock is printed beside it. A row below the bar is measured
-again before it counts. Exit status 1 when a row stays below. Where the machine is shared with
-others, CPU time differs by a third between two minutes: ``--instructions`` counts what the server
-or the client executes per message, which does not (bench/instructions.py).
+The old wheel is unpacked next to the environment and put before the installed build on the path,
+so both run on the same Python, with the same dependencies, in the same minute. The builds
+alternate. The criterion is CPU time per message, the best of the rounds, because other work on the
+machine affects it least; the wall-clock rate is printed as well. A row below the bar is measured
+again before it counts. Exit status 1 if a row stays below. On a shared machine, CPU time differs
+by a third between two minutes: ``--instructions`` counts what the server or the client executes
+per message, which does not (bench/instructions.py).
 """
 
 import argparse
@@ -42,7 +42,7 @@ SPARK_ROWS = ("spark read", "spark exactly-once write", "spark KV snapshot")
 
 @dataclass(frozen=True)
 class Row:
-    """Something that is measured in a process of its own."""
+    """Something measured in a separate process."""
 
     kind: str
     name: str
@@ -50,13 +50,13 @@ class Row:
 
 @dataclass
 class Figures:
-    """What the rounds of one build gave for one row."""
+    """The figures of one build for one row, over all rounds."""
 
     cpu_ns: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
 
     def add(self, found: Mapping[str, float]) -> None:
-        """Take the figures of one round."""
+        """Add the figures of one round."""
         self.cpu_ns.append(found["cpu_ns"])
         self.rates.append(found["rate"])
 
@@ -79,7 +79,7 @@ def measure_server(name: str, scale: float) -> dict[str, float]:
 
 
 def measure_client(name: str, _scale: float) -> dict[str, float]:
-    """CPU time of the client per message; what needs our server counts its time as well."""
+    """CPU time of the client per message; if it needs our server, that time is included."""
     if name in clients.CASES:
         return clients.measured("jetspark", name, PEER)
     found = clients.measured("jetspark", name, OURS)
@@ -193,7 +193,7 @@ class Gate:
 
     def _run(self, row: Row, rounds: int, figures: Mapping[str, Figures]) -> None:
         for number in range(rounds):
-            # Taking turns in changing order: what is first may find the machine in another state.
+            # Alternating, in changing order: the first may find the machine in another state.
             for build in ("old", "new") if number % 2 == 0 else ("new", "old"):
                 figures[build].add(self._child(row, build))
 
@@ -246,7 +246,7 @@ def run_gate(wheel: Path, *, only: str, rounds: int, scale: float, counted: bool
 
 
 def main() -> None:
-    """Measure one row in this process, for the gate in another."""
+    """Measure one row in this process, for a gate in another."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--child", nargs=3, required=True, metavar=("KIND", "NAME", "SCALE"))
     kind, name, scale = parser.parse_args().child

@@ -1,8 +1,8 @@
-"""What a server or a client executes per message, counted by callgrind instead of timed.
+"""Instructions that a server or a client executes per message, counted by callgrind.
 
-Processor time differs by a third from minute to minute on a shared machine; the number of executed
-instructions hardly does, however busy the machine is. It says nothing about waiting for memory or
-disk, so it stands beside the times and does not replace them. Needs valgrind.
+CPU time differs by a third between minutes on a shared machine; the number of executed
+instructions hardly does, however busy the machine is. It does not include waiting for memory or
+disk, so it complements the times and does not replace them. Needs valgrind.
 """
 
 import os
@@ -17,20 +17,20 @@ from pathlib import Path
 from bench.cases import Case
 from bench.servers import OURS, running
 
-# Fifty to a hundred times slower than without: a share of the messages is enough.
+# Fifty to a hundred times slower than normal: a share of the messages is enough.
 MOST = 20_000
 LEAST = 1_000
 READY_S = 120
 
 
 def missing() -> str:
-    """Say what is not installed, or nothing."""
+    """Say what is not installed; empty if nothing is missing."""
     found = shutil.which("valgrind") and shutil.which("callgrind_control")
     return "" if found else "valgrind is not installed (Debian: apt-get install valgrind)"
 
 
 def of_server(case: Case, scale: float) -> Mapping[str, float]:
-    """Instructions of the server per message while the work of a case runs."""
+    """Instructions of the server per message during the work of a case."""
     count = max(1, min(MOST, int(case.count * scale)))
     with (
         tempfile.TemporaryDirectory(prefix="jetspark-callgrind-") as folder,
@@ -44,7 +44,7 @@ def of_server(case: Case, scale: float) -> Mapping[str, float]:
 
 
 def of_client(case: str, usual: int, server: str, scale: float) -> Mapping[str, float]:
-    """Instructions of the client's process per message; ``usual`` is how many it else handles."""
+    """Instructions of the client process per message; ``usual`` is its normal message count."""
     count = max(LEAST, int(usual * scale) // 20 // LEAST * LEAST)
     with (
         tempfile.TemporaryDirectory(prefix="jetspark-callgrind-") as folder,
@@ -67,7 +67,7 @@ def of_client(case: str, usual: int, server: str, scale: float) -> Mapping[str, 
 
 
 def switch(state: str, pid: int) -> None:
-    """Begin or end counting in a process; what was counted is written when it ends."""
+    """Start or stop counting in a process; the counts are written when it ends."""
     control = ["callgrind_control", f"--instr={state}", str(pid)]
     subprocess.run(control, check=True, capture_output=True, timeout=READY_S)
     if state == "off":

@@ -1,6 +1,6 @@
-"""How long others wait during full-speed ingest: stream info and direct gets, 99th percentile.
+"""Latency of other clients during full-speed ingest: stream info and direct gets, 99th percentile.
 
-Issue 6: under 50 ms. Reported, not asserted: it depends on the machine and its disk.
+Target: under 50 ms. Reported, not asserted: it depends on the machine and its disk.
 """
 
 import statistics
@@ -21,7 +21,7 @@ REQUESTS = (
 
 
 def waits(server: Running) -> dict[str, list[float]]:
-    """Milliseconds that each kind of request took while fast publishers ran."""
+    """Milliseconds of each kind of request while fast publishers ran."""
     work = fast_ingest(PUBLISHERS)(server, MESSAGES)
     ingest = threading.Thread(target=work)
     wire = Wire(server)
@@ -42,7 +42,7 @@ def waits(server: Running) -> dict[str, list[float]]:
 
 
 def report(*, only: str) -> None:
-    """Print what each server makes its other clients wait."""
+    """Print the latencies of each server."""
     if only not in "interactive requests during ingest":
         return
     print(

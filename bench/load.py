@@ -1,6 +1,6 @@
 """A raw-socket load generator that prebuilds its bytes: the same for both servers.
 
-A client library is never the load of a server figure.
+Server figures never use a client library as load.
 """
 
 import socket
@@ -26,36 +26,36 @@ class Wire:
         self.sync()
 
     def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes."""
         self.socket.sendall(data)
 
     def receive(self) -> bytes:
-        """Whatever comes next."""
+        """The next received bytes."""
         data = self.socket.recv(RECEIVE)
         if not data:
             raise ConnectionError("the server closed the connection")
         return data
 
     def sync(self) -> None:
-        """Wait until the server has seen everything sent so far."""
+        """Wait until the server has processed everything sent so far."""
         self.send(b"PING\r\n")
         seen = b""
         while b"PONG\r\n" not in seen:
             seen = seen[-5:] + self.receive()
 
     def request(self, subject: bytes, body: bytes) -> bytes:
-        """One request, one reply, whole."""
+        """One request and its complete reply."""
         self.send(
             b"SUB _R.1 99\r\nUNSUB 99 1\r\nPUB %b _R.1 %d\r\n%b\r\n" % (subject, len(body), body)
         )
         seen = b""
-        # A PING of the server may stand behind the reply.
+        # A PING of the server may follow the reply.
         while b"}\r\n" not in seen:
             seen += self.receive()
         return seen
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.socket.close()
 
 
@@ -68,7 +68,7 @@ def make_stream(wire: Wire, name: bytes, config: bytes = b"") -> None:
 
 
 def windowed(wire: Wire, frame: bytes, mark: bytes, count: int, window: int) -> None:
-    """Keep ``window`` frames in flight until ``count`` replies with ``mark`` came back."""
+    """Keep ``window`` frames in flight until ``count`` replies with ``mark`` arrived."""
     wire.send(frame * min(window, count))
     sent = min(window, count)
     answered = returned = 0
@@ -76,7 +76,7 @@ def windowed(wire: Wire, frame: bytes, mark: bytes, count: int, window: int) -> 
     while answered < count:
         data = tail + wire.receive()
         found = data.count(mark)
-        # A mark cut by the end of a chunk is counted with the next one.
+        # A mark split by the end of a chunk is counted with the next one.
         tail = data[-(len(mark) - 1) :] if len(mark) > 1 else b""
         answered += found
         returned += found
@@ -88,7 +88,7 @@ def windowed(wire: Wire, frame: bytes, mark: bytes, count: int, window: int) -> 
 
 
 def windowed_frames(wire: Wire, frames: list[bytes], mark: bytes, window: int) -> None:
-    """The same with a frame of its own for each message."""
+    """The same with a separate frame for each message."""
     count, sent = len(frames), min(window, len(frames))
     wire.send(b"".join(frames[:sent]))
     answered = returned = 0
@@ -107,7 +107,7 @@ def windowed_frames(wire: Wire, frames: list[bytes], mark: bytes, window: int) -
 
 
 def publish_all(wire: Wire, frame: bytes, count: int) -> None:
-    """Publish from a thread of its own, in chunks of about 128 KiB."""
+    """Publish from a separate thread, in chunks of about 128 KiB."""
     per_chunk = max(1, 131072 // len(frame))
     chunk = frame * per_chunk
     for _ in range(count // per_chunk):
@@ -116,7 +116,7 @@ def publish_all(wire: Wire, frame: bytes, count: int) -> None:
 
 
 def receive_all(wire: Wire, mark: bytes, count: int) -> None:
-    """Read until ``count`` frames with ``mark`` came."""
+    """Read until ``count`` frames with ``mark`` arrived."""
     seen = 0
     tail = b""
     while seen < count:
@@ -126,7 +126,7 @@ def receive_all(wire: Wire, mark: bytes, count: int) -> None:
 
 
 def answer_all(wire: Wire, count: int) -> None:
-    """Answer ``count`` requests, each to the reply subject it names; all of a chunk at once."""
+    """Answer ``count`` requests, each to its reply subject; all of a chunk at once."""
     answered = 0
     held = b""
     while answered < count:
@@ -140,7 +140,7 @@ def answer_all(wire: Wire, count: int) -> None:
 
 
 def in_threads(*jobs: "threading.Thread") -> None:
-    """Run jobs side by side and wait for all."""
+    """Run jobs concurrently and wait for all."""
     for job in jobs:
         job.start()
     for job in jobs:

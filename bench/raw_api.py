@@ -1,4 +1,4 @@
-"""Streams, consumers and buckets by raw requests, so that one program measures any build."""
+"""Streams, consumers and buckets by raw requests, so that one program can measure any build."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def bucket_request(bucket: str, **fields: Any) -> tuple[str, bytes]:
 
 
 def checked(answer: Any) -> None:
-    """Raise what a server says against it."""
+    """Raise the server's error, if any."""
     error = json.loads(answer.data).get("error")
     if error:
         raise RuntimeError(error["description"])

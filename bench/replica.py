@@ -1,8 +1,8 @@
-"""A read replica beside its leader: direct gets, publishes through it, and what it costs.
+"""A read replica compared with its leader: direct gets, publishes through it, and its cost.
 
-The figures of a row are those of the leader asked directly, and of the replica; CPU is that of
-the server that is asked. The cost rows are the leader's CPU per acknowledged publish, without a
-replica and with one that copies the stream (docs/replicas.md).
+The figures of a row are those of requests to the leader, and to the replica; CPU is that of the
+server that gets the requests. The cost rows are the leader's CPU per acknowledged publish, without
+a replica and with one that copies the stream (docs/replicas.md).
 """
 
 import statistics
@@ -18,7 +18,7 @@ PUBLISHES = 100_000
 WINDOW = 100
 FILLED = 1000
 BODY = b"x" * 128
-# Acknowledgements go to whoever listens: those of the leader's client and of the replica's apart.
+# Separate inboxes for acknowledgements to the leader's client and to the replica's.
 NEAR, FAR = b"_I", b"_J"
 
 
@@ -52,7 +52,7 @@ def replica_of(leader: Running) -> Iterator[tuple[Running, Wire]]:
         wire = Wire(replica)
         wire.send(b"SUB %b.* 1\r\n" % FAR)
         wire.sync()
-        while True:  # until the leader is not asked any more
+        while True:  # until the leader gets no more requests
             cpu = leader.cpu_ns()
             windowed(wire, get_frame(FAR), b"HMSG ", 200, 10)
             if leader.cpu_ns() - cpu < 2_000_000:
@@ -62,7 +62,7 @@ def replica_of(leader: Running) -> Iterator[tuple[Running, Wire]]:
 
 
 def timed(server: Running, work: Callable[[], None], count: int) -> tuple[float, float]:
-    """Per second, and CPU nanoseconds of the server for each."""
+    """Rate per second, and CPU nanoseconds of the server per operation."""
     cpu, begun = server.cpu_ns(), time.perf_counter()
     work()
     seconds = time.perf_counter() - begun
@@ -70,7 +70,7 @@ def timed(server: Running, work: Callable[[], None], count: int) -> tuple[float,
 
 
 def gets(wire: Wire, inbox: bytes, count: int) -> Callable[[], None]:
-    """Get a message again and again."""
+    """Get a message repeatedly."""
     return lambda: windowed(wire, get_frame(inbox), b"HMSG ", count, WINDOW)
 
 

@@ -1,4 +1,4 @@
-"""What a stream of a million messages costs: memory while it is there, time after a kill."""
+"""The cost of a stream of a million messages: memory, and startup time after a kill."""
 
 import statistics
 import tempfile
@@ -15,7 +15,7 @@ WINDOW = 5_000
 
 
 def fill(server: Running, messages: int, subjects: int) -> None:
-    """Publish so many messages of 128 bytes over so many subjects."""
+    """Publish this many messages of 128 bytes over this many subjects."""
     wire = Wire(server)
     make_stream(wire, b"BIG")
     wire.send(b"SUB _I.* 1\r\n")
@@ -23,7 +23,7 @@ def fill(server: Running, messages: int, subjects: int) -> None:
     once = [b"PUB BIG.%d _I.1 128\r\n%b\r\n" % (n, b"x" * 128) for n in range(subjects)]
     left = messages // subjects
     while left > 0:
-        # Few subjects more than once, or the window would never fill.
+        # Few subjects are repeated, or the window would never fill.
         times = min(left, max(1, 4 * WINDOW // subjects))
         windowed_frames(wire, once * times, b'"seq":', WINDOW)
         left -= times
@@ -47,7 +47,7 @@ def killed(name: str, messages: int, subjects: int) -> tuple[float, float]:
 
 
 def subject_bytes(name: str, extra: int) -> float:
-    """What one more subject takes: as many messages on one subject, and on as many subjects."""
+    """Memory of one more subject: as many messages on one subject, and on as many subjects."""
     taken = []
     for subjects in (1, extra):
         with running(name) as server:
@@ -58,7 +58,7 @@ def subject_bytes(name: str, extra: int) -> float:
 
 
 def report(rounds: int, scale: float = 1.0) -> None:
-    """Print the rows; ``scale`` makes everything smaller."""
+    """Print the rows; ``scale`` reduces everything."""
     messages, subjects = int(MESSAGES * scale), int(SUBJECTS * scale)
     figures = {
         name: [killed(name, messages, subjects) for _ in range(rounds)] for name in (PEER, OURS)

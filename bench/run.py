@@ -1,11 +1,11 @@
-"""Side by side with nats-server 2.15.1, in one run, alternating, medians.
+"""Comparison with nats-server 2.15.1, in one run, alternating, medians.
 
     make bench                          every case, three rounds
     make bench ARGS="--only publish"    the cases whose name contains the word
-    make bench ARGS="--gate OLD.whl"    this build beside an older one (bench/gate.py)
+    make bench ARGS="--gate OLD.whl"    this build compared with an older one (bench/gate.py)
 
-Ours acknowledges after a synced write; nats-server is its default, which does not sync before
-the ack. Figures of another minute or machine mean nothing beside these.
+Ours acknowledges after a synced write; nats-server has its default, which does not sync before the
+ack. Do not compare figures from different times or machines.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from bench.stream_cases import CASES as STREAM_CASES
 
 
 def disk_p50_ms(size: int, rounds: int = 300) -> float:
-    """How long a synced write of so many bytes takes here, now."""
+    """How long a synced write of this many bytes takes here and now."""
     blob = b"x" * size
     times = []
     with tempfile.NamedTemporaryFile(dir=Path.cwd()) as file:
@@ -62,7 +62,7 @@ def measure(name: str, case: Case, count: int) -> tuple[float, float, float]:
 
 
 def compare(case: Case, rounds: int, count: int) -> None:
-    """Measure both servers in turn and print the row."""
+    """Measure both servers alternately and print the row."""
     figures: dict[str, list[tuple[float, float, float]]] = {case.peer: [], OURS: []}
     for _ in range(rounds):
         for name, found in figures.items():

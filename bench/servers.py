@@ -1,4 +1,4 @@
-"""The two servers under test, each a process with a store of its own."""
+"""The two servers under test, each a process with its own store."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from typing import Any
 
 OURS = "jetspark"
 PEER = "nats-server"
-SYNC_ALWAYS = "nats-server always"  # with sync_interval: always, which is what we do by default
+SYNC_ALWAYS = "nats-server always"  # with sync_interval: always, which is our default
 BIN = Path(sys.executable).parent
 USER = b'"user":"bench","pass":"bench",'
 GUARD = """authorization { users: [ { user: bench, password: bench, permissions: {
@@ -35,11 +35,11 @@ class Running:
     port: int
     pid: int
     monitor: int = 0
-    # What a client says of itself in CONNECT, before everything else.
+    # The CONNECT of a client, sent before everything else.
     connect: bytes = b""
 
     def cpu_ns(self) -> int:
-        """CPU time of all its threads so far: steadier than the clock on the wall."""
+        """CPU time of all its threads so far: more stable than wall-clock time."""
         total = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             total += int((task / "schedstat").read_text().split()[0])
@@ -51,11 +51,11 @@ class Running:
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill it, as in a crash."""
         os.kill(self.pid, signal.SIGKILL)
 
     def commits(self) -> dict[str, Any]:
-        """What our committer did; empty for others."""
+        """Statistics of our committer; empty for others."""
         if self.name != OURS or not self.monitor:
             return {}
         with urllib.request.urlopen(f"http://{self.host}:{self.monitor}/storez") as answer:
@@ -64,7 +64,7 @@ class Running:
 
 
 def command(name: str, store: Path, *, guarded: bool = False) -> list[str]:
-    """How each server is started, with its defaults unless a configuration is needed."""
+    """The command line of each server, with its defaults unless a configuration is needed."""
     arguments = ["-a", "127.0.0.1", "-p", "-1", "-js", "-sd", str(store / "js")]
     settings = "jetstream { sync_interval: always }\n" if name == SYNC_ALWAYS else ""
     if guarded:
@@ -86,7 +86,7 @@ def running(
     guarded: bool = False,
     prefix: Sequence[str] = (),
 ) -> Iterator[Running]:
-    """Start a server, wait until it says that it is ready, and stop it at the end.
+    """Start a server, wait until it reports that it is ready, and stop it at the end.
 
     ``prefix`` is a program that runs it, such as valgrind.
     """

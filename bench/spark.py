@@ -1,10 +1,10 @@
-"""Spark over JetStream beside what users do with nats-py, on our server and on nats-server.
+"""Spark over JetStream compared with nats-py as users write it, on our server and nats-server.
 
     python -m bench.spark [--only WORD] [--rounds N] [--scale S]     also part of `make bench`
 
 One Spark session, local[2], 128-byte payloads, file storage, the noop sink. Two figures for each
-row: rows per second by the clock, and rows per CPU-second of the JVM and its Python workers,
-which moves little when the machine is busy. The ceiling is a source that makes its rows up, lists
+row: rows per second of wall-clock time, and rows per CPU-second of the JVM and its Python workers,
+which varies little on a busy machine. The ceiling is a source that generates its rows, with lists
 built for every batch. Nothing here asserts a time.
 """
 
@@ -37,7 +37,7 @@ Job = Callable[[], None]
 
 @dataclass
 class Figures:
-    """What the runs of one case gave."""
+    """The results of the runs of one case."""
 
     rates: list[float] = field(default_factory=list)
     per_cpu: list[float] = field(default_factory=list)
@@ -49,16 +49,16 @@ class Figures:
 
     @property
     def cpu(self) -> float:
-        """Rows per CPU-second: the best, which other work on the machine disturbed least."""
+        """Rows per CPU-second: the best, which other work on the machine affected least."""
         return max(self.per_cpu)
 
 
 class ProcessTree:
-    """A process and what it started, with the CPU time of all of them.
+    """A process and its descendants, with the CPU time of all of them.
 
-    Python workers end when they are idle, and their time goes to nobody when the daemon that
-    forked them ends first. So every process is looked at several times a second, and what it had
-    used when it was last seen counts: the sum never falls.
+    Python workers end when they are idle, and their time is not accounted to any process if the
+    daemon that forked them ends first. So every process is sampled several times a second, and its
+    last sample counts: the sum never decreases.
     """
 
     LOOK_S = 0.1
@@ -70,7 +70,7 @@ class ProcessTree:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def cpu_s(self) -> float:
-        """Return what all of them have used so far."""
+        """Return the CPU time of all of them so far."""
         with self._lock:
             self._look()
             return sum(self._ticks.values()) / TICK
@@ -86,8 +86,9 @@ class ProcessTree:
         found: dict[int, tuple[str, int]] = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                # After the name, which may hold anything: state, parent, ... times at 11 and 12,
-                # and at 19 when it started, which tells it from another one with its number.
+                # After the name, which may contain anything: state, parent, ... times at 11 and
+                # 12, and at 19 the start time, which distinguishes it from another process with
+                # the same pid.
                 words = (folder / "stat").read_text().rpartition(") ")[2].split()
             except OSError:
                 continue
@@ -111,7 +112,7 @@ class Session:
     def __init__(self) -> None:
         here = str(Path(__file__).resolve().parents[1])
         path = os.environ.get("PYTHONPATH", "")
-        # Workers import the functions of this folder.
+        # Workers import functions from this folder.
         os.environ["PYTHONPATH"] = f"{here}{os.pathsep}{path}" if path else here
         from jetspark.spark import session
 
@@ -124,11 +125,11 @@ class Session:
         self._processes = ProcessTree(jvm)
 
     def cpu_s(self) -> float:
-        """CPU time of the JVM and of everything that it started, also of what has ended."""
+        """CPU time of the JVM and of everything that it started, including ended processes."""
         return self._processes.cpu_s()
 
     def measure(self, found: Figures, rows: int, job: Job) -> None:
-        """Run a job and note what it took."""
+        """Run a job and record its time."""
         cpu, begun = self.cpu_s(), time.perf_counter()
         job()
         seconds, spent = time.perf_counter() - begun, self.cpu_s() - cpu
@@ -149,7 +150,7 @@ def served(name: str) -> Iterator[str]:
 
 
 def filled(url: str, name: str, rows: int) -> None:
-    """Make a stream of so many messages."""
+    """Create a stream with this many messages."""
     from jetspark import sync
 
     with sync.connect(url) as client:
@@ -165,7 +166,7 @@ def filled(url: str, name: str, rows: int) -> None:
 
 
 def read_case(session: Session, server: str, rounds: int, scale: float) -> None:
-    """Read a stream: the connector, nats-py in mapPartitions, and the ceiling, in turn."""
+    """Read a stream: the connector, nats-py in mapPartitions, and the ceiling, alternating."""
     rows, few = int(1_000_000 * scale), int(100_000 * scale)
     ours, theirs, ceiling = Figures(), Figures(), Figures()
     spark = session.spark
@@ -189,7 +190,7 @@ def read_case(session: Session, server: str, rounds: int, scale: float) -> None:
 
 
 def write_case(session: Session, server: str, rounds: int, scale: float) -> None:
-    """Write exactly once by the connector, and with nats-py's publish_async."""
+    """Write exactly once with the connector, and with nats-py's publish_async."""
     rows, few = int(500_000 * scale), int(100_000 * scale)
     ours, theirs = Figures(), Figures()
     with served(server) as url:
@@ -205,7 +206,7 @@ def write_case(session: Session, server: str, rounds: int, scale: float) -> None
 
 
 def write_exactly_once(spark: "SparkSession", url: str, rows: int, number: int) -> None:
-    """One batch write under a transaction of its own."""
+    """One batch write with its own transaction."""
     writer = payloads(spark, rows).write.format("jetstream").option("servers", url)
     writer = writer.option("stream", "WRITE").option("delivery", "exactly-once")
     writer.option("txnAppId", "bench").option("txnVersion", str(number)).mode("append").save()
@@ -221,7 +222,7 @@ def payloads(spark: "SparkSession", rows: int) -> "DataFrame":
 
 
 def check_stored(url: str, name: str, rows: int) -> None:
-    """A figure for rows that are not there would be worth nothing."""
+    """Check that all rows are stored: otherwise the figure would be meaningless."""
     from jetspark import sync
 
     with sync.connect(url) as client:
@@ -244,7 +245,7 @@ def kv_case(session: Session, server: str, rounds: int, scale: float) -> None:
 
 
 def fill_bucket(url: str, keys: int) -> None:
-    """Make a bucket of so many keys."""
+    """Create a bucket with this many keys."""
     from jetspark import sync
 
     with sync.connect(url) as client:

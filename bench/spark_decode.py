@@ -1,12 +1,13 @@
-"""Decoding payloads in Spark: ``decode_json`` beside Spark's own ``from_json``.
+"""Decoding payloads in Spark: ``decode_json`` compared with Spark's own ``from_json``.
 
     python -m bench.spark_decode [--only WORD] [--rounds N] [--rows N]
 
-The same payloads out of a Parquet file, with the same schema, into the noop sink. The figure is
-CPU time per row of the JVM and its Python workers, without that of reading the file: the best of
-the rounds, which other work on the machine disturbed least. Beside it stands what Spark needs to
-bring the payloads to a Python function and back, the floor of any. The cases alternate in a round;
-the first rounds, in which the JVM compiles, are not counted. Nothing here asserts a time.
+The same payloads from a Parquet file, with the same schema, into the noop sink. The figure is CPU
+time per row of the JVM and its Python workers, without that of reading the file: the best of the
+rounds, which other work on the machine affected least. Also printed is the time that Spark needs
+to pass the payloads to a Python function and back, the lower bound of any decoder. The cases
+alternate in a round; the first rounds, in which the JVM compiles, are not counted. Nothing here
+asserts a time.
 """
 
 import argparse
@@ -23,7 +24,7 @@ WARM_UP = 2
 
 
 class Payloads(NamedTuple):
-    """A schema, and an SQL expression over ``id`` that gives JSON of it."""
+    """A schema, and an SQL expression over ``id`` that returns JSON for it."""
 
     name: str
     ddl: str
@@ -56,11 +57,11 @@ def compare(session: Session, kind: Payloads, rounds: int, rows: int, folder: Pa
 
     from jetspark.spark import decode_json
 
-    # Spark looks at the annotations, and wants types there.
+    # Spark evaluates the annotations, and requires types there.
     def same(data: pa.Array) -> pa.Array:
         return data
 
-    # Its stub asks for the kind of function, about which Spark then warns.
+    # Its stub requires the kind of function, about which Spark then warns.
     make: Any = arrow_udf
 
     path = str(folder / kind.name)
@@ -86,7 +87,7 @@ def compare(session: Session, kind: Payloads, rounds: int, rows: int, folder: Pa
     )
     print(
         f"decode_json {kind.name:<8} {ours:6.2f} us/row   from_json {theirs:6.2f} us/row   "
-        f"ratio {ours / theirs:.2f}   (the way to Python and back: {exchange:.2f}, the file: "
+        f"ratio {ours / theirs:.2f}   (exchange with Python: {exchange:.2f}, the file: "
         f"{micros['file']:.2f})",
         flush=True,
     )

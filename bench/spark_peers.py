@@ -1,4 +1,4 @@
-"""What the Spark rows stand beside: nats-py as users write it, a source without a server."""
+"""The peers of the Spark rows: nats-py as users write it, and a source without a server."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ def read_with_nats_py(spark: "SparkSession", url: str, rows: int) -> "DataFrame"
 
 
 async def _durable(url: str) -> str:
-    """Make a consumer of its own for each run."""
+    """Create a separate consumer for each run."""
     import nats
     from nats.js.api import AckPolicy, ConsumerConfig
 
@@ -44,7 +44,7 @@ async def _durable(url: str) -> str:
 
 
 async def fetch_all(url: str, durable: str, count: int) -> list[tuple[Any, ...]]:
-    """Fetch so many messages and acknowledge each."""
+    """Fetch this many messages and acknowledge each."""
     import nats
 
     nc = await nats.connect(url)
@@ -68,7 +68,7 @@ def write_with_nats_py(frame: "DataFrame", url: str) -> None:
 
 
 async def publish_all(url: str, rows: Iterable[Any]) -> None:
-    """Publish rows with a window of acks on their way."""
+    """Publish rows with a window of outstanding acks."""
     import nats
 
     nc = await nats.connect(url)
@@ -80,10 +80,10 @@ async def publish_all(url: str, rows: Iterable[Any]) -> None:
 
 
 def ceiling_source() -> Any:
-    """Return the format ``bench_ceiling``: made-up rows, lists built for every batch.
+    """Return the format ``bench_ceiling``: generated rows, lists built for every batch.
 
-    The columns and the sizes are those of the connector's read; a new object for each value, as
-    a parser of messages cannot do without.
+    The columns and the sizes are those of the connector's read; with a new object per value, which
+    a parser of messages cannot avoid.
     """
     import pyarrow as pa
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -91,14 +91,14 @@ def ceiling_source() -> Any:
     from pyspark.sql.types import StructType
 
     class CeilingReader(DataSourceReader):
-        """Makes rows up."""
+        """Generates rows."""
 
         def __init__(self, rows: int, schema: StructType) -> None:
             self._rows = rows
             self._schema = schema
 
         def partitions(self) -> list[InputPartition]:
-            """As many as the connector makes for two slots."""
+            """As many as the connector creates for two slots."""
             return [InputPartition(n) for n in range(2 * TASKS)]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""How quickly a server is there, and how little it takes while it waits."""
+"""How quickly a server starts, and how little memory it takes when idle."""
 
 import statistics
 import subprocess
@@ -21,7 +21,7 @@ asyncio.run(main())
 
 
 def embedded_ms() -> float:
-    """From `async with Server()` to ready, in a process that has imported it."""
+    """From `async with Server()` to ready, in a process that has already imported it."""
     done = subprocess.run(
         [sys.executable, "-c", _EMBEDDED], capture_output=True, text=True, check=True
     )
@@ -36,7 +36,7 @@ def process_ms(name: str) -> float:
 
 
 def idle_mb(name: str) -> float:
-    """Resident memory of a server that just waits, with monitoring on."""
+    """Resident memory of an idle server, with monitoring on."""
     with running(name, "-m", "-1") as server:
         status = Path(f"/proc/{server.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024

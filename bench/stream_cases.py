@@ -1,4 +1,4 @@
-"""Cases of streams: keys, ids, expectations, batched reads, levels of durability."""
+"""Stream cases: keys, ids, expectations, batched reads, durability levels."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def _stream(server: Running, name: bytes, config: bytes = b"") -> Wire:
 
 
 def keys(number: int, window: int) -> Callable[[Running, int], Work]:
-    """Publish over many subjects, of which each keeps its newest message."""
+    """Publish over many subjects, each of which keeps its newest message."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = _stream(server, b"KEYS", b',"max_msgs_per_subject":1')
@@ -53,12 +53,12 @@ def message_id(n: int) -> bytes:
 
 
 def expectation(n: int) -> bytes:
-    """Each message names the one before it on its subject."""
+    """Each message expects the one before it on its subject."""
     return b"Nats-Expected-Last-Subject-Sequence: %d" % n
 
 
 def batches(size: int) -> Callable[[Running, int], Work]:
-    """Read the stream again and again by direct gets of so many messages each."""
+    """Read the stream repeatedly with direct gets of this many messages each."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = _stream(server, b"BATCH")
@@ -71,7 +71,7 @@ def batches(size: int) -> Callable[[Running, int], Work]:
 
 
 def multi_last(number: int) -> Callable[[Running, int], Work]:
-    """Read the newest message of so many subjects, again and again."""
+    """Read the newest message of this many subjects, repeatedly."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = _stream(server, b"LAST")
@@ -85,7 +85,7 @@ def multi_last(number: int) -> Callable[[Running, int], Work]:
 
 
 def _read_in_pages(wire: Wire, ask: bytes, pages: int, size: int) -> None:
-    """Two pages are asked for at a time; each has its messages and one that ends it."""
+    """Two pages are requested at a time; each has its messages and an end message."""
     mark = b"HMSG _I.1 1 "
     asked = min(2, pages)
     wire.send(ask * asked)

@@ -1,1 +1,1 @@
-"""`make demo`: a server and a Spark driver are killed, and every event is accounted for."""
+"""`make demo`: kills a server and a Spark driver, and accounts for every event."""

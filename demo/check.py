@@ -1,7 +1,7 @@
-"""The third part of the demo: every event is accounted for by the sequence it came in with.
+"""The third part of the demo: every event is accounted for by its sequence.
 
-The stream itself is the truth. Spark reads back what it wrote; every row names its origin, and
-origins are compared one by one, never only counted.
+The stream itself is the reference. Spark reads back what it wrote; every row names its origin, and
+origins are compared one by one, not only counted.
 """
 
 import json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Account:
-    """What came in and what came of it."""
+    """The events in the stream, and what became of them."""
 
     events: int = 0
     kept: int = 0
@@ -42,7 +42,7 @@ def account_for(
     """Compare the stream with the table, the bucket and the alerts, row by row."""
     account = Account()
     rows = (
-        # Not the files of the folder but those of its log: a killed task leaves files behind.
+        # Not the files of the folder but those in its log: a killed task leaves files.
         spark.read.parquet(str(warehouse / "events"))
         .select("seq", "id", "kind", "region", "cents")
         .toArrow()
@@ -59,14 +59,14 @@ def account_for(
 
 
 def _truth(js: sync.JetStream, account: Account) -> tuple["array[int]", set[int]]:
-    """Read the stream: the id of the event at each sequence (-1: none), and what is an alert."""
+    """Read the stream: the id of the event at each sequence (-1: none), and the alerts."""
     decode = msgspec.json.Decoder(Event).decode
-    ids = array("q", [-1])  # sequences begin at 1
+    ids = array("q", [-1])  # sequences start at 1
     alerts: set[int] = set()
     for chunk in js.stream("EVENTS").scan(columns=("data",)):
         for seq, payload in zip(chunk.sequences, chunk.data, strict=True):
             if seq != len(ids):
-                account.problems.append(f"the stream lacks sequence {len(ids)}")
+                account.problems.append(f"the stream has no sequence {len(ids)}")
                 ids.extend([-1] * (seq - len(ids)))
             try:
                 event = decode(payload)
@@ -83,9 +83,9 @@ def _truth(js: sync.JetStream, account: Account) -> tuple["array[int]", set[int]
 def _check_rows(
     rows: "pa.Table", ids: "array[int]", alerts: set[int], account: Account
 ) -> dict[str, list[int]]:
-    """Check the table against the stream; return the totals that follow from it.
+    """Compare the table with the stream; return the totals that follow from it.
 
-    ``alerts`` loses the sequences of copies that were left out: of equal events any one may stay.
+    ``alerts`` loses the sequences of dropped duplicates: of equal events any one may be kept.
     """
     times_seen = bytearray(len(ids))
     ids_seen: set[int] = set()
@@ -111,12 +111,12 @@ def _check_rows(
     lost = 0
     for seq in range(1, len(ids)):
         if not times_seen[seq]:
-            # Left out: right only for a copy of an event that was kept.
+            # Dropped: correct only for a duplicate of an event that was kept.
             lost += ids[seq] not in ids_seen
             alerts.discard(seq)
     for count, what in (
-        (wrong, "rows name a sequence twice, or not the event that is there"),
-        (twice, "events are in the table twice"),
+        (wrong, "rows name a duplicate sequence, or not its event"),
+        (twice, "events are duplicated in the table"),
         (lost, "events are lost"),
     ):
         if count:
@@ -132,7 +132,7 @@ def _check_alerts(js: sync.JetStream, due: set[int], account: Account) -> None:
     if found != Counter(due):
         lost = len(due - found.keys())
         extra = (found - Counter(due)).total()
-        account.problems.append(f"of {len(due)} alerts {lost} are lost, {extra} are too many")
+        account.problems.append(f"of {len(due)} alerts {lost} are lost, {extra} are unexpected")
 
 
 def _check_totals(
@@ -144,17 +144,17 @@ def _check_totals(
         key: {"events": events, "cents": cents} for key, (events, cents) in sorted(due.items())
     }
     if account.totals_now != wanted:
-        account.problems.append("the totals in the bucket are not those of the table")
+        account.problems.append("the totals in the bucket do not match the table")
 
 
 def _check_past(
     spark: "SparkSession", url: str, revision: int, then: dict[str, bytes], account: Account
 ) -> None:
-    """Read the bucket as it was when the driver was dead."""
+    """Read the bucket as it was while the driver was dead."""
     options = {"servers": url, "bucket": "TOTALS", "versionAsOf": str(revision)}
     account.totals_then = _read_totals(spark, options) if revision else {}
     if account.totals_then != {key: json.loads(value) for key, value in then.items()}:
-        account.problems.append(f"the bucket as of revision {revision} is not what it was")
+        account.problems.append(f"the bucket as of revision {revision} has changed")
 
 
 def _read_totals(spark: "SparkSession", options: dict[str, str]) -> dict[str, Any]:

@@ -35,24 +35,24 @@ CRASH_MESSAGES: Final = 20_000
     default=1_000_000,
     show_default=True,
     type=click.IntRange(2_000, 100_000_000),
-    help="How many events go through the pipeline.",
+    help="Number of events in the pipeline.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default="demo-output",
     show_default=True,
-    help="Where the tables, the plot and the report are left.",
+    help="Folder for the tables, the plot and the report.",
 )
 def demo(*, events: int, output: Path) -> None:
-    """Kill a server, then a Spark driver, in the middle of their work, and lose nothing.
+    """Kill a server and a Spark driver while they work, and lose nothing.
 
-    First a server is killed with SIGKILL while it takes messages: what it acknowledged is there
-    when it starts again. Then a million orders and clicks, some of them broken or sent twice, are
-    published while a Spark pipeline cleans them into Parquet, keeps totals in a key-value bucket
-    and publishes alerts to another stream. Its driver is killed meanwhile and starts again from
-    its checkpoints. In the end every event is accounted for by its sequence, and the bucket is
-    read as it was at the moment of the kill.
+    First a server is killed with SIGKILL while it stores messages: everything it acknowledged
+    exists when it starts again. Then a million orders and clicks, some of them invalid or
+    duplicated, are published while a Spark pipeline cleans them into Parquet, keeps totals in a
+    key-value bucket and publishes alerts to another stream. Its driver is killed meanwhile and
+    restarted from its checkpoints. At the end every event is accounted for by its sequence, and
+    the bucket is read as it was at the time of the kill.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def demo(*, events: int, output: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="jetspark-demo-") as folder:
             problems = _run(console, Path(folder), output, events)
     except KeyboardInterrupt:
-        click.echo("stopped; everything that was started has ended", err=True)
+        click.echo("stopped; all started processes have ended", err=True)
         sys.exit(130)
     except Error as error:
         raise click.ClickException(str(error)) from error
@@ -80,13 +80,13 @@ def demo(*, events: int, output: Path) -> None:
         console.print(f"[red]{'; '.join(problems)}[/red]")
         sys.exit(1)
     console.print(
-        f"[green]Every event is accounted for, none is there twice[/green] "
+        f"[green]Every event accounted for, no duplicates[/green] "
         f"({time.monotonic() - begun:.0f} s; see {output}/plot.png)"
     )
 
 
 def _run(console: Console, folder: Path, output: Path, events: int) -> list[str]:
-    """Go through the parts; return what was not as it should be."""
+    """Run the parts; return the problems."""
     from demo.check import account_for
     from demo.crash import crash_server
     from demo.pipeline import run_pipeline
@@ -94,13 +94,13 @@ def _run(console: Console, folder: Path, output: Path, events: int) -> list[str]
     from jetspark.spark import session
 
     console.print(f"[bold]{version_text()}[/bold], results in {output}")
-    console.rule("1. A server is killed while it takes messages", align="left")
+    console.rule("1. A server is killed while it stores messages", align="left")
     steps = Steps()
     with bars(console) as progress:
         problems = asyncio.run(
             crash_server(folder / "crash", steps, progress, min(CRASH_MESSAGES, events))
         )
-    steps.show(console, "What was acknowledged is on disk")
+    steps.show(console, "Acknowledged messages are on disk")
     console.rule("2. A Spark driver is killed while it cleans events", align="left")
     with sync.Server(store_dir=folder / "store") as server:
         with bars(console) as progress:
@@ -132,12 +132,12 @@ def _show(console: Console, story: "Story", account: "Account") -> None:
     table.add_column("what")
     table.add_column("number", justify="right")
     table.add_row("events in the stream", f"{account.events:,}")
-    table.add_row("  in the table, each once", f"{account.kept:,}")
-    table.add_row("  broken, kept apart", f"{account.refused:,}")
-    table.add_row("  copies, left out", f"{account.copies:,}")
+    table.add_row("  in the table, no duplicates", f"{account.kept:,}")
+    table.add_row("  invalid, kept separately", f"{account.refused:,}")
+    table.add_row("  duplicates, dropped", f"{account.copies:,}")
     rest = account.events - account.kept - account.refused - account.copies
-    table.add_row("  not accounted for, or twice", f"{rest + len(account.problems):,}")
-    table.add_row("alerts published, each once", f"{account.alerts:,}")
+    table.add_row("  not accounted for, or duplicated", f"{rest + len(account.problems):,}")
+    table.add_row("alerts published, no duplicates", f"{account.alerts:,}")
     table.add_row("totals in the bucket", f"{account.areas:,}", end_section=True)
     rate = account.events / story.publish_seconds
     table.add_row("published per second (paced)", f"{rate:,.0f}")
@@ -149,7 +149,7 @@ def _show(console: Console, story: "Story", account: "Account") -> None:
     table.add_row("largest lag, in events", f"{story.max_lag:,}")
     dead = story.back_at - story.killed_at
     table.add_row("seconds without a driver", f"{dead:.1f}")
-    table.add_row("seconds until all was done", f"{story.caught_up_at:.1f}")
+    table.add_row("seconds until everything was done", f"{story.caught_up_at:.1f}")
     console.print(table)
 
 
@@ -191,16 +191,18 @@ def _write_report(path: Path, story: "Story", account: "Account") -> None:
 
 
 def _check_packages() -> None:
-    """Say in one line what is missing, before anything is started."""
+    """Report missing packages in one line, before anything is started."""
     needed = ("pyspark", "pyarrow", "pandas", "grpc", "yaml", "matplotlib")
     check_extra("demo", "the demo needs", *needed)
 
 
 def _make_output(output: Path) -> None:
-    """Make an empty folder; one that this command did not make is left alone."""
+    """Create an empty folder; refuse one that this command did not create."""
     if output.exists() and any(output.iterdir()):
         if not (output / MARKER).exists():
-            raise click.ClickException(f"{output} is there and no demo's: choose another --output")
+            raise click.ClickException(
+                f"{output} exists and is no demo's: choose another --output"
+            )
         shutil.rmtree(output)
     output.mkdir(parents=True, exist_ok=True)
     (output / MARKER).write_text("written by make demo, which removes it when it runs again\n")

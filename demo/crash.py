@@ -1,7 +1,7 @@
-"""The first part of the demo: a server that is killed while it takes messages loses nothing.
+"""The first part of the demo: a server that is killed while it stores messages loses nothing.
 
-A message that was acknowledged is on disk. The rest is published again, each with its own id, so
-that what was stored without an answer is not stored twice.
+An acknowledged message is on disk. The rest is published again, each with its own id, so that
+messages stored without an answer are not duplicated.
 """
 
 import time
@@ -24,14 +24,14 @@ REGIONS: Final = ("north", "east", "south", "west")
 
 
 async def crash_server(folder: Path, steps: Steps, progress: Progress, messages: int) -> list[str]:
-    """Write, kill, start again, read back, write the rest; return what was wrong."""
+    """Write, kill, restart, read back, write the rest; return the problems."""
     acknowledged: dict[int, int] = {}
     problems: list[str] = []
     async with ServerProcess(folder) as server:
         await write_until_killed(server, acknowledged, steps, progress, messages)
     begun = time.monotonic()
     async with ServerProcess(folder) as server:
-        steps.add("started again, streams recovered", len(acknowledged), begun)
+        steps.add("restarted, streams recovered", len(acknowledged), begun)
         async with connect(server.url, name="jetspark demo") as client:
             stream = await client.jetstream().stream(STREAM)
             kept = await read(stream, steps, progress, "Read back after the crash")
@@ -53,8 +53,8 @@ async def write_until_killed(
     progress: Progress,
     messages: int,
 ) -> None:
-    """Publish, and kill the server in the middle; note what it acknowledged until then."""
-    task = progress.add_task("Publish; killed in the middle", total=messages)
+    """Publish, and kill the server meanwhile; record what it acknowledged until then."""
+    task = progress.add_task("Publish; killed meanwhile", total=messages)
     begun = time.monotonic()
     client = await connect(server.url, name="jetspark demo", allow_reconnect=False)
     js = client.jetstream(publish_async_max=500)
@@ -69,7 +69,7 @@ async def write_until_killed(
             if n - js.publish_async_pending >= messages // 2:
                 await server.kill()
     except Error:
-        pass  # the connection broke, as it should
+        pass  # the connection broke, as expected
     await client.close()
     for n, ack in enumerate(acks):
         if ack.done() and ack.exception() is None:
@@ -86,7 +86,7 @@ async def write_rest(
     progress: Progress,
     messages: int,
 ) -> None:
-    """Publish what nobody acknowledged; what was stored all the same is found by its id."""
+    """Publish the unacknowledged messages; those already stored are recognised by their id."""
     rest = [n for n in range(messages) if n not in acknowledged]
     task = progress.add_task("Publish the rest", total=len(rest))
     begun = time.monotonic()
@@ -95,11 +95,11 @@ async def write_rest(
     progress.update(task, completed=len(rest))
     steps.add("published again, acknowledged on disk", len(acks), begun)
     again = sum(ack.result().duplicate for ack in acks)
-    steps.note("stored before the crash, not twice", again)
+    steps.note("already stored before the crash", again)
 
 
 async def read(stream: "Stream", steps: Steps, progress: Progress, what: str) -> dict[int, bytes]:
-    """Everything in the stream, by its sequence."""
+    """Everything in the stream, by sequence."""
     last = (await stream.info()).state.last_seq
     task = progress.add_task(what, total=last)
     begun = time.monotonic()
@@ -118,5 +118,5 @@ def _subject(n: int) -> str:
 
 
 def payload_of(n: int) -> bytes:
-    """Return what message ``n`` says."""
+    """Return the payload of message ``n``."""
     return b'{"order":%d,"amount":%d}' % (n, n * 7 % 1000)

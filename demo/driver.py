@@ -1,7 +1,7 @@
-"""The Spark driver of the demo: `jetspark pipeline run --continuous` in a process of its own.
+"""The Spark driver of the demo: `jetspark pipeline run --continuous` in a separate process.
 
-It is started in a process group of its own, so that killing the group ends driver and JVM at once,
-as a machine that fails does.
+It is started in its own process group, so that killing the group ends driver and JVM at once, as
+when a machine fails.
 """
 
 import json
@@ -17,21 +17,21 @@ from typing import Any, Final, Self
 
 from jetspark.errors import Error
 
-# Spark on a busy machine; usually it is a quarter of this.
+# For Spark on a busy machine; usually it takes a quarter of this.
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 40.0
 SMALL: Final = 100_000
 
 
 class DriverFailed(Error):
-    """The pipeline ended, or said nothing for too long."""
+    """The pipeline ended, or printed nothing for too long."""
 
 
 def _sizes(events: int) -> list[str]:
     """Return settings for the size of the run: a micro-batch is at most an eighth of it.
 
-    So the kill falls into the middle of the work. A small run, that of the tests, is spared the
-    Python workers of a second task.
+    So the kill happens in the middle of the work. A small run, that of the tests, does not start
+    the Python workers of a second task.
     """
     small = events < SMALL
     settings = {
@@ -43,7 +43,7 @@ def _sizes(events: int) -> list[str]:
 
 
 class Driver:
-    """A running pipeline; what it tells is passed on line by line, from a thread."""
+    """A running pipeline; its output is passed on line by line, from a thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Driver:
             *("--trigger", "500ms", *_sizes(events)),
         ]
         with errors.open("ab") as stderr:
-            self._process = subprocess.Popen(  # noqa: S603 - this very program
+            self._process = subprocess.Popen(  # noqa: S603 - this same program
                 command,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -81,11 +81,11 @@ class Driver:
 
     @property
     def ended(self) -> bool:
-        """Whether the process is gone."""
+        """Whether the process has ended."""
         return self._process.poll() is not None
 
     def await_flows(self, count: int, show: Callable[[int], None]) -> None:
-        """Wait until so many flows have started; ``show`` gets how many have."""
+        """Wait until this many flows have started; ``show`` gets how many have."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while len(self.flows) < count:
             if self.ended or time.monotonic() > deadline:
@@ -94,20 +94,20 @@ class Driver:
             show(len(self.flows))
 
     def failure(self) -> DriverFailed:
-        """Return what to raise when it should run and does not."""
+        """Return the error if it should run and does not."""
         said = self._errors.read_text(errors="replace").strip().splitlines()
         code = self._process.poll()
-        how = "does not get on" if code is None else f"ended with exit code {code}"
-        return DriverFailed(f"the pipeline {how}: {said[-1] if said else 'it said nothing'}")
+        how = "makes no progress" if code is None else f"ended with exit code {code}"
+        return DriverFailed(f"the pipeline {how}: {said[-1] if said else 'no output'}")
 
     def kill(self) -> None:
-        """End driver and JVM as a crash does."""
+        """Kill driver and JVM, as in a crash."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._reader.join(timeout=5)
 
     def stop(self) -> int:
-        """Ask it to end after the micro-batch it is in; return its exit code."""
+        """Ask it to end after the current micro-batch; return its exit code."""
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(timeout=STOP_TIMEOUT_S)
@@ -122,7 +122,7 @@ class Driver:
             try:
                 event = json.loads(line)
             except ValueError:
-                continue  # cut off by the kill
+                continue  # truncated by the kill
             if event.get("event") == "started":
                 self.flows.add(event["flow"])
             self._take(event)

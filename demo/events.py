@@ -1,6 +1,6 @@
-"""The events of the demo: orders and clicks of a shop, some broken, some twice.
+"""The events of the demo: orders and clicks of a shop, some invalid, some duplicated.
 
-Every event is a function of its number, so that what must come out is known without keeping it.
+Every event is a function of its number, so that the expected result is known without storing it.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ REGIONS: Final = ("north", "east", "south", "west", "centre", "coast", "hills", 
 ALERT_CENTS: Final = 200_000
 BROKEN_EVERY: Final = 97
 COPY_EVERY: Final = 53
-# A copy follows within so many events: a sender that got no answer and tried again.
+# A duplicate follows within this many events: a sender that got no answer and tried again.
 COPY_WITHIN: Final = 500
 
 _MIX: Final = 0x9E3779B97F4A7C15
@@ -19,7 +19,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """An event as it is published."""
+    """An event as published."""
 
     id: int
     kind: str
@@ -45,7 +45,7 @@ def messages(first: int, end: int) -> tuple[list[str], list[bytes]]:
 
 
 def _copied(number: int) -> int:
-    """Return an earlier number that is itself neither broken nor a copy."""
+    """Return an earlier number that is neither invalid nor a duplicate."""
     earlier = number - 1 - _random(number) % (COPY_WITHIN - 3)
     while earlier % BROKEN_EVERY == BROKEN_EVERY - 1 or earlier % COPY_EVERY == COPY_EVERY - 1:
         earlier -= 1
@@ -57,7 +57,7 @@ def _whole(number: int) -> tuple[str, bytes]:
     region = REGIONS[luck & 7]
     customer = (luck >> 8) % 50_000
     if (luck >> 3) % 5 == 0:
-        # A few large orders: about one in a hundred is worth an alert.
+        # Few large orders: about one in a hundred is worth an alert.
         cents = 500 + (luck >> 24) % 20_000
         if (luck >> 40) % 100 == 0:
             cents = ALERT_CENTS + (luck >> 48) % 300_000
@@ -76,7 +76,7 @@ def _whole(number: int) -> tuple[str, bytes]:
 
 
 def _random(number: int) -> int:
-    """Mix a number into 64 bits, always the same."""
+    """Mix a number into 64 bits, deterministically."""
     mixed = (number + 1) * _MIX & _MASK
     mixed = (mixed ^ mixed >> 31) * 0xBF58476D1CE4E5B9 & _MASK
     return mixed ^ mixed >> 29

@@ -18,11 +18,11 @@ from jetspark.spark.pipelines.template import write_files
 
 FLOWS: Final = ("events", "keep_totals", "publish_alerts")
 CHUNK: Final = 5_000
-# No faster than this per second, so that Spark works while events come in.
+# Maximum rate per second, so that Spark works while events arrive.
 PACE: Final = 33_000
-# Killed when so much has been cleaned.
+# Killed when this share has been cleaned.
 KILL_AT: Final = 0.4
-# Events are there and Spark does nothing: something is wrong.
+# Events are waiting and Spark does nothing for this long: something is wrong.
 STALL_S: Final = 120.0
 SAMPLE_S: Final = 0.5
 
@@ -35,11 +35,11 @@ class Story:
     published: int = 0
     publish_seconds: float = 0.0
     rows: dict[str, int] = field(default_factory=dict)
-    """Rows that each flow took, including those it took again after the kill."""
+    """Rows that each flow read, including those read again after the kill."""
     idle: dict[str, str] = field(default_factory=dict)
-    """When each flow last looked and found nothing, by Spark's clock; absent while it works."""
+    """When each flow last found nothing, by Spark's clock; absent while it works."""
     done: str = ""
-    """When the first flow found nothing for the first time after its last rows."""
+    """When the first flow first found nothing after its last rows."""
     epochs: dict[str, int] = field(default_factory=dict)
     next_seq: int = 1
     batch_seconds: list[float] = field(default_factory=list)
@@ -49,20 +49,20 @@ class Story:
     back_at: float = 0.0
     caught_up_at: float = 0.0
     revision: int = 0
-    """Of the bucket, when the driver was dead."""
+    """Of the bucket, while the driver was dead."""
     totals_then: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def max_lag(self) -> int:
-        """The most events that were in the stream and not yet in the table."""
+        """The maximum of events in the stream that were not yet in the table."""
         return max((came - done for _, came, done in self.samples), default=0)
 
     def now(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self.begun
 
     def take(self, event: dict[str, Any]) -> None:
-        """Note what the pipeline tells. Called by the thread that reads it."""
+        """Record an event of the pipeline. Called by the thread that reads its output."""
         if event.get("event") != "progress":
             return
         flow = event["flow"]
@@ -81,7 +81,7 @@ class Story:
 
 
 def run_pipeline(url: str, output: Path, events: int, progress: Progress) -> Story:
-    """Publish ``events`` while a pipeline works on them, is killed and comes back."""
+    """Publish ``events`` while a pipeline processes them, is killed and restarted."""
     root = output / "pipeline"
     project = load_project(write_files("demo", "project", root, "demo"))
     story = Story()
@@ -103,8 +103,8 @@ def run_pipeline(url: str, output: Path, events: int, progress: Progress) -> Sto
         story.killed_at = story.now()
         _note_totals(js, story)
         progress.console.print(
-            f"SIGKILL: the Spark driver is gone, with {story.next_seq - 1:,} events committed; "
-            "starting it again"
+            f"SIGKILL: the Spark driver is dead, with {story.next_seq - 1:,} events committed; "
+            "restarting it"
         )
         with Driver(root, url, errors, events, story.take) as driver:
             _follow(story, driver, bars, until=lambda: len(driver.flows) == len(FLOWS))
@@ -118,7 +118,7 @@ def run_pipeline(url: str, output: Path, events: int, progress: Progress) -> Sto
 
 
 class _Bars:
-    """Progress bars, and a line now and then where there is no terminal."""
+    """Progress bars, and a line now and then without a terminal."""
 
     def __init__(self, progress: Progress, events: int) -> None:
         self._progress = progress
@@ -141,7 +141,7 @@ class _Bars:
 
 
 def _follow(story: Story, driver: Driver, bars: _Bars, *, until: Callable[[], bool]) -> None:
-    """Show the story until something is so; raises when the pipeline does not get on."""
+    """Show the progress until a condition holds; raises if the pipeline makes no progress."""
     last, since = (-1, -1), time.monotonic()
     sampled = 0.0
     while not until():
@@ -161,20 +161,20 @@ def _follow(story: Story, driver: Driver, bars: _Bars, *, until: Callable[[], bo
 
 
 def _worth_killing(story: Story, events: int) -> bool:
-    """Whether the driver is in the middle of its work, and the bucket has seen some of it."""
+    """Whether the driver is in the middle of its work, and the bucket has some totals."""
     return story.next_seq - 1 >= events * KILL_AT and story.rows.get("keep_totals", 0) > 0
 
 
 def _caught_up(story: Story, events: int) -> bool:
-    """Whether everything was read, and the flows behind have found nothing new since."""
+    """Whether everything was read, and the later flows have found nothing new since."""
     if story.published < events or story.next_seq <= events:
         return False
-    # What the first flow wrote last is seen by the others when they look after that.
+    # The last rows of the first flow are read by the others when they check after that.
     return bool(story.done) and all(story.idle.get(flow, "") > story.done for flow in FLOWS[1:])
 
 
 def _publish(url: str, story: Story, events: int) -> None:
-    """Publish at a steady pace. Runs in a thread, with a connection of its own."""
+    """Publish at a steady pace. Runs in a thread, with its own connection."""
     begun = time.monotonic()
     with sync.connect(url, name="jetspark demo publisher") as client:
         js = client.jetstream()
@@ -189,7 +189,7 @@ def _publish(url: str, story: Story, events: int) -> None:
 
 
 def _note_totals(js: sync.JetStream, story: Story) -> None:
-    """Remember the bucket as it is now, to read it again as of now in the end."""
+    """Record the current bucket, to read it again at this revision at the end."""
     bucket = js.key_value("TOTALS")
     story.revision = bucket.status().stream_info.state.last_seq
     story.totals_then = {key: bucket.get(key).value for key in sorted(bucket.keys())}

@@ -1,4 +1,4 @@
-"""The picture of the demo: what came in, what Spark had done, and how far it was behind."""
+"""The plot of the demo: events published, events cleaned by Spark, and the lag."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +12,10 @@ _PUBLISHED, _CLEANED, _DEAD = "#3b6ea8", "#d9822b", "#b03a2e"
 
 
 def save_plot(story: Story, path: Path) -> None:
-    """Draw the story as PNG."""
+    """Draw the plot as PNG."""
     import matplotlib as mpl
 
-    mpl.use("Agg")  # no window, also where there is a display
+    mpl.use("Agg")  # no window, even with a display
     from matplotlib import pyplot as plt
     from matplotlib.ticker import FuncFormatter
 

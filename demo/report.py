@@ -1,4 +1,4 @@
-"""What the demo tells: steps with their times, and the table at the end."""
+"""The output of the demo: steps with their times, and the table at the end."""
 
 import time
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from rich.table import Table
 
 @dataclass
 class Steps:
-    """What each step did: a row of a table."""
+    """The steps: rows of a table."""
 
     rows: list[tuple[str, int, float]] = field(default_factory=list)
 
     def add(self, what: str, count: int, begun: float) -> None:
-        """Note one step."""
+        """Record one step."""
         self.rows.append((what, count, time.monotonic() - begun))
 
     def note(self, what: str, count: int) -> None:
-        """Note a number that took no time of its own."""
+        """Record a number without a time."""
         self.rows.append((what, count, 0.0))
 
     def show(self, console: Console, title: str) -> None:
@@ -36,7 +36,7 @@ class Steps:
 
 
 def bars(console: Console) -> Progress:
-    """Return the bars of the demo; where there is no terminal they are shown once, at the end."""
+    """Return the bars of the demo; without a terminal they are shown once, at the end."""
     return Progress(
         TextColumn("{task.description:<34}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""A server in a process of its own, which the demo can kill."""
+"""A server in a separate process, which the demo can kill."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class ServerProcess:
-    """``jetspark serve`` on a free port, ready when it is entered and gone when it is left."""
+    """``jetspark serve`` on a free port, ready when entered and ended when left."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -33,9 +33,9 @@ class ServerProcess:
                 raise RuntimeError(f"the server did not start:\n{said.decode()}")
             said += line
         found = re.search(rb"client connections on (\S+)", said)
-        assert found is not None, "a server that is ready has said where"
+        assert found is not None, "a server that is ready has logged its address"
         self.url = f"nats://{found[1].decode()}"
-        # Read on, or the pipe fills up and the server waits.
+        # Keep reading, or the pipe fills up and the server blocks.
         self._rest = asyncio.create_task(process.stderr.read())
         return self
 
@@ -53,7 +53,7 @@ class ServerProcess:
             await self._rest
 
     async def kill(self) -> None:
-        """End it as a crash does: SIGKILL, no goodbye, nothing flushed."""
+        """Kill it, as in a crash: SIGKILL, nothing flushed."""
         assert self._process is not None
         self._process.kill()
         await self._process.wait()

@@ -1,4 +1,4 @@
-"""Where the server is and who one is, kept outside of the program: contexts and NATS_URL."""
+"""Server address and credentials kept outside the program: contexts and NATS_URL."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ from jetspark.errors import BadCredentials
 
 
 async def main(url: str | None = None) -> list[str]:
-    """Connect by name, by what was selected, and by the environment; returns what was learnt."""
-    if url is None:  # a server of our own, for as long as this takes
+    """Connect by name, by selection, and by environment; returns what was observed."""
+    if url is None:  # start a temporary server
         with tempfile.TemporaryDirectory() as folder:
             async with jetspark.Server(store_dir=folder) as server:
                 return await main(server.client_url)
@@ -31,26 +31,26 @@ async def main(url: str | None = None) -> list[str]:
 
 
 async def connected_in_three_ways(folder: Path, url: str) -> list[str]:
-    """The same server each time; the program names no address."""
+    """The same server each time; the program contains no address."""
     learnt: list[str] = []
-    # What `nats context save staging --server ... --inbox-prefix ...` writes.
+    # Written by `nats context save staging --server ... --inbox-prefix ...`.
     contexts = folder / "nats" / "context"
     contexts.mkdir(parents=True)
     settings = {"url": url, "inbox_prefix": "_INBOX_example"}
     (contexts / "staging.json").write_text(json.dumps(settings))
 
     async with jetspark.connect(context="staging", name="by name") as client:
-        learnt.append(f"by name: inboxes begin with {client.new_inbox().partition('.')[0]}")
+        learnt.append(f"by name: inboxes start with {client.new_inbox().partition('.')[0]}")
 
-    # What `nats context select staging` writes: now nothing has to be said.
+    # Written by `nats context select staging`: from now on no argument is needed.
     (folder / "nats" / "context.txt").write_text("staging")
     async with jetspark.connect() as client:
         learnt.append(f"selected: {client.status}")
 
-    # NATS_URL wins over what was selected, and an argument over both.
+    # NATS_URL takes precedence over the selected context, and an argument over both.
     os.environ["NATS_URL"] = url
     async with jetspark.connect() as client:
-        learnt.append(f"NATS_URL: inboxes begin with {client.new_inbox().partition('.')[0]}")
+        learnt.append(f"NATS_URL: inboxes start with {client.new_inbox().partition('.')[0]}")
 
     try:
         await jetspark.connect(context="production")

@@ -2,9 +2,9 @@
 
     python fuzz/fuzz_protocol.py -max_total_time=600 corpus/
 
-Any bytes must lead to the same calls however they were cut, never to an exception, and no more
-than one control line and one payload may be held. Fuzzing runs on the interpreted build: atheris
-does not see into compiled modules.
+Any bytes must lead to the same calls however they were split, never to an exception, and no more
+than one control line and one payload may be buffered. Fuzzing runs on the interpreted build:
+atheris cannot instrument compiled modules.
 """
 
 import sys
@@ -36,14 +36,14 @@ SEEDS = (
 
 
 def check_held(parser: FrameParser) -> None:
-    """What is held between chunks is bounded by the limits."""
+    """The bytes buffered between chunks are bounded by the limits."""
     held = len(parser._word) + parser._pieces.size  # noqa: SLF001 - the bound is the point
     if held > CONTROL_LINE + PAYLOAD + 32:
         raise AssertionError(f"{held} bytes held")
 
 
 def server_calls(chunks: list[bytes]) -> list[Call]:
-    """What chunks from a client lead to."""
+    """The calls that chunks from a client lead to."""
     handler = RecordingServerOps()
     parser = ServerParser(handler, CONTROL_LINE, PAYLOAD, headers=True)
     for chunk in chunks:
@@ -53,7 +53,7 @@ def server_calls(chunks: list[bytes]) -> list[Call]:
 
 
 def client_calls(chunks: list[bytes]) -> list[Call]:
-    """What chunks from a server lead to, without the text of a violation, which quotes them."""
+    """The calls that chunks from a server lead to, without the quoting text of a violation."""
     handler = RecordingClientOps()
     parser = ClientParser(handler, CONTROL_LINE, PAYLOAD)
     for chunk in chunks:
@@ -63,7 +63,7 @@ def client_calls(chunks: list[bytes]) -> list[Call]:
 
 
 def check(data: bytes) -> None:
-    """Raise if an invariant does not hold; the first two bytes say where to cut the others."""
+    """Raise if an invariant does not hold; the first two bytes say where to split the others."""
     wire = data[2:]
     first, second = sorted((data[0] % (len(wire) + 1), data[1] % (len(wire) + 1)))
     pieces = [wire[:first], wire[first:second], wire[second:]]
@@ -71,7 +71,7 @@ def check(data: bytes) -> None:
     for calls in (server_calls, client_calls):
         whole = calls([wire])
         if calls(pieces) != whole or calls(single) != whole:
-            raise AssertionError(f"{calls.__name__} depends on how {wire!r} was cut")
+            raise AssertionError(f"{calls.__name__} depends on how {wire!r} was split")
     for decode in (decode_connect, decode_info):
         try:
             decode(wire)
@@ -86,7 +86,7 @@ def test_one_input(data: bytes) -> None:
 
 
 def main() -> None:
-    """Check the seeds, then whatever the fuzzer thinks of."""
+    """Check the seeds, then the fuzzer's inputs."""
     for seed in SEEDS:
         check(b"\x07\x13" + seed)
     atheris.Setup(sys.argv, test_one_input)

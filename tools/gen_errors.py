@@ -53,7 +53,9 @@ FAST_HEADER_TEXTS: Final[dict[int, str]] = {
 def main(arguments: list[str]) -> int:
     """Generate or check; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if it is old")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail if it is outdated"
+    )
     options = parser.parse_args(arguments)
     wanted = render(tomllib.loads(SOURCE.read_text(encoding="utf-8")))
     if not options.check:
@@ -61,12 +63,12 @@ def main(arguments: list[str]) -> int:
         return 0
     if TARGET.exists() and TARGET.read_text(encoding="utf-8") == wanted:
         return 0
-    print(f"{TARGET.relative_to(ROOT)} is not current: run python tools/gen_errors.py")
+    print(f"{TARGET.relative_to(ROOT)} is outdated: run python tools/gen_errors.py")
     return 1
 
 
 def render(table: dict[str, Any]) -> str:
-    """Return the text of codes.py; raise ``ValueError`` when the table contradicts itself."""
+    """Return the text of codes.py; raise ``ValueError`` if the table is inconsistent."""
     codes: dict[str, dict[str, Any]] = table["codes"]
     _check(codes)
     lines = [
@@ -82,10 +84,12 @@ def render(table: dict[str, Any]) -> str:
 def _check(codes: dict[str, dict[str, Any]]) -> None:
     numbers = [entry["err_code"] for entry in codes.values()]
     if numbers != sorted(set(numbers)):
-        raise ValueError("errors.toml: err_code must rise from line to line, without repeats")
+        raise ValueError("errors.toml: err_code must increase from line to line")
     for name, entry in codes.items():
         if set(entry) != {"err_code", "code", "text"}:
-            raise ValueError(f"errors.toml: {name} needs err_code, code and text, and only those")
+            raise ValueError(
+                f"errors.toml: {name} must have err_code, code and text, and nothing else"
+            )
         if not 400 <= entry["code"] <= 599:
             raise ValueError(f"errors.toml: {name} has code {entry['code']}, not an error")
         fields = [field for _, field, _, _ in Formatter().parse(entry["text"])]
@@ -94,7 +98,7 @@ def _check(codes: dict[str, dict[str, Any]]) -> None:
 
 
 def _quoted(text: str) -> str:
-    # The formatter wants double quotes unless the text holds them.
+    # The formatter requires double quotes unless the text contains them.
     if '"' in text:
         return repr(text)
     return '"' + text.replace("\\", "\\\\") + '"'

@@ -1,10 +1,10 @@
 """Write the API reference, ``docs/reference``, from signatures and docstrings.
 
     python tools/gen_reference.py            rewrite the pages
-    python tools/gen_reference.py --check    exit 1 when one of them is not what it should be
+    python tools/gen_reference.py --check    exit 1 if one of them is outdated
 
 Every public name of ``jetspark``, ``jetspark.errors``, ``jetspark.sync`` and ``jetspark.spark``
-is on exactly one page; ``tests/docs/test_reference.py`` sees to that.
+is on exactly one page; ``tests/docs/test_reference.py`` checks that.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
     return tuple(f"{package}.{part}" for part in parts)
 
 
-# Public for other parts of jetspark, and not for programs.
+# Public for other parts of jetspark, not for programs.
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
     "jetspark": {"COMPILED", "__version__", "errors", "spark", "sync"},
@@ -43,7 +43,7 @@ PAGES = (
     Page(
         "client",
         "Client",
-        "Connecting, publishing, subscribing and asking. The guides: "
+        "Connecting, publishing, subscribing and requests. The guides: "
         "[connecting](../client/connection.md), [messaging](../client/messaging.md).",
         names(
             "jetspark",
@@ -58,7 +58,7 @@ PAGES = (
     Page(
         "jetstream",
         "JetStream",
-        "Streams of an account or a domain, and publishing into them.",
+        "Streams of an account or a domain, and publishing to them.",
         (
             *names("jetspark", "JetStream", "Expect", "AckFuture"),
             *names("jetspark", "PubAck", "AccountInfo", "AccountLimits", "ApiStats", "Tier"),
@@ -92,7 +92,7 @@ PAGES = (
     Page(
         "messages",
         "Messages",
-        "What consumers deliver.",
+        "Messages delivered by consumers.",
         names("jetspark", "JetStreamMessage", "MessageMetadata"),
     ),
     Page(
@@ -122,20 +122,20 @@ PAGES = (
     Page(
         "batches",
         "Batches",
-        "Many messages at once, all or nothing or as fast as the server takes them. The guide: "
+        "Many messages at once: atomically, or as fast as the server accepts them. The guide: "
         "[batches](../client/batches.md).",
         names("jetspark", "AtomicBatch", "FastPublisher"),
     ),
     Page(
         "replica",
         "Replica",
-        "Copies in this process that are kept current.",
+        "Copies in this process, updated continuously.",
         names("jetspark", "KeyValueReplica", "StreamReplica"),
     ),
     Page(
         "settings",
         "Settings",
-        "What the configurations of streams, consumers and buckets are made of: parts and words. "
+        "Parts and enumerations of the configurations of streams, consumers and buckets. "
         "Durations are seconds or `timedelta`, sizes are bytes.",
         (
             *names("jetspark", "StreamSource", "SourceOptions", "ExternalStream"),
@@ -157,7 +157,7 @@ PAGES = (
     Page(
         "server",
         "Server",
-        "The server in this process. The guide: [running the server](../server.md).",
+        "The embedded server. The guide: [running the server](../server.md).",
         names("jetspark", "Server", "ServerArguments", "ReplicaServer"),
         only={"ReplicaServer": ("client_url", "monitor_url", "port", "start", "close")},
     ),
@@ -175,19 +175,19 @@ PAGES = (
     Page(
         "spark",
         "Spark",
-        "Setting up Spark and making columns. The guide: [Spark](../spark.md).",
+        "Setting up Spark, and column functions. The guide: [Spark](../spark.md).",
         names("jetspark.spark", *sorted(public("jetspark.spark"))),
     ),
 )  # fmt: skip
 
 
 def home_of(name: str) -> str:
-    """The page that a class of the client is on."""
+    """The page that describes a class of the client."""
     return next(page.name for page in PAGES if f"jetspark.{name}" in page.parts)
 
 
 def twins() -> str:
-    """Which blocking classes there are, and where they are described."""
+    """The blocking classes, and where they are described."""
     rows = ["## Twins", "", "| blocking | described with |", "|---|---|"]
     for name, module in sorted(TWINS.items()):
         page = home_of(name)
@@ -197,7 +197,7 @@ def twins() -> str:
 
 
 def index() -> str:
-    """The first page: where everything is."""
+    """The index page."""
     lines = ["# Reference", "", "Every public name, from the docstrings.", ""]
     for page in PAGES:
         lines += [f"## [{page.title}]({page.name}.md)", "", page.about.partition(" The guide")[0]]

@@ -1,21 +1,21 @@
 """Write the blocking twins of the client: ``jetspark.sync`` from ``jetspark.client``.
 
     python tools/gen_sync.py            rewrite the generated modules
-    python tools/gen_sync.py --check    exit 1 when one of them is not what it should be
+    python tools/gen_sync.py --check    exit 1 if one of them is outdated
 
-A twin holds the async object and a portal (``jetspark/sync/portal.py``). What becomes of a public
-method is decided by its signature, which must be fully annotated:
+A twin holds the async object and a portal (``jetspark/sync/portal.py``). What a public method
+becomes is decided by its signature, which must be fully annotated:
 
 - ``async def f() -> T``                     ``portal.call(inner.f())``
 - ``def f() -> T``                           ``portal.run(inner.f)``: on the loop's thread
 - ``def f() -> Pager[T]``                    an iterator that crosses threads once per page
-- ``async def f() -> AsyncGenerator[T, _]``  the same; its items are chunks already
+- ``async def f() -> AsyncGenerator[T, _]``  the same; its items are already chunks
 - a property                                 read directly
 - ``async with`` and ``async for``           ``with`` and ``for``
 - ``overload``                               the same, without ``async``
 
-A result that has a twin of its own is wrapped. Names with a leading underscore are left out:
-what other parts of the client need of a handle belongs to a part of it, not to the handle.
+A result that has a twin is wrapped. Names with a leading underscore are left out: what other parts
+of the client need of a handle belongs to a part of it, not to the handle.
 """
 
 import argparse
@@ -39,7 +39,7 @@ TARGETS = (
     ),
     Target(
         "jetspark.sync.jetstream",
-        "Streams, blocking: manage them, publish into them, read them.",
+        "Streams, blocking: manage them, publish to them, read them.",
         (
             ("jetspark.client.jetstream.publish", "AckFuture"),
             ("jetspark.client.jetstream.publish_atomic", "AtomicBatch"),
@@ -86,7 +86,7 @@ TARGETS = (
             ("jetspark.client.jetstream.objects.store", "ObjectStore"),
         ),
     ),
-    # Apart: its defaults have the names of the ones above and other values.
+    # Separate: its defaults have the names of those above, but other values.
     Target(
         "jetspark.sync.ordered",
         "Ordered consumers, blocking.",
@@ -94,7 +94,7 @@ TARGETS = (
     ),
 )
 
-# Callable from any thread: no need to visit the loop.
+# Callable from any thread: no switch to the loop needed.
 THREAD_SAFE = {
     "Client.publish",
     "Client.new_inbox",
@@ -115,7 +115,7 @@ THREAD_SAFE = {
     "JetStreamMessage.term",
     "JetStreamMessage.in_progress",
 }
-# Takes from what the iterator of the same object has fetched but not handed out.
+# Returns what the iterator of the same object has fetched but not handed out.
 AFTER_ITEMS = {
     "Subscription.next",
     "PushSubscription.next",
@@ -125,8 +125,8 @@ AFTER_ITEMS = {
     "ObjectWatcher.next",
 }
 
-# What reads in another way, or gives up what was not taken, after what the iteration of the twin
-# has read ahead was put back.
+# Methods that read in another way, or discard unread items, after items that the iteration of the
+# twin has read ahead were put back.
 PUT_BACK = {
     "MessageIterator.close",
     "KeyWatcher.initial",
@@ -142,7 +142,7 @@ PUT_BACK = {
     "ObjectReader.close",
 }
 
-# Does nothing in a forked child and when the process is ending.
+# Does nothing in a forked child and when the process exits.
 CLOSING = {"Client.close"}
 
 TWINS = {
@@ -153,7 +153,7 @@ RULES = Rules(THREAD_SAFE, AFTER_ITEMS, PUT_BACK, CLOSING, TWINS, SOURCES)
 
 
 def formatted(text: str, path: Path) -> str:
-    """The text as ruff would leave it: imports sorted and used, lines wrapped."""
+    """The text as formatted by ruff: imports sorted and used, lines wrapped."""
     import subprocess
 
     for command in (["check", "--select", "I,F401", "--fix", "--quiet"], ["format", "--quiet"]):

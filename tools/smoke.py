@@ -1,9 +1,9 @@
 """Install the release of dist/ in empty environments and use it there: make smoke.
 
-For each Python that pyproject.toml names, if it is found (if not, that is printed): the wheel of
+For each supported Python of pyproject.toml that is found (others are reported): the wheel of
 dist/, or one that is built from the sdist and left in dist/; then two environments, one with the
-client alone and one with what a server needs, and `tools/smoke_program.py` in both.
-Requirements are the newest that the wheel's metadata allow, as a user gets them.
+client alone and one with what a server needs, and `tools/smoke_program.py` in both. Requirements
+are the newest that the wheel's metadata allow, as a user gets them.
 """
 
 import argparse
@@ -26,20 +26,20 @@ from tools.lock import ROOT, SERVER_EXTRAS
 
 DIST = ROOT / "dist"
 PROGRAM = ROOT / "tools" / "smoke_program.py"
-# Environment variables that would put something else into the empty environments.
+# Environment variables that would affect the empty environments.
 FOREIGN = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
 ENV = {name: value for name, value in os.environ.items() if name not in FOREIGN}
 LONGEST_S = 900
 
 
 def supported() -> list[str]:
-    """The versions of Python that the project names, as "3.11"."""
+    """The supported versions of Python, as "3.11"."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
 
 
 def interpreter(version: str) -> Path | None:
-    """A Python of that version: this one, on the PATH, or among those of pyenv; the newest."""
+    """A Python of that version: this one, on the PATH, or of pyenv; the newest."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     installed = sorted(
         pyenv.glob(f"{version}.*/bin/python"),
@@ -48,7 +48,7 @@ def interpreter(version: str) -> Path | None:
     )
     on_path = shutil.which(f"python{version}")
     candidates = [Path(sys.executable), *([Path(on_path)] if on_path else []), *installed]
-    # By what it says, not by its name: a shim of pyenv may have no Python to call.
+    # By its answer, not by its name: a shim of pyenv may have no Python to call.
     asked = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     for path in candidates:
         done = subprocess.run([path, "-c", asked], capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def interpreter(version: str) -> Path | None:
 
 
 def run(*command: str | Path, folder: Path, **extra: str) -> str:
-    """Run a command in a folder; return what it printed. If it fails, print all and exit."""
+    """Run a command in a folder; return its output. If it fails, print everything and exit."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=folder,
@@ -75,7 +75,7 @@ def run(*command: str | Path, folder: Path, **extra: str) -> str:
 
 
 def environment(python: Path, folder: Path, *arguments: str) -> Path:
-    """An empty environment with what pip is asked to install; return its folder of programs."""
+    """An empty environment with packages installed by pip; return its folder of programs."""
     run(python, "-m", "venv", folder, folder=folder.parent)
     programs = folder / "bin"
     pip = (programs / "python", "-m", "pip", "--disable-pip-version-check")
@@ -85,7 +85,7 @@ def environment(python: Path, folder: Path, *arguments: str) -> Path:
 
 
 def wheel_for(python: Path, version: str, sdist: Path, scratch: Path) -> tuple[Path, float]:
-    """The compiled wheel for a Python, and the seconds it took to build; 0 if it was in dist/."""
+    """The compiled wheel for a Python, and its build time in seconds; 0 if it was in dist/."""
     tag = f"cp{version.replace('.', '')}"
     begun = time.monotonic()
     found = list(DIST.glob(f"jetspark-*-{tag}-{tag}-*.whl"))
@@ -105,7 +105,7 @@ def wheel_for(python: Path, version: str, sdist: Path, scratch: Path) -> tuple[P
 
 @contextmanager
 def serving(programs: Path, store: Path) -> Iterator[str]:
-    """A `jetspark serve` that is ready, as a URL; it must end with code 0 when it is asked to."""
+    """A `jetspark serve` that is ready, as a URL; it must exit with code 0 when terminated."""
     flags = ["-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1", "-m", "-1"]
     process = subprocess.Popen(
         [str(programs / "jetspark"), "serve", *flags],
@@ -136,7 +136,7 @@ def serving(programs: Path, store: Path) -> Iterator[str]:
 
 
 def smoke(version: str, python: Path, sdist: Path) -> str:
-    """Build, install and use one wheel; return what there is to say about it."""
+    """Build, install and use one wheel; return a summary."""
     release = sdist.name.removeprefix("jetspark-").removesuffix(".tar.gz")
     with TemporaryDirectory(prefix="jetspark-smoke-") as name:
         scratch = Path(name)
@@ -163,7 +163,7 @@ def smoke(version: str, python: Path, sdist: Path) -> str:
 
 
 def main() -> None:
-    """Try every supported Python; fail if one that was found fails, or if none was found."""
+    """Test every supported Python; fail if one that was found fails, or if none was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", choices=supported(), action="append", help="only this version")
     versions = parser.parse_args().python or supported()
@@ -175,12 +175,12 @@ def main() -> None:
     for version in versions:
         python = interpreter(version)
         if python is None:
-            print(f"Python {version}: not found on this machine, not tried", flush=True)
+            print(f"Python {version}: not found on this machine, not tested", flush=True)
             continue
         print(f"Python {version}: {smoke(version, python, sdists[0])}", flush=True)
         found += 1
     if not found:
-        sys.exit("no supported Python was found: nothing was tried")
+        sys.exit("no supported Python was found: nothing was tested")
     print(f"smoke: {found} of {len(versions)} supported Pythons passed")
 
 

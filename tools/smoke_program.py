@@ -1,4 +1,4 @@
-"""What an installed jetspark must do anywhere; `tools/smoke.py` runs it in empty environments.
+"""What an installed jetspark must be able to do; `tools/smoke.py` runs it in empty environments.
 
 Usage: python -I smoke_program.py VERSION [URL]
 Uses the client on the server at URL, or on an embedded one.
@@ -35,7 +35,7 @@ async def use(client: jetspark.Client) -> None:
 
 
 async def main(version: str, url: str | None) -> None:
-    """Check what is installed, then use it."""
+    """Check the installation, then use it."""
     assert version == jetspark.__version__, f"{jetspark.__version__} is installed"
     place = Path(jetspark.__file__)
     assert place.is_relative_to(sys.prefix), f"{place} is not in the environment {sys.prefix}"

@@ -1,8 +1,8 @@
-"""Print a short hash of the files named, so that `make env` knows when its work is still good.
+"""Print a short hash of the given files, so that `make env` can tell whether it is up to date.
 
 Usage: python tools/stamp.py FILE_OR_FOLDER [...]
-A folder stands for every file below it that is not generated. A file that does not exist counts
-as empty.
+A folder means every file below it that is not generated. A file that does not exist counts as
+empty.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def files_of(name: str) -> list[Path]:
-    """The files that one argument stands for, in a fixed order."""
+    """The files of one argument, in a fixed order."""
     path = Path(name)
     if path.is_dir():
         return sorted(each for each in path.rglob("*") if each.is_file() and not generated(each))
@@ -19,7 +19,7 @@ def files_of(name: str) -> list[Path]:
 
 
 def generated(path: Path) -> bool:
-    """Whether Python or setuptools wrote it."""
+    """Whether Python or setuptools generated it."""
     return any(part == "__pycache__" or part.endswith(".egg-info") for part in path.parts)
 
 

@@ -1,4 +1,4 @@
-"""Long campaigns: the same ones that `make test` runs in short form, for as long as you like.
+"""Long campaigns: those that `make test` runs in short form, for as long as you like.
 
     make torture MINUTES=30
 
@@ -57,12 +57,12 @@ WALKS = 50
 
 
 def kills(deadline: float, seed: int) -> str:
-    """SIGKILL under load, again and again, on one store."""
+    """SIGKILL under load, repeatedly, on one store."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         campaign = Kills(Path(folder, "store"), seed)
         while time.monotonic() < deadline or campaign.lives == 0:
             asyncio.run(campaign.live())
-    return f"{campaign.lives} kills, {len(campaign.acked)} acknowledged, 0 lost, 0 used twice"
+    return f"{campaign.lives} kills, {len(campaign.acked)} acknowledged, 0 lost, 0 duplicated"
 
 
 def consumer_kills(deadline: float, seed: int) -> str:
@@ -88,7 +88,7 @@ def replicas(deadline: float, seed: int) -> str:
 
 
 def remote_copies(deadline: float, seed: int) -> str:
-    """A mirror and a source of another server, while both servers and the way there break."""
+    """A mirror and a source of another server, while both servers and the network fail."""
     told = []
     for kind in ("jetspark", "nats-server"):
         half = time.monotonic() + (deadline - time.monotonic()) / (2 if kind == "jetspark" else 1)
@@ -103,7 +103,7 @@ def remote_copies(deadline: float, seed: int) -> str:
 
 
 def cluster_copies(deadline: float, seed: int) -> str:
-    """A mirror and a source of a stream of three nodes that die and hand over the lead."""
+    """A mirror and a source of a stream of three nodes that die and change the leader."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         campaign = ClusterCopies(Path(folder), seed)
         try:
@@ -136,19 +136,19 @@ def fuzz_protocol(deadline: float, seed: int) -> str:
 
 
 def crashes(deadline: float, seed: int) -> str:
-    """Power cuts at every step of a simulated disk."""
+    """Power failures at every step of a simulated disk."""
     return str(run_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline))
 
 
 def batches(deadline: float, seed: int) -> str:
-    """Power cuts around the commits of batches."""
+    """Power failures around the commits of batches."""
     return str(
         run_batch_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline)
     )
 
 
 def flips(deadline: float, seed: int) -> str:
-    """Bits that change by themselves, in every kind of file."""
+    """Bits that flip, in every kind of file."""
     total = 0
     while time.monotonic() < deadline:
         run_flips(1000, seed=seed + total, kind=KINDS[total // 1000 % len(KINDS)])
@@ -157,42 +157,42 @@ def flips(deadline: float, seed: int) -> str:
 
 
 def files(deadline: float, seed: int) -> str:
-    """Files that are missing, cut, foreign, exchanged or unreadable."""
+    """Files that are missing, truncated, foreign, swapped or unreadable."""
     total = 0
     while time.monotonic() < deadline:
         run_file_faults(100, seed=seed + total)
         total += 100
-    return f"{total} stores with one file spoiled, every loss reported, no sequence used twice"
+    return f"{total} stores with one damaged file, every loss reported, no sequence reused"
 
 
 def lost_files(deadline: float, seed: int) -> str:
-    """Two or three files of a stream that are missing, cut, zeroed, foreign or older."""
+    """Two or three files of a stream that are missing, truncated, zeroed, foreign or older."""
     total = 0
     while time.monotonic() < deadline:
         total += run_lost_files(10, seed + total)
-    return f"{total} stores with several files spoiled, no silent loss, no sequence used twice"
+    return f"{total} stores with several damaged files, no silent loss, no sequence reused"
 
 
 def mutations(deadline: float, seed: int) -> str:
-    """Files of a store, mutated without mercy."""
+    """Randomly mutated files of a store."""
     total = 0
     while time.monotonic() < deadline:
         run_mutations(500, seed=seed + total)
         total += 500
-    return f"{total} mutated stores, nothing raised but the store's errors"
+    return f"{total} mutated stores, only the store's errors raised"
 
 
 def rewrites(deadline: float, seed: int) -> str:
-    """Segments that are rewritten all the time, and power cuts meanwhile."""
+    """Segments that are rewritten constantly, and power failures meanwhile."""
     total = 0
     while time.monotonic() < deadline:
         run_rewrites(10, seed=seed + total)
         total += 10
-    return f"{total} lives of rewritten segments, always exactly what was there"
+    return f"{total} runs with rewritten segments, contents always exact"
 
 
 def kv_histories(deadline: float, seed: int) -> str:
-    """Clients that fight over keys: every history is linearizable."""
+    """Clients that compete for keys: every history is linearizable."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         server = Served(Path(folder, "store"), "-js", "-p", "-1")
         try:
@@ -208,21 +208,21 @@ def wire_scripts(deadline: float, seed: int) -> str:
 
 
 def turns(deadline: float, seed: int) -> str:
-    """Clients that do very much of something: no turn of the server's loop is long."""
+    """Clients with extreme load: no turn of the server's loop takes long."""
     return run_turns(deadline, seed)
 
 
 def permissions(deadline: float, seed: int) -> str:
-    """Decisions about permissions against an evaluator that was written differently."""
+    """Permission decisions compared with an independent evaluator."""
     total = 0
     while time.monotonic() < deadline:
         judge_decisions(10_000, seed=seed + total)
         total += 10_000
-    return f"{total} decisions, all as the evaluator's"
+    return f"{total} decisions, all equal to the evaluator's"
 
 
 def rights(deadline: float, seed: int) -> str:
-    """Random users at a server and at a replica see what a naive model says, and no more."""
+    """Random users at a server and at a replica see what a naive model predicts, and no more."""
     runs = actions = delivered = denied = 0
     while time.monotonic() < deadline or runs < 2:
         campaign = Rights(seed + runs, replica=runs % 2 == 1)
@@ -232,11 +232,11 @@ def rights(deadline: float, seed: int) -> str:
         actions += campaign.actions
         delivered += campaign.delivered
         denied += campaign.denied
-    return f"{actions} actions, {delivered} delivered, {denied} denied, all as the model says"
+    return f"{actions} actions, {delivered} delivered, {denied} denied, all as the model predicts"
 
 
 def chaos(deadline: float, seed: int) -> str:
-    """Connections that are cut, swallowed and refused under every call of the client."""
+    """Connections that are cut, stalled and refused during every call of the client."""
     runs = 0
     while time.monotonic() < deadline or runs == 0:
         paths = ("tests/client/connection/test_chaos.py", "tests/client/consumers/test_chaos.py")
@@ -263,22 +263,22 @@ def walks(deadline: float, seed: int) -> str:
 
 
 def extreme_values(_deadline: float, _seed: int) -> str:
-    """Every extreme value in every field of every request, once, beside nats-server."""
+    """Every extreme value in every field of every request, once, compared with nats-server."""
     return run_tests("tests/interop/api/test_limits_of_values.py", JETSPARK_WHOLE_TABLE="1")
 
 
 def endings(_deadline: float, _seed: int) -> str:
-    """Every call of the client that waits, ended in every way at both servers, once."""
+    """Every waiting call of the client, ended in every way at both servers, once."""
     return run_tests("tests/client/core/test_one_ending.py", "-n2", JETSPARK_WHOLE_TABLE="1")
 
 
 def through_replica(_deadline: float, _seed: int) -> str:
-    """The client's whole suite through read replicas, once: it takes what it takes."""
+    """The client's whole suite through read replicas, once, without a time limit."""
     return run_tests("tests/client", "-n2", "--dist", "loadgroup", JETSPARK_THROUGH_REPLICA="1")
 
 
 def run_tests(*arguments: str, **environment: str) -> str:
-    """Run tests in another process; their closing line."""
+    """Run tests in another process; returns their summary line."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *arguments],
         cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False,
@@ -305,7 +305,7 @@ def spark_replays(deadline: float, seed: int) -> str:
 
 
 def spark_restarts(deadline: float, seed: int) -> str:
-    """Queries killed inside an epoch start again with something changed, case by case."""
+    """Queries killed inside an epoch are restarted with something changed, case by case."""
     names = [case.name for case in CASES]
     random.Random(seed).shuffle(names)  # noqa: S311
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
@@ -326,7 +326,7 @@ def spark_archive(_deadline: float, _seed: int) -> str:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         folder = Path(name)
         install(wheel, folder / "packages")
-        # The interpreter that this environment was made of has no packages of its own.
+        # The interpreter that created this environment has no packages.
         found = run_spark_archive(
             folder / "packages", f"{sys.base_prefix}/bin/python3", folder, master=STANDALONE
         )
@@ -334,9 +334,9 @@ def spark_archive(_deadline: float, _seed: int) -> str:
 
 
 def spark_orders(deadline: float, seed: int) -> str:
-    """Any order of actions over the same objects of Spark, compared with Parquet, on each master.
+    """Any order of actions on the same Spark objects, compared with Parquet, on each master.
 
-    One process for each: a process has one JVM, and a client of Spark Connect has none.
+    One process per master: a process has one JVM, and a client of Spark Connect has none.
     """
     masters = ("local[3]", "local[1]", "local-cluster[2,1,1024]", "standalone", "connect")
     results = []
@@ -352,23 +352,23 @@ def spark_orders(deadline: float, seed: int) -> str:
 
 
 def spark_pipelines(_deadline: float, _seed: int) -> str:
-    """A project from `init` over a kill to a refresh of all, once: it takes what it takes."""
+    """A project from `init` over a kill to a full refresh, once, without a time limit."""
     return run_tests("tests/spark/pipelines/test_pipelines.py", JETSPARK_WHOLE_PIPELINE="1")
 
 
 def spark_demo(_deadline: float, _seed: int) -> str:
-    """`make demo` with processes of its own, once: it takes what it takes."""
+    """`make demo` with its own processes, once, without a time limit."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         return run_demo(Path(folder), events=100_000)
 
 
 def spark_standalone(_deadline: float, _seed: int) -> str:
-    """A Connect server on a standalone master and worker, once: it takes what it takes."""
+    """A Connect server on a standalone master and worker, once, without a time limit."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         folder = Path(name)
         with standalone(folder) as master, connect_server(folder, master) as remote:
             copy_stream(folder, remote)
-    return "a client copied a stream through Connect and standalone, every row once"
+    return "a client copied a stream through Connect and standalone, no duplicates"
 
 
 CAMPAIGNS: tuple[Campaign, ...] = (
@@ -407,7 +407,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
 
 
 def main() -> None:
-    """Give each campaign its share of the time."""
+    """Run each campaign for its share of the time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))  # noqa: S311

@@ -1,7 +1,7 @@
 """Durable streams, key-value buckets and object stores in Python, and Spark pipelines over them.
 
-Every public name is here, or in ``jetspark.errors``. Everything is loaded on first use:
-``import jetspark`` costs nothing that a script does not need.
+Every public name is here, or in ``jetspark.errors``. Everything is loaded on first use: ``import
+jetspark`` loads nothing that a script does not need.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -241,7 +241,7 @@ __all__ = [
     "sync",
 ]
 
-# Where the names live.
+# The modules of the names.
 _MODULES = {
     "jetspark.api.account": (
         "AccountInfo",
@@ -398,15 +398,16 @@ _MODULES = {
     "jetspark.server.arguments": ("ServerArguments",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-# Packages whose names programs use: `import jetspark` is enough for `jetspark.errors.KeyNotFound`.
+# Packages for use through `jetspark`: `import jetspark` is enough for
+# `jetspark.errors.KeyNotFound`.
 _PACKAGES = {"errors", "spark", "sync"}
 
 
-# Type checkers know the names from above, so that they tell a misspelt one.
+# Type checkers know the names from above, and so detect misspelled ones.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import the module a public name lives in when the name is first used (PEP 562)."""
+        """Import the module of a public name when the name is first used (PEP 562)."""
         from importlib import import_module
 
         if name in _PACKAGES:

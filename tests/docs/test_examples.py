@@ -153,9 +153,9 @@ def test_what_waits_when_a_client_closes_ends_in_one_way(
 
 def test_a_program_names_no_server(url: str | None) -> None:
     assert run("contexts", url) == [
-        "by name: inboxes begin with _INBOX_example",
+        "by name: inboxes start with _INBOX_example",
         "selected: connected",
-        "NATS_URL: inboxes begin with _INBOX",
+        "NATS_URL: inboxes start with _INBOX",
         "context 'production' does not exist",
     ]
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 spark: SparkSession = SparkSession.active()
 SERVERS = spark.conf.get("spark.jetspark.servers") or ""
 LEDGER = spark.conf.get("spark.jetspark.ledger") or ""
-# How much a micro-batch takes, and in how many tasks: for the size of the run.
+# The size of a micro-batch, and its number of tasks: for the size of the run.
 BATCH = spark.conf.get("spark.jetspark.demo.batch", "100000") or ""
 PARTITIONS = spark.conf.get("spark.jetspark.demo.partitions", "4") or ""
 
@@ -32,9 +32,9 @@ TOTAL = StructType().add("events", LongType()).add("cents", LongType())
 ENTRY = StructType().add("key", StringType()).add("value", StringType())
 
 
-@dp.table(partition_cols=["kind"], comment="Every event once, and what was none, by its kind.")
+@dp.table(partition_cols=["kind"], comment="Events without duplicates, and invalid messages.")
 def events() -> DataFrame:
-    """Parse; what is no event has the kind 'refused'; of equal events one is kept."""
+    """Parse; an invalid message has the kind 'refused'; of equal events one is kept."""
     messages = (
         spark.readStream.format("jetstream")
         .options(servers=SERVERS, stream="EVENTS", startingOffsets="earliest")
@@ -49,7 +49,7 @@ def events() -> DataFrame:
     whole = "one.broken IS NULL AND one.id IS NOT NULL AND one.kind IN ('order', 'click')"
     known = parsed.withColumn("whole", f.expr(f"coalesce({whole}, false)"))
     keyed = known.withColumn("key", f.expr("if(whole, one.id, -seq)"))
-    # The server's times never decrease, so that no event is late; copies come soon after.
+    # The server's times never decrease, so no event is late; duplicates follow soon.
     once = keyed.withWatermark("timestamp", "30 seconds").dropDuplicatesWithinWatermark(["key"])
     return once.selectExpr(
         "seq",
@@ -80,7 +80,7 @@ def add_up(
 
 @dp.append_flow(target="totals")
 def keep_totals() -> DataFrame:
-    """Keep the number of events and the money of each region and kind."""
+    """Keep the number of events and the revenue of each region and kind."""
     good = spark.readStream.table("events").where("kind <> 'refused'")
     areas = good.selectExpr("concat(region, '.', kind) AS area", "cents").to(SALE)
     return areas.groupBy("area").applyInPandasWithState(
@@ -95,5 +95,5 @@ dp.create_sink(
 
 @dp.append_flow(target="alerts")
 def publish_alerts() -> DataFrame:
-    """Publish what the view `large_orders` selects."""
+    """Publish the rows of the view `large_orders`."""
     return spark.readStream.table("large_orders")

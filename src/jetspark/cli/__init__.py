@@ -1,1 +1,1 @@
-"""Commands for people: thin, they parse, call, and show."""
+"""The command line: thin commands that parse, call, and print."""

@@ -1,6 +1,6 @@
-"""How commands that are clients find their server: one set of options for all of them.
+"""Connection options, shared by all commands that are clients.
 
-Names and environment variables are those of natscli, so that users keep their habits.
+Names and environment variables are those of natscli, so that users need not learn new ones.
 """
 
 import functools
@@ -18,12 +18,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 
 
-# What the client has as DEFAULT_URL: help texts show it, and load no client.
+# The client's DEFAULT_URL, repeated so that help texts do not load the client.
 DEFAULT_URL: Final = "nats://127.0.0.1:4222"
 
 
 class ConnectionSettings(NamedTuple):
-    """What the options of a command said about the server."""
+    """The connection options of a command."""
 
     server: str = DEFAULT_URL
     user: str | None = None
@@ -41,7 +41,7 @@ class ConnectionSettings(NamedTuple):
 
     @contextmanager
     def jetstream(self) -> "Iterator[sync.JetStream]":
-        """Connect, and close at the end; what goes wrong with the server is one clear line."""
+        """Connect, and close at the end; errors of the server become one clear line."""
         from jetspark import sync
         from jetspark.errors import Error
 
@@ -57,7 +57,7 @@ class ConnectionSettings(NamedTuple):
             raise click.ClickException(f"{error}{notes}") from error
 
     def arguments(self) -> "ConnectArguments":
-        """Return what ``connect`` takes; of several identities, the one that counts."""
+        """Return the arguments for ``connect``; of several identities, the effective one."""
         from jetspark.client.contexts import Context
 
         given: dict[str, Any] = {
@@ -69,7 +69,7 @@ class ConnectionSettings(NamedTuple):
         return found
 
 
-# The fields of a context, and the options that say the same.
+# The fields of a context, and the equivalent options.
 _OF_CONTEXT: Final = {
     "user": "user",
     "password": "password",
@@ -88,7 +88,7 @@ _NOT_HERE: Final = ("user_jwt", "user_seed", "tls_first", "socks_proxy", "nsc")
 
 
 def _settings(given: dict[str, Any], context: str | None) -> ConnectionSettings:
-    """The options of a command, and those of a context where the command has none."""
+    """The options of a command, completed by those of a context."""
     from jetspark.client.contexts import read_context, selected_context
     from jetspark.errors import BadCredentials
 
@@ -111,7 +111,7 @@ _OPTIONS: Final = (
     _option(
         "-s", "--server", envvar="NATS_URL", metavar="URL",
         show_default=f"the selected context, or {DEFAULT_URL}",
-        help="Server, or several separated by commas.",
+        help="Server, or several, separated by commas.",
     ),
     _option("--context", envvar="NATS_CONTEXT", help="Context of the nats command."),
     _option("--user", envvar="NATS_USER", help="User; without a password: a token."),
@@ -119,14 +119,14 @@ _OPTIONS: Final = (
     _option("--token", envvar="NATS_TOKEN", help="Token."),
     _option("--creds", envvar="NATS_CREDS", type=_FILE, help="Credentials file."),
     _option("--nkey", envvar="NATS_NKEY", type=_FILE, help="File with an nkey seed."),
-    _option("--tlsca", envvar="NATS_CA", type=_FILE, help="Who vouches for the server."),
-    _option("--tlscert", envvar="NATS_CERT", type=_FILE, help="Own certificate."),
-    _option("--tlskey", envvar="NATS_KEY", type=_FILE, help="Its key."),
-    _option("--inbox-prefix", envvar="NATS_INBOX_PREFIX", help="Begins reply subjects."),
+    _option("--tlsca", envvar="NATS_CA", type=_FILE, help="CA certificates to verify the server."),
+    _option("--tlscert", envvar="NATS_CERT", type=_FILE, help="Client certificate."),
+    _option("--tlskey", envvar="NATS_KEY", type=_FILE, help="Key of the client certificate."),
+    _option("--inbox-prefix", envvar="NATS_INBOX_PREFIX", help="Prefix of reply subjects."),
     _option(
         "--timeout", envvar="NATS_TIMEOUT", default=5.0, show_default=True,
         type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-        help="How long to wait for each answer.",
+        help="Timeout of each request.",
     ),
     _option("--js-domain", help="JetStream domain."),
     _option("--js-api-prefix", help="Prefix of the JetStream API."),
@@ -134,7 +134,7 @@ _OPTIONS: Final = (
 
 
 def connection_options(command: _Command) -> _Command:
-    """Give a command the options; they arrive as one argument ``connection``."""
+    """Add the options to a command; they are passed as one argument ``connection``."""
 
     @functools.wraps(command)
     def called(*args: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,7 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "pipeline": (
         "jetspark.cli.pipeline.command",
         "pipeline",
-        "Make, check, run and watch Spark pipelines over streams.",
+        "Create, check, run and monitor Spark pipelines over streams.",
     ),
     "serve": ("jetspark.cli.serve.command", "serve", "Run a NATS server with durable JetStream."),
     "stream": (
@@ -30,7 +30,7 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands cost nothing until one of them is called."""
+    """A group whose commands are imported only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Names of all commands."""
@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
         home = _COMMANDS.get(cmd_name)
         if home is None:
             return None
-        # What modules make is not garbage: looking for some on the way costs a tenth of a start.
+        # What modules create is no garbage: collections meanwhile take a tenth of the start.
         gc.disable()
         try:
             command = getattr(import_module(home[0]), home[1])
@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what a user can mend, a path or a package, is a line and no traceback."""
+        """Run a command; an unusable path or a missing package is one line, not a traceback."""
         try:
             return super().invoke(ctx)
         except ImportError as error:
@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
 
 
 def version_text() -> str:
-    """What `jetspark --version` says."""
+    """The output of `jetspark --version`."""
     return f"jetspark {VERSION} ({'compiled' if COMPILED else 'interpreted'})"
 
 

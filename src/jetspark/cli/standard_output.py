@@ -1,4 +1,4 @@
-"""Bytes to the standard output, of which the reader may have had enough."""
+"""Binary standard output, whose reader may close it early."""
 
 import os
 import sys
@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Final
 
-# What shells report for other programs whose reader went away: 128 and SIGPIPE.
+# The exit code that shells report for a closed pipe: 128 and SIGPIPE.
 PIPE_CLOSED: Final = 141
 
 
 @contextmanager
 def standard_output() -> Iterator[BinaryIO]:
-    """Lend the standard output; all of it is written when the block ends.
+    """Lend the standard output; everything is flushed when the block ends.
 
-    When the reader goes away (`| head`) the command ends without a word. Other errors are raised.
+    If the reader closes it (`| head`) the command exits silently. Other errors are raised.
     """
     try:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     except OSError as error:
-        # What is still buffered has nowhere to go; Python would complain about it at the end.
+        # Buffered data cannot be written; Python would complain about it at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

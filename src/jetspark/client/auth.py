@@ -1,4 +1,4 @@
-"""How a client proves who it is: credentials of the URL, user, token, nkey, JWT."""
+"""Client authentication: credentials in the URL, user, token, nkey, JWT."""
 
 import base64
 import inspect
@@ -30,7 +30,7 @@ _BLOCK: Final = re.compile(r"-{3,}\s*BEGIN ([A-Z ]+?)\s*-{3,}\s*([\w\-.=]+)\s*-{
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of CONNECT that say who we are."""
+    """The fields of CONNECT that authenticate the client."""
 
     user: str = ""
     password: str = ""
@@ -41,7 +41,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UserCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    """What a credentials file holds."""
+    """The contents of a credentials file."""
 
     jwt: str
     key: KeyPair
@@ -50,7 +50,7 @@ class UserCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Claims(msgspec.Struct, frozen=True):
-    """What a client reads of a user's JWT."""
+    """The claims of a user's JWT that a client needs."""
 
     sub: str
     exp: int = 0
@@ -59,7 +59,7 @@ class _Claims(msgspec.Struct, frozen=True):
 def connect_options(
     options: ClientOptions, info: ServerInfo, address: ServerAddress
 ) -> ConnectOptions:
-    """What CONNECT says to the server behind ``address``."""
+    """The CONNECT options for the server at ``address``."""
     proof = prove(options, info.nonce, address)
     return ConnectOptions(
         verbose=False,
@@ -76,14 +76,14 @@ def connect_options(
         version=VERSION,
         protocol=1,
         echo=options.echo,
-        # Without headers a server cannot say that nobody listens.
+        # Without headers a server cannot report no responders.
         headers=info.headers,
         no_responders=info.headers,
     )
 
 
 def prove(options: ClientOptions, nonce: str, address: ServerAddress) -> Proof:
-    """Answer the server's ``nonce``; credentials of the URL come first."""
+    """Answer the server's ``nonce``; credentials in the URL take precedence."""
     if address.user or address.token:
         return Proof(user=address.user, password=address.password, token=address.token)
     if options.credentials:
@@ -105,7 +105,7 @@ def prove(options: ClientOptions, nonce: str, address: ServerAddress) -> Proof:
 def refusal(
     error: AuthorizationFailed, options: ClientOptions, address: ServerAddress, now_ns: int
 ) -> AuthorizationFailed:
-    """What the server said, and what is wrong as far as we can see it: servers do not tell."""
+    """The server's error, with the cause if we can determine it: servers do not give one."""
     if not options.credentials or address.user or address.token:
         return error
     try:
@@ -122,7 +122,7 @@ def refusal(
 
 
 def check_before_dialling(options: ClientOptions) -> None:
-    """Refuse addresses, keys and files that cannot work here."""
+    """Refuse addresses, keys and files that cannot work, before connecting."""
     check_websocket(options.servers)
     tls_context(options.tls)
     if options.credentials:
@@ -158,8 +158,8 @@ def read_credentials(source: str | os.PathLike[str]) -> UserCredentials:
     if jwt is None or seed is None:
         missing = "NATS USER JWT" if jwt is None else "USER NKEY SEED"
         raise BadCredentials(
-            f"{where}: no block -----BEGIN {missing}-----; expected a file as "
-            "'nsc generate creds' writes it, with the user's JWT and its seed"
+            f"{where}: no block -----BEGIN {missing}-----; expected a file as written by"
+            " 'nsc generate creds', with the user's JWT and its seed"
         )
     try:
         key = KeyPair.from_seed(seed)
@@ -170,7 +170,7 @@ def read_credentials(source: str | os.PathLike[str]) -> UserCredentials:
     if claims.sub != key.public_key:
         raise BadCredentials(
             f"{where}: the JWT is for {claims.sub}, the seed belongs to {key.public_key}: "
-            "they must be of one user"
+            "both must belong to the same user"
         )
     return UserCredentials(jwt=jwt, key=key, expires=claims.exp)
 
@@ -199,12 +199,12 @@ def _need_nonce(nonce: str) -> None:
 
 def _sign(sign: Callable[[bytes], bytes], nonce: str) -> str:
     if not nonce:
-        return ""  # a server without authentication takes the JWT and asks for nothing
+        return ""  # a server without authentication accepts the JWT and sends no nonce
     signature: object = _call("signature", sign, nonce.encode())
     if not isinstance(signature, bytes) or len(signature) != SIGNATURE_SIZE:
         raise AuthorizationFailed(
-            f"the signature callback gave {_shape(signature)}: expected the {SIGNATURE_SIZE} "
-            "bytes of an Ed25519 signature, as they are (no base64)"
+            f"the signature callback returned {_shape(signature)}: expected the {SIGNATURE_SIZE} "
+            "bytes of an Ed25519 signature, raw, not base64"
         )
     return base64.urlsafe_b64encode(signature).decode().rstrip("=")
 
@@ -213,13 +213,13 @@ def _ask_jwt(callback: Callable[[], str]) -> str:
     jwt: object = _call("jwt", callback)
     if not isinstance(jwt, str) or not jwt:
         raise AuthorizationFailed(
-            f"the jwt callback gave {_shape(jwt)}: expected the user's JWT (str)"
+            f"the jwt callback returned {_shape(jwt)}: expected the user's JWT (str)"
         )
     return jwt
 
 
 def _shape(value: object) -> str:
-    """What a value is, without showing it."""
+    """Describe a value without showing it."""
     if inspect.iscoroutine(value):
         value.close()
         return "a coroutine (it must be a plain function)"
@@ -228,7 +228,7 @@ def _shape(value: object) -> str:
 
 
 def _call(name: str, callback: Callable[..., T], *arguments: object) -> T:
-    """Run a callback of the user's; what it raises counts as refused credentials."""
+    """Run a user's callback; an exception counts as refused credentials."""
     try:
         return callback(*arguments)
     except Error:

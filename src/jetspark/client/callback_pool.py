@@ -1,9 +1,8 @@
-"""A callback that works on several messages at a time, in order per key on request.
+"""Run a callback on several messages concurrently, in order per key on request.
 
-The task of a subscription or of a consumption adds messages and waits for room; up to
-``concurrency`` workers, tasks of the same loop, call the callback. A function that blocks has a
-thread per worker. Of messages with the same key one is worked on at a time, in their order, while
-other keys go on.
+The task of a subscription or consumption adds messages and waits for room; up to ``concurrency``
+workers, tasks of the same loop, call the callback. A blocking function gets a thread per worker.
+Messages with the same key are processed one at a time, in order, while other keys continue.
 """
 
 import asyncio
@@ -16,15 +15,15 @@ from jetspark.client.thread_callback import Report, ThreadCallback
 
 M = TypeVar("M")
 
-# What messages have in common that must be worked on in order: a function, or their subject.
+# The key of messages that must be processed in order: a function, or their subject.
 OrderedBy = Callable[[M], Hashable] | Literal["subject"] | None
 
-# Messages whose key could not be told keep their order among themselves.
+# Messages whose key function failed keep their order among themselves.
 _NO_KEY: Final = object()
 
 
 def check_concurrency(concurrency: int, ordered_by: object, callback: object) -> None:
-    """Refuse what cannot work, naming the argument."""
+    """Refuse arguments that cannot work, and name them."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int):
         raise TypeError(f"concurrency must be an int, not {type(concurrency).__name__}")
     if concurrency < 1:
@@ -34,14 +33,14 @@ def check_concurrency(concurrency: int, ordered_by: object, callback: object) ->
             f"ordered_by={ordered_by!r}: expected a function of the message, or 'subject'"
         )
     if callback is None and (concurrency > 1 or ordered_by is not None):
-        raise ValueError("concurrency and ordered_by are for a callback, and none was given")
+        raise ValueError("concurrency and ordered_by require a callback")
 
 
 class CallbackPool(Generic[M]):
     """Calls ``callback`` for up to ``concurrency`` messages at a time.
 
-    ``on_done`` hears of every message that the callback is done with. What the callback raises is
-    reported, and the others go on.
+    ``on_done`` is called with every message that the callback has finished. An exception of the
+    callback is reported, and the other messages continue.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class CallbackPool(Generic[M]):
         self._loop = asyncio.get_running_loop()
         self._workers: dict[asyncio.Task[None], ThreadCallback[M] | None] = {}
         self._idle: list[asyncio.Future[None]] = []
-        # To be worked on next, at most one of each key; further ones wait behind their key.
+        # To be processed next, at most one per key; further ones wait for their key.
         self._ready: deque[tuple[M, Hashable]] = deque()
         self._behind: dict[Hashable, deque[M]] = {}
         self._running: set[M] = set()
@@ -72,7 +71,7 @@ class CallbackPool(Generic[M]):
 
     @property
     def is_here(self) -> bool:
-        """Whether this was called, across threads or not, from inside the callback."""
+        """Whether the caller runs inside the callback, on this thread or on one of its threads."""
         here = asyncio.current_task()
         return any(
             worker is here or (thread is not None and thread.is_here)
@@ -81,16 +80,16 @@ class CallbackPool(Generic[M]):
 
     @property
     def running(self) -> list[M]:
-        """What the callback works on now."""
+        """The messages that the callback is processing."""
         return list(self._running)
 
     @property
     def in_hand(self) -> list[M]:
-        """What was added and is not done."""
+        """The messages that were added and are not finished."""
         return [*self._running, *self._not_begun()]
 
     def add(self, message: M) -> None:
-        """Work on a message as soon as a worker is free and its key is."""
+        """Process a message as soon as a worker and its key are free."""
         self._count += 1
         key: Hashable = None
         if self._key is not None:
@@ -103,16 +102,16 @@ class CallbackPool(Generic[M]):
         self._wake_worker()
 
     async def room(self, limit: int) -> None:
-        """Wait until fewer than ``limit`` messages are in hand."""
+        """Wait until fewer than ``limit`` messages are unfinished."""
         while self._count >= limit:
             await self._wait_change()
 
     async def finish(self) -> None:
-        """Wait until everything that was added is done."""
+        """Wait until every added message is finished."""
         await self.room(1)
 
     def give_up(self) -> list[M]:
-        """Begin nothing more; returns what was not begun."""
+        """Start no more messages; returns those that were not started."""
         given_up = self._not_begun()
         self._count -= len(given_up)
         self._ready.clear()
@@ -122,7 +121,7 @@ class CallbackPool(Generic[M]):
         return given_up
 
     def close(self) -> None:
-        """End the workers: those that wait now, and at the next await those that work."""
+        """Stop the workers: idle ones now, busy ones at their next await."""
         self._closing = True
         for worker, thread in list(self._workers.items()):
             if thread is not None:
@@ -138,7 +137,7 @@ class CallbackPool(Generic[M]):
         try:
             key = self._key(message)
             hash(key)
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+        except Exception as error:  # noqa: BLE001 - a user's function may raise anything
             self._report(error)
             return _NO_KEY
         return key

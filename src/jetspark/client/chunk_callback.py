@@ -1,4 +1,4 @@
-"""A callback for what is otherwise iterated over: called from one task, one item at a time."""
+"""Callbacks for watches and other iterators: called from one task, one item at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,16 +17,16 @@ ItemCallback = Callable[[M], Awaitable[None] | None]
 
 
 def check_callback(callback: object) -> None:
-    """Refuse what cannot be called, before something is opened for it; None is none."""
+    """Refuse a callback that is not callable, before anything is opened; None is allowed."""
     if callback is not None:
-        function(callback, "callback", "what is watched")
+        function(callback, "callback", "one item")
 
 
 class ChunkCallback(Generic[M]):
-    """Takes chunks until there are none and hands out their items.
+    """Takes chunks until there are none and passes their items to the callback.
 
-    What the callback raises is reported, and it goes on; an error of the source is reported and
-    ends it.
+    An exception of the callback is reported and it continues; an error of the source is reported
+    and ends it.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class ChunkCallback(Generic[M]):
         mark_callback(self._task)
 
     async def wait(self) -> None:
-        """Wait until the callback had its last item; returns at once from inside of it."""
+        """Wait until the callback has processed its last item; returns at once inside it."""
         if isinstance(self._callback, ThreadCallback):
             self._callback.stop()
         if not is_calling(self._task, self._callback):
             await asyncio.wait([self._task])
 
     async def wait_for(self, event: asyncio.Event) -> None:
-        """Wait for the event; raises what ended the source before it, if something did."""
+        """Wait for the event; raises the error that ended the source before it, if any."""
         waiting = asyncio.get_running_loop().create_task(event.wait())
         try:
             await asyncio.wait([waiting, self._task], return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +75,7 @@ class ChunkCallback(Generic[M]):
                 await asyncio.sleep(0)
         except Error as error:
             self._failure = error
-            if not isinstance(error, ConnectionClosed):  # which the closed callback tells
+            if not isinstance(error, ConnectionClosed):  # reported by the closed callback
                 self._report(error)
         finally:
             if isinstance(callback, ThreadCallback):

@@ -1,4 +1,4 @@
-"""The client that users see: ``connect``, and publish, subscribe, request."""
+"""The public client: ``connect``, publish, subscribe, request."""
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
@@ -49,81 +49,81 @@ async def connect(
     context: str = "",
     **options: Unpack[ConnectArguments],
 ) -> "Client":
-    """Connect to the first of ``servers`` that accepts, tried in the order given.
+    """Connect to the first of ``servers`` that accepts; they are tried in order.
 
     ``servers`` is one URL, a comma-separated list, or a sequence: ``nats://host:4222``,
-    ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may carry
-    ``user:password@`` or ``token@``. ``ConnectArguments`` lists the options and what they mean.
+    ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may contain
+    ``user:password@`` or ``token@``. ``ConnectArguments`` documents the options.
 
-    ``context`` names a context of the ``nats`` command, whose server and credentials serve where
-    nothing else is given. Without servers and context it is the environment variable NATS_URL,
-    else the context that ``nats context select`` chose, else ``nats://127.0.0.1:4222``.
+    ``context`` names a context of the ``nats`` command; its server and credentials are used unless
+    they are given here. Without servers and context, the environment variable NATS_URL is used,
+    then the context selected with ``nats context select``, then ``nats://127.0.0.1:4222``.
 
-    Raises ConnectFailed when none accepts, saying why each refused (AuthorizationFailed when it
-    was the credentials), and ValueError for options that cannot work (BadCredentials for keys and
-    credentials files).
+    Raises ConnectFailed if none accepts, with the reason of each (AuthorizationFailed if the
+    credentials were refused), and ValueError for options that cannot work (BadCredentials for
+    keys and credentials files).
     """
     return await connect_with(client_options(servers, context=context, **options))
 
 
 @opens
 async def connect_with(options: ClientOptions) -> "Client":
-    """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
+    """Connect with ``options``, which ``client_options`` creates and which can be pickled."""
     check_options(options)
     check_before_dialling(options)
     return Client(await ClientCore(options).open())
 
 
 class Client:
-    """A connection to a NATS server. Made by ``connect``; ended by ``close`` or ``drain``."""
+    """A connection to a NATS server, created by ``connect``, ended by ``close`` or ``drain``."""
 
     def __init__(self, core: ClientCore) -> None:
         self._core = core
 
     @property
     def server_info(self) -> ServerInfo:
-        """What the server last said about itself."""
+        """The last INFO of the server."""
         return self._core.server_info
 
     @property
     def status(self) -> ConnectionStatus:
-        """What the client is doing: connected, reconnecting, draining, closed, ..."""
+        """The state of the client: connected, reconnecting, draining, closed, ..."""
         return self._core.status
 
     @property
     def last_error(self) -> Exception | None:
-        """What the error, disconnected or closed callback was told last; None if nothing was."""
+        """The last error passed to the error, disconnected or closed callback, or None."""
         return self._core.last_error
 
     @property
     def max_payload(self) -> int:
-        """Bytes of headers and data that the server takes in one message."""
+        """Maximum size of headers and data in one message, set by the server."""
         return self._core.max_payload
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed, or lost its connection for good."""
+        """Whether the client was closed, or lost its connection permanently."""
         return self._core.is_closed
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection now; False also while one is being looked for."""
+        """Whether the client is connected now; False while it is reconnecting."""
         return self._core.link.connection is not None
 
     @property
     def connected_server(self) -> str:
-        """``host:port`` of the server of this connection; empty while there is none."""
+        """``host:port`` of the connected server; empty without a connection."""
         connection = self._core.link.connection
         return connection.address.label if connection is not None else ""
 
     @property
     def servers(self) -> list[str]:
-        """``host:port`` of every server that may be tried, discovered ones included."""
+        """``host:port`` of every known server, including discovered ones."""
         return [address.label for address in self._core.link.pool.addresses]
 
     @property
     def stats(self) -> ClientStats:
-        """Counters of messages and bytes, and what is pending now."""
+        """Counters of messages and bytes, and what is pending."""
         return self._core.stats()
 
     def jetstream(
@@ -136,17 +136,17 @@ class Client:
         publish_async_max: int = PUBLISH_ASYNC_MAX,
         publish_retries: int = PUBLISH_RETRIES,
     ) -> "JetStream":
-        """Streams on this connection.
+        """JetStream on this connection.
 
-        ``domain`` or ``prefix`` reach the API of another JetStream domain or an import (default:
-        ``jetstream_domain`` and ``jetstream_prefix`` of ``connect``);
-        ``timeout`` is the default of every call; with ``read_after_write`` the handle remembers
-        the highest sequence per stream that it wrote or saw, and its gets ask for at least that.
-        ``publish_async_max`` bounds the publishes of ``publish_async`` that wait for an ack. What
-        nobody took (a stream without leader for a moment, or none at all) is published again a
-        quarter of a second later, ``publish_retries`` times, before NoResponders is raised.
+        ``domain`` or ``prefix`` select the API of another JetStream domain or an import (default:
+        ``jetstream_domain`` and ``jetstream_prefix`` of ``connect``); ``timeout`` is the default
+        of every call. With ``read_after_write`` the handle tracks the highest sequence per stream
+        that it wrote or read, and its gets require at least that sequence. ``publish_async_max``
+        limits the publishes of ``publish_async`` that wait for an acknowledgement. A publish
+        without responders (a stream that has no leader, or no stream at all) is sent again after a
+        quarter of a second, ``publish_retries`` times, before NoResponders is raised.
         """
-        # Two thirds of the client, which programs that only publish and subscribe do not need.
+        # Two thirds of the client's code, not needed by programs that only publish and subscribe.
         from jetspark.client.jetstream.context import JetStream
 
         if not domain and not prefix:
@@ -163,7 +163,7 @@ class Client:
         )
 
     def new_inbox(self) -> str:
-        """A reply subject that nobody else uses; permissions for ``inbox_prefix`` cover it."""
+        """A unique reply subject, covered by the permissions for ``inbox_prefix``."""
         return self._core.new_inbox()
 
     def publish(
@@ -171,9 +171,9 @@ class Client:
     ) -> None:
         """Queue a message; it is written at the end of the loop turn. Callable from any thread.
 
-        Raises BadSubject, PayloadTooLarge above the server's max_payload, BufferFull when
-        ``write_buffer_bytes`` wait to be written (await ``flush`` now and then) or, without a
-        connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
+        Raises BadSubject, PayloadTooLarge above the server's max_payload, BufferFull if
+        ``write_buffer_bytes`` are waiting to be written (await ``flush`` now and then) or, without
+        a connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
         """
         self._core.publish(subject, data, reply=reply, headers=headers)
 
@@ -187,8 +187,8 @@ class Client:
     ) -> Message:
         """Publish and wait for one reply.
 
-        Raises NoResponders when nobody listens on ``subject`` and RequestTimeout when no reply
-        came within ``timeout`` seconds (default: the client's).
+        Raises NoResponders if ``subject`` has no subscribers, and RequestTimeout if no reply
+        arrives within ``timeout`` seconds (default: the client's).
         """
         core = self._core
         block = header_block(headers) if headers is not None else b""
@@ -207,11 +207,11 @@ class Client:
         sentinel: bool = False,
         timeout: Timeout | None = None,
     ) -> Pager[Message]:
-        """Publish and iterate over the replies of everybody who answers.
+        """Publish and iterate over the replies of all responders.
 
-        Ends after ``limit`` replies (0: any number), when ``stall`` seconds pass without one
-        after the first, with ``sentinel`` at an empty reply (which is not yielded), and in any
-        case after ``timeout`` seconds. Raises NoResponders when nobody listens.
+        Ends after ``limit`` replies (0: any number), when ``stall`` seconds pass without one after
+        the first, with ``sentinel`` at an empty reply (which is not yielded), and always after
+        ``timeout`` seconds. Raises NoResponders if ``subject`` has no subscribers.
         """
         whole(limit, "limit")
         core = self._core
@@ -235,12 +235,12 @@ class Client:
     ) -> Subscription:
         """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
 
-        Read them with ``async for`` or ``next``, or give a ``callback``: a plain or coroutine
-        function, called with one message after the other from one task; or with ``concurrency``
-        of them at a time, which with ``ordered_by`` (a function of the message, or "subject")
-        keep their order where that gives the same. Members of a ``queue`` group share the
-        messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
-        counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
+        Read them with ``async for`` or ``next``, or pass a ``callback``: a plain or coroutine
+        function, called from one task with one message at a time, or with up to ``concurrency``
+        messages at once. ``ordered_by`` (a function of the message, or "subject") then keeps
+        messages with the same key in order. Members of a ``queue`` group share the messages.
+        Messages above ``pending_msgs`` or ``pending_bytes`` are dropped, counted in
+        ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
         """
         check_pattern(subject, queue)
         core = self._core.add_subscription(
@@ -255,27 +255,27 @@ class Client:
         return Subscription(core)
 
     async def flush(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until the server has seen everything published so far (a PING and its PONG).
+        """Wait until the server has processed everything published so far (a PING and its PONG).
 
-        Without a connection it waits for the next one. Raises RequestTimeout when no PONG comes
-        within ``timeout`` seconds, and ConnectionClosed when the connection breaks meanwhile: what
-        was written just before may be lost then.
+        Without a connection it waits for the next one. Raises RequestTimeout if no PONG arrives
+        within ``timeout`` seconds, and ConnectionClosed if the connection breaks meanwhile:
+        messages written just before may be lost.
         """
         await self._core.flush(timeout=timeout)
 
     async def force_reconnect(self, *, timeout: Timeout | None = None) -> None:
-        """Give up the connection and wait for another one, to another server if there is one.
+        """Drop the connection and wait for a new one, to another server if one is known.
 
-        Without a connection the next try begins at once. Everything goes on as after any lost
-        connection: what was written just before may be lost, so ``flush`` first. Raises
-        RequestTimeout when there is none within ``timeout`` seconds (the client goes on trying),
-        ConnectionClosed, and NotSupported with ``allow_reconnect=False``.
+        Without a connection the next attempt starts at once. The effect is that of any lost
+        connection: messages written just before may be lost, so ``flush`` first. Raises
+        RequestTimeout if there is no connection within ``timeout`` seconds (the client keeps
+        trying), ConnectionClosed, and NotSupported with ``allow_reconnect=False``.
         """
         await self._core.force_reconnect(timeout=timeout)
 
     async def rtt(self, *, timeout: Timeout | None = None) -> float:
-        """Seconds from a PING to its PONG."""
-        await self._core.flush(timeout=timeout)  # behind what was queued before
+        """Round-trip time in seconds: from a PING to its PONG."""
+        await self._core.flush(timeout=timeout)  # after everything queued before
         clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
         started = clock.monotonic_ns()
         await self._core.flush(timeout=timeout)
@@ -284,25 +284,25 @@ class Client:
     async def replicas(
         self, stream: str = "", *, timeout: Timeout | None = None
     ) -> list[ReplicaAddress]:
-        """Read replicas of this deployment that answer reads of ``stream``, the nearest first.
+        """Find read replicas of this deployment that serve ``stream``, the nearest first.
 
-        Connect to the URL of one to read from there; what it does not have it passes on. Those
-        that cannot be connected to from here are left out.
+        Connect to the URL of one to read from it; it forwards what it does not have to the leader.
+        Replicas that cannot be reached from here are left out.
         """
         return await find_replicas(self._core, text(stream, "stream"), self._core.seconds(timeout))
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop all subscriptions, let what has arrived be processed, flush, and close.
+        """End all subscriptions, process the messages that have arrived, flush, and close.
 
-        Closes in any case; raises RequestTimeout when that took longer than ``timeout``. Called
-        from inside a callback it returns at once and goes on when that callback is done.
+        Always closes; raises RequestTimeout if that took longer than ``timeout``. Called inside a
+        callback, it returns at once and continues when that callback is done.
         """
         await self._core.drain(timeout=timeout)
 
     async def close(self) -> None:
         """Write what is queued and close. Idempotent.
 
-        Whatever waits, in this task or another, raises ConnectionClosed. Callbacks go on with the
+        Pending calls, in this task or another, raise ConnectionClosed. Callbacks continue with the
         messages they have, for 2 seconds at most; ``drain`` waits longer.
         """
         await self._core.close()

@@ -1,4 +1,4 @@
-"""The keyword arguments of ``connect``, with what each means."""
+"""The keyword arguments of ``connect``, and their meaning."""
 
 import os
 import ssl
@@ -17,43 +17,44 @@ from jetspark.client.tls import TlsFiles
 
 
 class ConnectArguments(TypedDict, total=False):
-    """What ``connect`` takes besides the servers; the defaults are those of ``ClientOptions``.
+    """The options of ``connect``; the defaults are those of ``ClientOptions``.
 
-    *Who we are*: ``name`` is shown by the server's monitoring. One of ``user`` and ``password``,
+    *Identity*: ``name`` is shown by the server's monitoring. One of ``user`` and ``password``,
     ``token``, ``nkey_seed``, ``credentials`` (the path of a credentials file, or its text; read
     again for every connection), ``nkey`` (the public key) with ``signature_callback``, or
     ``jwt_callback`` with ``signature_callback``: the first returns the user's JWT, the second
-    signs the server's nonce. Credentials in a server's URL win over these for that server.
+    signs the server's nonce. Credentials in a server's URL take precedence for that server.
 
     *TLS*: ``tls`` is True (the system's certificates), a ``TlsFiles`` (which pickles) or an SSL
     context; ``tls_hostname`` is the name in the certificate when it is not the one dialled;
-    ``tls_first`` starts TLS before the server's greeting, and asks for it by itself.
-    ``websocket_headers`` go with the opening request of ``ws://`` and ``wss://`` servers.
+    ``tls_first`` starts TLS before the server's INFO, and implies ``tls``.
+    ``websocket_headers`` are sent with the opening request to ``ws://`` and ``wss://`` servers.
 
-    *Times* are seconds or ``timedelta``: ``connect_timeout`` bounds each try, ``timeout`` is the
-    default of every call. A PING goes out every ``ping_interval``; after
-    ``pings_outstanding_max`` without an answer the connection counts as lost.
+    *Times* are seconds or ``timedelta``: ``connect_timeout`` limits each attempt, ``timeout`` is
+    the default of every call. A PING is sent every ``ping_interval``; after
+    ``pings_outstanding_max`` without an answer the connection is considered lost.
 
     *Reconnecting*: a lost connection is replaced unless ``allow_reconnect`` is False: first at
     once, then after ``reconnect_wait``, doubled for each round over all servers up to
-    ``reconnect_wait_max``, with up to ``reconnect_jitter`` more at random. A server is given up
-    after ``max_reconnects`` failures in a row (-1: never) or when it refused the credentials
-    twice. With ``retry_on_failed_connect`` the first connection is looked for in the same way, in
-    the background. Servers that the cluster names are tried too, unless ``ignore_discovered``;
-    ``randomize`` shuffles the servers given.
+    ``reconnect_wait_max``, plus a random time up to ``reconnect_jitter``. A server is dropped
+    after ``max_reconnects`` failures in a row (-1: never) or if it refused the credentials
+    twice. With ``retry_on_failed_connect`` the first connection is attempted in the same way, in
+    the background. Servers announced by the cluster are tried too, unless ``ignore_discovered``;
+    ``randomize`` shuffles the given servers.
 
-    *Buffers*: ``write_buffer_bytes`` may wait to be written, ``reconnect_buffer_bytes`` while
-    there is no connection (0: publishing then raises at once).
+    *Buffers*: up to ``write_buffer_bytes`` may wait to be written, ``reconnect_buffer_bytes``
+    without a connection (0: publishing then raises at once).
 
-    *Callbacks* are plain or coroutine functions on the client's loop. ``error_callback`` hears
-    what no call can raise (slow consumers, permission violations, errors of subscription
-    callbacks), ``disconnected_callback`` why a connection was lost, ``reconnected_callback`` and
-    ``lame_duck_callback`` get the server's INFO, ``discovered_callback`` the new ``host:port``
-    texts, ``closed_callback`` hears once why the client is closed (None: by ``close``).
+    *Callbacks* are plain or coroutine functions on the client's loop. ``error_callback`` gets
+    errors that no call can raise (slow consumers, permission violations, errors of subscription
+    callbacks), ``disconnected_callback`` the reason why a connection was lost,
+    ``reconnected_callback`` and ``lame_duck_callback`` the server's INFO,
+    ``discovered_callback`` the new ``host:port`` strings, ``closed_callback`` the reason why the
+    client closed (None: by ``close``).
 
-    ``inbox_prefix`` begins the reply subjects; ``echo=False`` hides the client's own messages
-    from its subscriptions. ``jetstream_domain`` and ``jetstream_prefix`` are what ``jetstream()``
-    takes when it is given neither of them.
+    ``inbox_prefix`` is the prefix of reply subjects; ``echo=False`` hides the client's own
+    messages from its subscriptions. ``jetstream_domain`` and ``jetstream_prefix`` are the
+    defaults of ``jetstream()``.
     """
 
     name: str

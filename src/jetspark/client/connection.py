@@ -1,10 +1,10 @@
-"""The asyncio driver of one connection: dial, handshake, keep-alive, read and write by chunk.
+"""The asyncio driver of one connection: dial, handshake, keepalive, read and write by chunk.
 
-A connection lives once: it is opened, it is lost or closed, and then it is thrown away. What
-survives it (subscriptions, requests, messages that wait to be written) belongs to the client.
+A connection is used once: opened, then lost or closed, then discarded. What survives it
+(subscriptions, requests, messages waiting to be written) belongs to the client.
 
 States: dialling -> waiting for INFO -> (TLS) -> waiting for the first PONG -> ready -> attached
-to the client's output -> gone.
+to the client's output -> closed.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from jetspark.protocol.limits import (
     PENDING_MAX,
 )
 
-READ_BUFFER_SIZE: Final = 256 * 1024  # no clear gain above, a loss from 1 MiB on
+READ_BUFFER_SIZE: Final = 256 * 1024  # no clear gain above, slower from 1 MiB
 WRITE_HIGH_WATER: Final = 1024 * 1024  # the transport asks us to pause above this
 ANNOUNCED_MAX: Final = 2**62  # a max_payload above this would overflow the parser's counters
-CLOSE_TIMEOUT: Final = 2.0  # seconds that the last bytes may take before the socket is cut
+CLOSE_TIMEOUT: Final = 2.0  # seconds for sending the last bytes before the socket is aborted
 
 
 class ConnectionOwner(Protocol):
-    """Who hears what the connection itself does not handle."""
+    """Handles what the connection itself does not."""
 
     def on_info(self, info: ServerInfo) -> None:
         """The server sent a later INFO (new cluster members, lame duck)."""
@@ -46,7 +46,7 @@ class ConnectionOwner(Protocol):
         """The server sent ``-ERR`` and keeps the connection."""
 
     def on_lost(self, connection: "Connection", error: Exception) -> None:
-        """The connection is gone without having been closed by us."""
+        """The connection was lost without being closed by us."""
 
     def connect_line(self, info: ServerInfo, address: ServerAddress) -> bytes:
         """The CONNECT line that answers ``info``."""
@@ -72,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._framing: WebSocketFraming | None = None
         self._info = ServerInfo()
-        # What came behind INFO, until it is known whether TLS begins there; None from then on.
+        # Bytes received after INFO, until it is known whether TLS starts there; None from then on.
         self._behind_info: bytes | None = b""
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
@@ -81,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ready_at = 0.0
         self._closing = False
         self._outgoing: Outgoing | None = None
-        # One entry per PING on its way; None for a keep-alive that nobody waits for.
+        # One entry per PING in flight; None for a keepalive that no caller waits for.
         self._pongs: deque[asyncio.Future[None] | None] = deque()
         self._keepalives_unanswered = 0
         self._keepalive_timer: asyncio.TimerHandle | None = None
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
     # Opening and closing.
 
     async def open(self) -> ServerInfo:
-        """Dial and shake hands; on failure the socket is closed and the reason raised."""
+        """Dial and perform the handshake; on failure close the socket and raise the reason."""
         try:
             async with asyncio.timeout(self._options.connect_timeout):
                 return await self._shake_hands()
@@ -120,12 +120,14 @@ class Connection(asyncio.BufferedProtocol):
             raise
 
     def _missing(self) -> str:
-        """What a handshake that took too long was waiting for."""
+        """What a handshake that timed out was waiting for."""
         if self._transport is None:
-            return "nobody took the connection"
+            return "the connection was not accepted"
         if self._greeted.cancelled():  # with the wait for it
-            return "no INFO came; is that a NATS server? One with handshake_first needs tls_first"
-        return "INFO came, and then no PONG"
+            return (
+                "no INFO received; is it a NATS server? If it has handshake_first, use tls_first"
+            )
+        return "INFO received, but no PONG"
 
     async def _shake_hands(self) -> ServerInfo:
         options, address = self._options, self._address
@@ -134,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
             context = ssl.create_default_context()
         hostname = options.tls_hostname or address.tls_name or address.host
         if address.websocket:
-            # TLS is the business of wss:// here, below the WebSocket.
+            # For wss://, TLS is handled here, below the WebSocket.
             context = (context or ssl.create_default_context()) if address.tls else None
         early = context if options.tls_first or address.websocket else None
         await self._loop.create_connection(
@@ -149,8 +151,8 @@ class Connection(asyncio.BufferedProtocol):
         plain = early is None and not address.websocket
         if plain and (context is not None or self._info.tls_required):
             if behind:
-                # Anybody on the way could have put it there, for us to take it as the server's.
-                raise ProtocolViolation("the server sent something between INFO and TLS")
+                # An attacker could have injected it, for us to trust it as the server's.
+                raise ProtocolViolation("the server sent data between INFO and TLS")
             await self._start_tls(context or ssl.create_default_context(), hostname)
         elif behind:
             self._feed(behind)
@@ -180,13 +182,13 @@ class Connection(asyncio.BufferedProtocol):
         self._take_transport(transport)
 
     def attach(self, outgoing: Outgoing, first: list[bytes]) -> None:
-        """From now on ``outgoing`` writes here; ``first`` goes before what waits in it."""
+        """Write ``outgoing`` to this connection from now on, after ``first``."""
         assert self._transport is not None
         self._outgoing = outgoing
         outgoing.attach(self._wire, self._address.label, first)
 
     async def close(self) -> None:
-        """Close the socket when everything written is sent, and wait until it is gone."""
+        """Close the socket once everything written has been sent, and wait until it is closed."""
         self._closing = True
         self._stop_keepalive()
         if self._transport is None:
@@ -201,22 +203,22 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def give_up(self, reason: Exception) -> None:
-        """End it at once although it works; the owner hears that it is lost."""
+        """Abort a working connection; the owner is notified that it is lost."""
         self._fail(reason)
 
     def _cut(self) -> None:
-        """End it at once: a dial that failed."""
+        """Abort at once: the dial failed."""
         self._closing = True
         self._stop_keepalive()
         if self._transport is not None:
             self._transport.abort()
 
     async def ping(self) -> None:
-        """Send PING and wait for its PONG: everything sent before has reached the server."""
+        """Send PING and wait for its PONG: the server has processed everything sent before."""
         await self.send_ping()
 
     def send_ping(self) -> asyncio.Future[None]:
-        """Send PING; done when PONG comes, and failed when the connection is lost before."""
+        """Send PING; the future is done when PONG arrives, and fails if the connection is lost."""
         if self._closing or self._error is not None:
             raise ConnectionClosed(f"the connection to {self._address.label} is closed")
         pong: asyncio.Future[None] = self._loop.create_future()
@@ -225,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
         return pong
 
     def limit_reads(self, size: int) -> None:
-        """Read no more than ``size`` bytes at once."""
+        """Read no more than ``size`` bytes per read."""
         self._buffer = self._buffer[:size]
 
     def pause_reading(self) -> None:
@@ -234,11 +236,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Resume reading."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    # Keep-alive.
+    # Keepalive.
 
     def _arm_keepalive(self) -> None:
         self._keepalive_timer = self._loop.call_later(self._options.ping_interval, self._keepalive)
@@ -262,11 +264,11 @@ class Connection(asyncio.BufferedProtocol):
         self._write(PING)
         self._arm_keepalive()
 
-    # What asyncio calls.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport of the dialled socket."""
-        # uvloop's transports have the methods without being subclasses.
+        # uvloop's transports have these methods but are no subclasses.
         self._take_transport(cast("asyncio.Transport", transport))
         if self._address.websocket:
             assert self._transport is not None
@@ -283,23 +285,23 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _wire(self) -> WriteTransport:
-        """What NATS bytes are written to."""
+        """The transport that NATS bytes are written to."""
         assert self._transport is not None
         return self._framing or self._transport
 
     def _write(self, frame: bytes) -> None:
-        """Send a control operation, behind the messages that were queued before it."""
+        """Send a control operation after the messages queued before it."""
         if self._outgoing is not None:
             self._outgoing.send_control(frame)
         elif self._transport is not None:
             self._wire.write(frame)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - one size serves all
-        """The buffer that the next read fills."""
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - one size fits all reads
+        """The buffer for the next read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Parse one chunk, wake each sink once, then look after control operations."""
+        """Parse one chunk, wake each sink once, then handle control operations."""
         data = bytes(self._buffer[:nbytes])
         if self._framing is not None:
             try:
@@ -329,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._on_control(kind, body)
 
     def pause_writing(self) -> None:
-        """The transport has enough: keep further frames back."""
+        """The transport's buffer is full: hold back further frames."""
         if self._outgoing is not None:
             self._outgoing.pause()
 
@@ -339,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outgoing.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever waits for a PONG hears it, and the owner."""
+        """Fail the waiters for a PONG, and notify the owner."""
         self._stop_keepalive()
         self._transport = None
         if not self._gone.done():
@@ -368,9 +370,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             text = body.decode("utf-8", "replace")
             self._fail(
-                ProtocolViolation(
-                    f"{self._address.label} sent what is not the NATS protocol: {text}"
-                )
+                ProtocolViolation(f"{self._address.label} violated the NATS protocol: {text}")
             )
 
     def _on_info(self, body: bytes) -> None:
@@ -389,7 +389,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.on_info(self._info)
 
     def _on_pong(self) -> None:
-        # The first one ends the handshake; what follows in the same chunk is ordinary traffic.
+        # The first PONG ends the handshake; the rest of the chunk is ordinary traffic.
         if not self._ready:
             self._ready = True
             self._ready_at = self._loop.time()
@@ -402,7 +402,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._ready and is_survivable(text):
             self._owner.on_server_error(text)
             return
-        # The server closes after any other -ERR; its text is the reason that everybody is told.
+        # The server closes after any other -ERR; its text is the reason that is reported.
         self._fail(error_of_line(text))
 
     def _fail(self, error: Exception) -> None:
@@ -414,7 +414,7 @@ class Connection(asyncio.BufferedProtocol):
     def _fail_waiters(self, error: Exception) -> None:
         if not self._greeted.done():
             self._greeted.set_exception(error)
-            # Nobody may be waiting for it any more.
+            # There may be no waiter any more.
             self._greeted.exception()
         while self._pongs:
             pong = self._pongs.popleft()

@@ -1,13 +1,13 @@
-"""What a client is doing about its connection, in one word."""
+"""The connection state of a client."""
 
 from enum import StrEnum
 
 
 class ConnectionStatus(StrEnum):
-    """``Client.status``. Its members compare with their texts: ``nc.status == "connected"``."""
+    """``Client.status``. Members compare equal to their values: ``nc.status == "connected"``."""
 
     CONNECTING = "connecting"  # no server was reached yet (retry_on_failed_connect)
     CONNECTED = "connected"
-    RECONNECTING = "reconnecting"  # the connection is lost and another one is looked for
-    DRAINING = "draining"  # drain() was called: the subscriptions end, then it closes
-    CLOSED = "closed"  # by close() or drain(), or lost for good
+    RECONNECTING = "reconnecting"  # the connection was lost and is being replaced
+    DRAINING = "draining"  # drain() was called: subscriptions end, then the client closes
+    CLOSED = "closed"  # by close() or drain(), or the connection was lost permanently

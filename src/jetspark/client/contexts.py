@@ -1,9 +1,9 @@
-"""What ``connect`` was told, and where to connect when nobody says it.
+"""The options of ``connect``, and where to connect if none are given.
 
-That is NATS_URL, or a context of the ``nats`` command (ADR-21).
+The defaults are NATS_URL, or a context of the ``nats`` command (ADR-21).
 
 A context is a file ``nats/context/<name>.json`` below XDG_CONFIG_HOME (or ``~/.config``);
-``nats/context.txt`` holds the name of the one that ``nats context select`` chose.
+``nats/context.txt`` holds the name of the selected one (``nats context select``).
 """
 
 import os
@@ -22,7 +22,7 @@ from jetspark.client.tls import TlsFiles
 from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import BadCredentials
 
-# What a user is to the server: a context gives none of them when the caller gives one.
+# The options that identify a user: a context's are ignored if the caller gives any of them.
 _WHO: Final = (
     "user",
     "password",
@@ -36,7 +36,7 @@ _WHO: Final = (
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a context that matter to a client; paths may begin with ``~``."""
+    """The fields of a context that a client needs; paths may begin with ``~``."""
 
     url: str = ""
     user: str = ""
@@ -58,7 +58,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     windows_cert_store: str = ""
 
     def arguments(self) -> ConnectArguments:
-        """What ``connect`` takes; BadCredentials for what it has no way to do."""
+        """The arguments for ``connect``; BadCredentials if a setting is not supported."""
         for name, instead in (
             ("socks_proxy", "connect without a proxy, or over WebSocket"),
             ("nsc", "write a credentials file with `nsc generate creds` and name it as creds"),
@@ -84,7 +84,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def _who(self) -> ConnectArguments:
-        """The first of several that the ``nats`` command would take."""
+        """The credentials that the ``nats`` command would use, if several are given."""
         if self.user and not self.password:
             return {"token": self.token or self.user}  # a user without a password is a token
         if self.user:
@@ -112,9 +112,9 @@ def client_options(
     context: str = "",
     **arguments: Unpack[ConnectArguments],
 ) -> ClientOptions:
-    """What ``connect`` was or would be told, as a struct to keep, compare and pickle.
+    """The options of ``connect`` as a struct to keep, compare and pickle.
 
-    A context is read here and now.
+    A context is read by this call.
     """
     known = ConnectArguments.__annotations__
     for name in arguments:
@@ -134,7 +134,7 @@ def client_options(
 
 
 def _in_seconds(given: ConnectArguments) -> dict[str, Any]:
-    """The options as they are kept: how long is seconds."""
+    """The options with all durations in seconds."""
     return {
         name: value.total_seconds() if isinstance(value, timedelta) else value
         for name, value in given.items()
@@ -142,7 +142,7 @@ def _in_seconds(given: ConnectArguments) -> dict[str, Any]:
 
 
 def _with_context(name: str, found: Context, given: ConnectArguments) -> ConnectArguments:
-    """The options of a context and those that the caller gave, which win."""
+    """The options of a context, overridden by those of the caller."""
     try:
         merged = found.arguments()
     except BadCredentials as error:
@@ -155,7 +155,7 @@ def _with_context(name: str, found: Context, given: ConnectArguments) -> Connect
 
 
 def selected_context() -> str:
-    """The name of the context that was selected; empty when none was."""
+    """The name of the selected context; empty if none is selected."""
     try:
         return (_folder() / "context.txt").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -167,7 +167,7 @@ def selected_context() -> str:
 
 
 def read_context(name: str) -> Context:
-    """A context by its name; BadCredentials when there is none, or when it cannot be read."""
+    """Read a context by name; BadCredentials if it does not exist or cannot be read."""
     if not isinstance(name, str):
         raise TypeError(f"context must be a name (str), not {type(name).__name__}")
     if ".." in name or "/" in name or os.sep in name:
@@ -178,8 +178,8 @@ def read_context(name: str) -> Context:
     except FileNotFoundError:
         known = ", ".join(sorted(repr(path.stem) for path in file.parent.glob("*.json")))
         raise BadCredentials(
-            f"context {name!r} does not exist: there is no file {file}; "
-            + (f"known are {known}" if known else "make it with `nats context add`")
+            f"context {name!r} does not exist: no file {file}; "
+            + (f"existing contexts: {known}" if known else "create it with `nats context add`")
         ) from None
     except OSError as error:
         raise BadCredentials(
@@ -188,8 +188,8 @@ def read_context(name: str) -> Context:
     try:
         return msgspec.json.decode(text, type=Context)
     except UNREADABLE as error:
-        # It names the field or the byte, and shows no value.
-        raise BadCredentials(f"context {name!r}: {file} is no context: {error}") from None
+        # The error names the field or the byte, and shows no value.
+        raise BadCredentials(f"context {name!r}: {file} is not a context: {error}") from None
 
 
 def _folder() -> Path:
@@ -209,15 +209,15 @@ def _read_seed(path: str) -> str:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadCredentials(f"the file of the nkey seed cannot be read: {error}") from None
+        raise BadCredentials(f"the nkey seed file cannot be read: {error}") from None
     seeds = [line.strip() for line in lines if line.strip().startswith("S")]
     if not seeds:
-        raise BadCredentials(f"the file {path} has no line with an nkey seed (S...)")
+        raise BadCredentials(f"the file {path} contains no nkey seed (S...)")
     return seeds[0]
 
 
 def _credentials_text(jwt: str, seed: str) -> str:
-    """A user's JWT and seed as a credentials file has them."""
+    """A user's JWT and seed in the format of a credentials file."""
     return (
         f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
         f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"

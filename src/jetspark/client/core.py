@@ -1,8 +1,8 @@
-"""The inside of a client: its subscriptions, its requests, and the link to the servers.
+"""The core of a client: its subscriptions, its requests, and the link to the servers.
 
-``Client`` is the public face; JetStream and the other features build on what is here. A lost
-connection is replaced: subscriptions go on, publishes wait in a bounded buffer, requests keep
-waiting until their own deadline. When the link is closed for good, everything pending fails with
+``Client`` is the public API; JetStream and the other features build on this module. A lost
+connection is replaced: subscriptions continue, publishes wait in a bounded buffer, requests keep
+waiting until their own deadline. When the link closes permanently, everything pending fails with
 ConnectionClosed at once.
 """
 
@@ -39,7 +39,7 @@ from jetspark.ids import Nuid, new_inbox
 from jetspark.protocol.encoder import encode_hpub, encode_pub, encode_sub, encode_unsub
 from jetspark.protocol.handshake import ServerInfo
 
-# Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
+# Seconds for callbacks to finish what they have after ``close``; then they are cancelled.
 CALLBACKS_TIMEOUT: Final = 2.0
 NO_LIMIT: Final = 2**62  # for a server that announces a negative max_payload
 
@@ -49,8 +49,8 @@ T = TypeVar("T")
 class ClientCore:
     """Link, subscriptions and requests of one client.
 
-    ``owner`` hears what the link reports instead, and passes it on: one who adds subscriptions of
-    its own to those here.
+    ``owner`` receives the link's events instead and passes them on: a class that adds
+    subscriptions of its own.
     """
 
     def __init__(self, options: ClientOptions, owner: LinkOwner | None = None) -> None:
@@ -65,7 +65,7 @@ class ClientCore:
         self._info = self._link.info
         self.max_payload: int = self._info.max_payload
         self._closed: ConnectionClosed | None = None
-        # Done when the client is closed, or lost its connection for good.
+        # Done when the client is closed, or lost its connection permanently.
         self._end: asyncio.Future[None] = self.loop.create_future()
         self._subjects: dict[str, bytes] = {}
         self._subscriptions: dict[int, SubscriptionCore] = {}
@@ -77,9 +77,9 @@ class ClientCore:
         self.callbacks: Final = CallbackTasks()
         self._draining: asyncio.Task[None] | None = None
         self.is_draining: bool = (
-            False  # readers that make consumers anew stop when theirs has ended
+            False  # readers that create consumers again stop when theirs has ended
         )
-        # Features that must act when the connection changes (consumers ask again, for example).
+        # Features that act when the connection changes (consumers send their requests again).
         self.down_listeners: Final[set[Callable[[], None]]] = set()
         self.up_listeners: Final[set[Callable[[], None]]] = set()
 
@@ -93,17 +93,17 @@ class ClientCore:
 
     @property
     def server_info(self) -> ServerInfo:
-        """What the server last said about itself."""
+        """The last INFO of the server."""
         return self._info
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed, or lost its connection for good."""
+        """Whether the client was closed, or lost its connection permanently."""
         return self._closed is not None
 
     @property
     def status(self) -> ConnectionStatus:
-        """What the client is doing about its connection."""
+        """The connection state of the client."""
         if self._closed is not None:
             return ConnectionStatus.CLOSED
         if self.is_draining:
@@ -115,29 +115,29 @@ class ClientCore:
 
     @property
     def last_error(self) -> Exception | None:
-        """What the error, disconnected or closed callback was told last."""
+        """The last error passed to the error, disconnected or closed callback."""
         return self._events.last_error
 
     @property
     def link(self) -> Link:
-        """The way to the servers."""
+        """The link to the servers."""
         return self._link
 
     @property
     def inbox_start(self) -> bytes:
-        """What the reply subjects of requests begin with."""
+        """The prefix of the reply subjects of requests."""
         return self._mux.prefix
 
     def seconds(self, timeout: Timeout | None) -> float:
-        """The timeout of a call: its own, or the default of this client."""
+        """The timeout of a call: its own, or this client's default."""
         return call_seconds(timeout, self.options.timeout)
 
     def new_inbox(self) -> str:
-        """A reply subject that nobody else uses."""
+        """A unique reply subject."""
         return new_inbox(self._nuid, self.options.inbox_prefix)
 
     def stats(self) -> ClientStats:
-        """Counters of messages and bytes, and what is pending now."""
+        """Counters of messages and bytes, and what is pending."""
         return ClientStats(
             in_msgs=self.receiver.messages,
             in_bytes=self.receiver.bytes,
@@ -179,13 +179,13 @@ class ClientCore:
             raise PayloadTooLarge(size, self.max_payload)
         if headers:
             if not self._info.headers:
-                raise NotSupported("this server has headers switched off: publish without them")
+                raise NotSupported("headers are disabled on this server: publish without them")
             frame = encode_hpub(subject, reply, headers, payload)
         else:
             frame = encode_pub(subject, reply, payload)
         if threading.get_ident() != self._thread:
             self.outgoing.send_from_thread(frame)
-            return  # it counts them itself: threads must not count here at once
+            return  # it counts them: threads must not write the counters here
         if at_once:
             self.outgoing.send_at_once(frame)
         else:
@@ -200,11 +200,11 @@ class ClientCore:
         self._messages_out += len(frames)
 
     def literal(self, subject: str) -> bytes:
-        """The bytes of a subject that can be published to; BadSubject when it cannot."""
+        """The bytes of a subject to publish to; BadSubject if it is invalid."""
         try:
             known = self._subjects.get(subject)
         except TypeError:
-            known = None  # it cannot be a key: add_literal says what it should be
+            known = None  # unhashable: add_literal raises the error
         return known or add_literal(self._subjects, subject)
 
     # Requests.
@@ -219,7 +219,7 @@ class ClientCore:
             return await sink.future
         except TimeoutError:
             target = subject.decode("utf-8", "replace")
-            passed = round(seconds, 3)  # what was left of a deadline has many digits
+            passed = round(seconds, 3)  # the rest of a deadline has many digits
             raise RequestTimeout(f"no reply on {target!r} within {passed} s") from None
         finally:
             if sink.future.cancelled():
@@ -228,7 +228,7 @@ class ClientCore:
     def send_request(
         self, sink: ReplySink, subject: bytes, headers: bytes, payload: bytes, seconds: float
     ) -> None:
-        """Publish with a reply subject of the mux inbox; ``sink`` takes the replies."""
+        """Publish with a reply subject of the mux inbox; ``sink`` gets the replies."""
         alone = not self._mux.pending
         reply = self.expect_replies(sink, subject, seconds)
         try:
@@ -238,7 +238,7 @@ class ClientCore:
             raise
 
     def expect_replies(self, sink: ReplySink, subject: bytes, seconds: float) -> bytes:
-        """Make a reply subject of the mux inbox; ``sink`` takes the replies."""
+        """Create a reply subject of the mux inbox; ``sink`` gets the replies."""
         if not self._mux_sid:
             self._mux_sid = self.next_sid()
             self.receiver.sinks[self._mux_sid] = self._mux
@@ -249,7 +249,7 @@ class ClientCore:
         return self._mux.add(sink)
 
     def drop_request(self, sink: ReplySink) -> None:
-        """Take no more replies for ``sink``."""
+        """Drop further replies for ``sink``."""
         self._mux.discard(sink)
 
     # Subscriptions.
@@ -265,7 +265,7 @@ class ClientCore:
         concurrency: int = 1,
         ordered_by: OrderedBy[Message] = None,
     ) -> SubscriptionCore:
-        """Register a subscription and tell the server."""
+        """Register a subscription and send SUB."""
         self._link.check_loop()
         if self._closed is not None:
             raise self.closed_error()
@@ -291,7 +291,7 @@ class ClientCore:
         return subscription
 
     def send_unsubscribe(self, sid: int, max_msgs: int) -> None:
-        """Tell the server to stop, at once (0) or after ``max_msgs`` deliveries."""
+        """Send UNSUB, effective at once (0) or after ``max_msgs`` deliveries."""
         if self._closed is None:
             self.send_frame(encode_unsub(sid, max_msgs))
 
@@ -301,14 +301,14 @@ class ClientCore:
         return self._sid
 
     def forget_subscription(self, sid: int) -> None:
-        """Take no further messages of this subscription."""
+        """Drop further messages of this subscription."""
         self.receiver.sinks.pop(sid, None)
         self._subscriptions.pop(sid, None)
 
     # Flushing and closing.
 
     async def flush(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until the server has seen everything sent so far (a PING and its PONG)."""
+        """Wait until the server has processed everything sent so far (a PING and its PONG)."""
         seconds = self.seconds(timeout)
         self._link.check_loop()
         if self._closed is not None:
@@ -326,7 +326,7 @@ class ClientCore:
             raise RequestTimeout(f"flush: no {missing} within {seconds} s") from None
 
     async def force_reconnect(self, *, timeout: Timeout | None = None) -> None:
-        """Give up the connection and wait for another one."""
+        """Drop the connection and wait for a new one."""
         seconds = self.seconds(timeout)
         self._link.check_loop()
         if self._closed is not None:
@@ -336,31 +336,31 @@ class ClientCore:
                 await self._link.force_reconnect()
         except TimeoutError:
             raise RequestTimeout(
-                f"force_reconnect: no connection within {seconds} s; the client goes on trying"
+                f"force_reconnect: no connection within {seconds} s; the client keeps trying"
             ) from None
 
     async def settle(self, *, timeout: float) -> None:
-        """Wait until nothing that was sent before is on its way to us any more."""
+        """Wait until nothing that was sent to us before is in flight."""
         if self._link.connection is not None:
-            # When the connection breaks, nothing is on its way either.
+            # If the connection breaks, nothing is in flight either.
             with contextlib.suppress(ConnectionClosed):
                 await self.flush(timeout=timeout)
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop all subscriptions, let what has arrived be processed, flush, and close."""
+        """End all subscriptions, process the messages that have arrived, flush, and close."""
         seconds = self.seconds(timeout)
         if self._closed is not None:
             raise self.closed_error()
         self._link.check_loop()
         if is_inside_callback():
-            # A callback cannot wait for its own end: everything follows when it is done.
+            # A callback cannot wait for its own end: the rest follows when it is done.
             self._draining = drain_behind(self, seconds)
             return
         self.is_draining = True
         try:
             await drain_all(self, list(self._subscriptions.values()), self.callbacks, seconds)
         except RequestTimeout:
-            self.callbacks.cancel()  # they had their time
+            self.callbacks.cancel()  # their time is up
             raise
         finally:
             await self.close()
@@ -374,10 +374,10 @@ class ClientCore:
         await self._link.close()
         await self.callbacks.finish(self._events.tasks, CALLBACKS_TIMEOUT)
 
-    # What the link reports.
+    # Callbacks of the link.
 
     def resume_frames(self) -> list[bytes]:
-        """SUB, and UNSUB with what is left to deliver, of everything subscribed."""
+        """SUB, and UNSUB with the remaining deliveries, of every subscription."""
         frames = []
         if self._mux_sid:
             frames.append(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
@@ -391,32 +391,32 @@ class ClientCore:
         return frames
 
     def on_info(self, info: ServerInfo) -> None:
-        """Take a first or later INFO."""
+        """Process a first or later INFO."""
         self._info = info
         self.max_payload = info.max_payload if info.max_payload >= 0 else NO_LIMIT
 
     def on_down(self) -> None:
-        """The connection is lost and a new one is being looked for."""
+        """The connection was lost and is being replaced."""
         for listener in list(self.down_listeners):
             listener()
 
     def on_up(self, *, again: bool) -> None:
-        """There is a connection."""
+        """A connection was established."""
         if again:
             for listener in list(self.up_listeners):
                 listener()
 
     def on_closed(self, error: Exception) -> None:
-        """The connection is lost for good: everything pending fails now."""
+        """The connection is lost permanently: everything pending fails now."""
         if isinstance(error, ConnectionClosed):
             self._shut(error, error)
             return
-        closed = ConnectionClosed(f"the connection is lost for good: {error}")
+        closed = ConnectionClosed(f"the connection was lost permanently: {error}")
         closed.__cause__ = error
         self._shut(closed, error)
 
     def on_server_error(self, text: str) -> None:
-        """An ``-ERR`` after which the connection lives: fail what it is about, tell the user."""
+        """An ``-ERR`` that leaves the connection open: fail what it is about, report it."""
         error = error_of_line(text)
         denied = denied_subject(text)
         if denied is not None:
@@ -436,11 +436,11 @@ class ClientCore:
         self.report(error)
 
     def report(self, error: Exception) -> None:
-        """Tell the error callback, or the log when there is none."""
+        """Call the error callback, or log the error if there is none."""
         self._events.error(error)
 
     def note_deleted(self, what: str) -> None:
-        """Log that the library deleted something that had a name; the first time only."""
+        """Log, once per client, that the library deleted a named consumer."""
         self._events.deleted(what)
 
     # Private parts.
@@ -457,14 +457,14 @@ class ClientCore:
             raise self.closed_error()
 
     def closed_error(self) -> ConnectionClosed:
-        """Why nothing can come any more, for one caller: an exception is raised only once."""
-        error = ConnectionClosed(str(self._closed or "the client is being drained and closes"))
+        """A new exception per caller that says why the client is closed."""
+        error = ConnectionClosed(str(self._closed or "the client is draining"))
         if self._closed is not None:
             error.__cause__ = self._closed.__cause__
         return error
 
     async def or_closed(self, waiting: Coroutine[Any, Any, T]) -> T:
-        """The result of ``waiting``; ConnectionClosed when the client closes first."""
+        """The result of ``waiting``; ConnectionClosed if the client closes first."""
         task = self.loop.create_task(waiting)
         either: list[asyncio.Future[Any]] = [task, self._end]
         try:
@@ -476,10 +476,10 @@ class ClientCore:
             task.cancel()
 
     def _lose_inbox(self, error: Exception) -> None:
-        """No reply can come: say so now, and try again with the next request."""
+        """No reply can arrive: fail the requests now, and subscribe again with the next one."""
         error.add_note(
-            f"requests need their reply subjects: allow {self.options.inbox_prefix}.> to this "
-            "user, or connect with inbox_prefix= set to what it may subscribe to"
+            f"requests need their reply subjects: allow {self.options.inbox_prefix}.> for this "
+            "user, or connect with inbox_prefix= set to a prefix it may subscribe to"
         )
         self.receiver.sinks.pop(self._mux_sid, None)
         self._mux_sid = 0
@@ -487,7 +487,7 @@ class ClientCore:
             sink.fail(error)
 
     def _shut(self, error: ConnectionClosed, reason: Exception | None) -> None:
-        """End everything that waits; ``reason`` None means that we were asked to."""
+        """Fail everything that waits; ``reason`` is None if the user closed the client."""
         if self._closed is not None:
             return
         self._closed = error

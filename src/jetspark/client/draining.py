@@ -1,4 +1,4 @@
-"""The drain of a client: everything that has arrived is processed before it closes."""
+"""Draining a client: everything that has arrived is processed before it closes."""
 
 import asyncio
 import contextvars
@@ -13,23 +13,23 @@ from jetspark.errors import ConnectionClosed, RequestTimeout
 
 
 class Drained(Protocol):
-    """What is drained."""
+    """The part of a client that draining needs."""
 
     @property
     def options(self) -> ClientOptions:
-        """How it was connected."""
+        """The options it was connected with."""
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop all subscriptions, let what has arrived be processed, flush, and close."""
+        """End all subscriptions, process the messages that have arrived, flush, and close."""
 
     def report(self, error: Exception) -> None:
-        """Tell the error callback."""
+        """Call the error callback."""
 
     async def or_closed(self, waiting: Coroutine[Any, Any, bool]) -> bool:
-        """The result of ``waiting``; ConnectionClosed when the client closes first."""
+        """The result of ``waiting``; ConnectionClosed if the client closes first."""
 
     async def flush(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until the server has seen everything sent so far."""
+        """Wait until the server has processed everything sent so far."""
 
 
 async def drain_all(
@@ -38,9 +38,9 @@ async def drain_all(
     callbacks: CallbackTasks,
     seconds: float,
 ) -> None:
-    """Drain the subscriptions together, let callbacks finish, then flush; in ``seconds`` or not.
+    """Drain the subscriptions concurrently, let callbacks finish, then flush; within ``seconds``.
 
-    Callbacks of subscriptions that ended before are waited for as well.
+    This includes callbacks of subscriptions that have already ended.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -49,31 +49,31 @@ async def drain_all(
             await core.flush(timeout=seconds)
     except TimeoutError:
         left = [
-            f"{each.pending_msgs} messages of {_what(core, each)} were not taken"
+            f"{each.pending_msgs} messages of {_what(core, each)} were not processed"
             for each in subscriptions
             if each.pending_msgs
         ]
         reason = "; ".join(left) or "a callback is still busy, or the server does not answer"
         raise RequestTimeout(
-            f"drain was not done within {seconds} s: {reason}; the client is closed now"
+            f"drain did not finish within {seconds} s: {reason}; the client is closed now"
         ) from None
 
 
 def _what(core: Drained, subscription: SubscriptionCore) -> str:
-    """What the user calls a subscription."""
+    """Describe a subscription to the user."""
     if subscription.subject.startswith(f"{core.options.inbox_prefix}."):
-        return "a watch or consumer that nobody reads any more (close it first)"
+        return "a watch or consumer that is no longer read (close it first)"
     return repr(subscription.subject)
 
 
 def drain_behind(core: Drained, seconds: float) -> asyncio.Task[None]:
-    """Drain for a callback that does not wait, in a task that is not taken for that callback."""
+    """Drain for a callback that does not wait, in a task that does not count as that callback."""
     loop = asyncio.get_running_loop()
     return loop.create_task(_drain_behind(core, seconds), context=contextvars.Context())
 
 
 async def _drain_behind(core: Drained, seconds: float) -> None:
-    """Unless it is closed first, a failure is reported."""
+    """Report a failure, unless the client was closed first."""
     try:
         await core.drain(timeout=seconds)
     except RequestTimeout as error:

@@ -1,7 +1,7 @@
-"""What a client tells its user unasked: callbacks, plain or coroutine functions.
+"""The callbacks of ``connect``, plain or coroutine functions.
 
-Callbacks run on the client's loop, between chunks. What they raise is logged and goes no further:
-a bug in a callback must not break the connection that it hears about.
+Callbacks run on the client's loop, between chunks. Exceptions are logged and go no further: a bug
+in a callback must not break the connection.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 class Events:
-    """Calls the callbacks that ``connect`` was given."""
+    """Calls the callbacks passed to ``connect``."""
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         # The loop keeps only weak references to tasks.
         self._tasks: set[asyncio.Future[None]] = set()
-        # What was told last; None when nothing ever went wrong.
+        # The last reported error; None if there was none.
         self.last_error: Exception | None = None
         self._deletion_told = False
 
@@ -36,38 +36,38 @@ class Events:
         return list(self._tasks)
 
     def error(self, error: Exception) -> None:
-        """Something went wrong that no call can raise; goes to the log without a callback."""
+        """Report an error that no call can raise; logged if there is no callback."""
         self.last_error = error
         if self._options.error_callback is None:
-            # Whatever is no error of ours was raised by the user's code: show where.
+            # An error that is not ours was raised by the user's code: log the traceback.
             trace = None if isinstance(error, Error) else error
             logger.warning("%s: %s", type(error).__name__, error, exc_info=trace)
             return
         self._call("error", self._options.error_callback, error)
 
     def disconnected(self, reason: Exception) -> None:
-        """The connection is lost; a new one is being looked for."""
+        """The connection was lost and is being replaced."""
         self.last_error = reason
         logger.info("disconnected: %s", reason)
         self._call("disconnected", self._options.disconnected_callback, reason)
 
     def reconnected(self, info: ServerInfo, label: str) -> None:
-        """There is a new connection."""
+        """The client reconnected."""
         logger.info("connected to %s", label)
         self._call("reconnected", self._options.reconnected_callback, info)
 
     def closed(self, reason: Exception | None) -> None:
-        """The client is closed for good; None when it was asked to."""
+        """The client is closed permanently; None if the user closed it."""
         self.last_error = reason or self.last_error
         self._call("closed", self._options.closed_callback, reason)
 
     def deleted(self, what: str) -> None:
-        """The end of a subscription deleted what the library had made: said once per client."""
+        """Log, once per client, that ending a subscription deleted the consumer it created."""
         if not self._deletion_told:
             self._deletion_told = True
             logger.warning(
-                "%s was deleted: the end of a subscription deletes the consumer it made (ADR-15); "
-                "keep=True keeps it (said once per client)",
+                "%s was deleted: ending a subscription deletes the consumer it created (ADR-15); "
+                "use keep=True to keep it (logged once per client)",
                 what,
             )
 
@@ -77,7 +77,7 @@ class Events:
         self._call("lame_duck", self._options.lame_duck_callback, info)
 
     def discovered(self, labels: tuple[str, ...]) -> None:
-        """The server named cluster members that were not known."""
+        """The server announced cluster members that were not known."""
         self._call("discovered", self._options.discovered_callback, labels)
 
     def _call(

@@ -1,4 +1,4 @@
-"""From what users pass to bytes on the wire."""
+"""Conversion of users' arguments to bytes on the wire."""
 
 from typing import Final
 
@@ -7,18 +7,17 @@ from jetspark.errors import BadSubject
 from jetspark.protocol.encoder import encode_sub
 from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
 
-# Checked subjects are remembered with their bytes: most programs publish to few of them.
+# Checked subjects are cached with their bytes: most programs publish to few of them.
 SUBJECT_CACHE_MAX: Final = 4096
 
 
 def add_literal(known: dict[str, bytes], subject: str) -> bytes:
-    """Check a subject to publish to and remember its bytes; BadSubject when it is none."""
+    """Check a subject to publish to and cache its bytes; BadSubject if it is invalid."""
     encoded = encode_subject(subject)
     if not is_valid_literal(encoded):
         raise BadSubject(
             subject,
-            "expected tokens separated by single dots, without blanks and without the "
-            "wildcards * and >",
+            "expected tokens separated by single dots, without spaces and the wildcards * and >",
         )
     if len(known) >= SUBJECT_CACHE_MAX:
         known.clear()
@@ -27,7 +26,7 @@ def add_literal(known: dict[str, bytes], subject: str) -> bytes:
 
 
 def encode_subject(subject: object) -> bytes:
-    """The bytes of a subject; TypeError for what is no text, BadSubject for half characters."""
+    """The bytes of a subject; TypeError if it is no str, BadSubject for lone surrogates."""
     if not isinstance(subject, str):
         hint = "; decode it first: subject.decode()" if isinstance(subject, bytes) else ""
         raise TypeError(f"a subject must be str, not {type(subject).__name__}{hint}")
@@ -38,27 +37,29 @@ def encode_subject(subject: object) -> bytes:
 
 
 def check_pattern(subject: str, queue: str) -> None:
-    """Refuse what cannot be subscribed to."""
+    """Refuse subjects and queue groups that cannot be subscribed to."""
     if not is_valid_subject(encode_subject(subject)):
         raise BadSubject(
             subject,
-            "expected tokens separated by single dots, without blanks; * stands for one "
-            "token, > at the end for one or more",
+            "expected tokens separated by single dots, without spaces; * matches one token, "
+            "> at the end one or more",
         )
     if not isinstance(queue, str):
-        raise TypeError(f"queue must be str, not {type(queue).__name__}; empty for no queue group")
+        raise TypeError(
+            f"queue must be str, not {type(queue).__name__}; use '' for no queue group"
+        )
     text(queue, "queue")
     if any(char.isspace() for char in queue):
-        raise ValueError(f"queue {queue!r}: a queue group name has no blanks")
+        raise ValueError(f"queue {queue!r}: a queue group name must not contain spaces")
 
 
 def sub_frame(subject: str, queue: str, sid: int) -> bytes:
-    """SUB for a subject and a queue group that were checked."""
+    """SUB for a checked subject and queue group."""
     return encode_sub(encode_subject(subject), queue.encode("utf-8", "surrogateescape"), sid)
 
 
 def to_bytes(payload: object, name: str = "data") -> bytes:
-    """Accept what is bytes-like; anything else is a TypeError that says what to do."""
+    """Convert a bytes-like object; TypeError for anything else."""
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
     hint = "; encode text first: text.encode()" if isinstance(payload, str) else ""

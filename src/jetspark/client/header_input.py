@@ -1,4 +1,4 @@
-"""What users may pass as headers, and the block that goes on the wire."""
+"""The types accepted as headers, and their encoding for the wire."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -15,7 +15,7 @@ _EXPECTED: Final = "expected a mapping, pairs of name and value, or Headers"
 def header_block(headers: HeaderInput) -> bytes:
     """Encode headers given as Headers, a mapping (a value may be a list), or pairs.
 
-    ValueError names a header that cannot be sent, TypeError one that is no text.
+    Raises ValueError for a header that cannot be sent, TypeError for a value that is no str.
     """
     if headers is None:
         return b""
@@ -35,7 +35,7 @@ def header_block(headers: HeaderInput) -> bytes:
 
 
 def _pairs(headers: object) -> Iterator[tuple[str, object]]:
-    """The pairs of an iterable; TypeError for text, numbers and what else is none."""
+    """The pairs of an iterable; TypeError for anything else."""
     if isinstance(headers, str | bytes) or not isinstance(headers, Iterable):
         raise TypeError(f"headers: {_EXPECTED}, not {type(headers).__name__}")
     for pair in headers:

@@ -1,7 +1,7 @@
 """The mux inbox: one wildcard subscription for all replies. Native-friendly, no asyncio.
 
-A request gets the reply subject ``<inbox>.<token>`` and leaves a :class:`ReplySink` under its
-token. Replies reach it straight from the parser's frame: no subscription, task or timer per
+A request gets the reply subject ``<inbox>.<token>`` and registers a :class:`ReplySink` under its
+token. Replies reach it directly from the parser's frame: no subscription, task or timer per
 request.
 """
 
@@ -21,19 +21,19 @@ class ReplySink:
         self.deadline: float = 0.0
 
     def on_reply(self, frame: Frame) -> bool:
-        """Take one reply; True when no more are expected. The frame is filled again after it."""
+        """Process one reply; True if it was the last. The frame is reused after the call."""
         raise NotImplementedError
 
     def renew(self, now: float) -> bool:  # noqa: ARG002 - most requests have one deadline
-        """Whether the deadline, which has passed, was moved because replies keep coming."""
+        """Whether the expired deadline was extended because replies keep arriving."""
         return False
 
     def fail(self, error: Exception) -> None:
-        """The request is over without (further) replies: connection lost or deadline passed."""
+        """The request ended without (further) replies: connection lost or deadline passed."""
 
 
 class Mux(Sink):
-    """The sink of the inbox subscription: finds the request a reply belongs to."""
+    """The sink of the inbox subscription: finds the request of a reply."""
 
     def __init__(self, prefix: bytes) -> None:
         # The subject up to and including the dot before the token.
@@ -41,7 +41,7 @@ class Mux(Sink):
         self.pending: dict[bytes, ReplySink] = {}
         self._skip: i64 = len(prefix)
         self._counter: i64 = 0
-        # Pages and batches bring runs of replies to one request: the last one is remembered.
+        # Pages and batches bring runs of replies to one request: the last one is cached.
         self._last_token: bytes = b""
         self._last_sink: ReplySink | None = None
 
@@ -54,20 +54,20 @@ class Mux(Sink):
         return self.prefix + token
 
     def discard(self, sink: ReplySink) -> None:
-        """Forget a request; later replies to it are dropped."""
+        """Remove a request; later replies to it are dropped."""
         self.pending.pop(sink.token, None)
         if self._last_sink is sink:
             self._last_sink = None
 
     def take_all(self) -> list[ReplySink]:
-        """Forget every request and return them (connection lost)."""
+        """Remove and return all requests (connection lost)."""
         sinks = list(self.pending.values())
         self.pending.clear()
         self._last_sink = None
         return sinks
 
     def deliver(self, frame: Frame) -> None:
-        """Hand the reply to the request with its token; unknown tokens are dropped."""
+        """Pass the reply to the request with its token; unknown tokens are dropped."""
         token = frame.data[frame.ss + self._skip : frame.se]
         if token == self._last_token and self._last_sink is not None:
             sink = self._last_sink

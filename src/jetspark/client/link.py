@@ -1,7 +1,8 @@
-"""The way to the servers: one connection at a time, replaced when it is lost.
+"""The link to the servers: one connection at a time, replaced when it is lost.
 
-States: closed -> connected <-> looking for a server -> closed for good. Subscriptions and requests
-belong to the owner and outlive connections; messages that wait to be written do too (Outgoing).
+States: closed -> connected <-> searching for a server -> closed permanently. Subscriptions and
+requests belong to the owner and outlive connections, as do messages waiting to be written
+(Outgoing).
 """
 
 import asyncio
@@ -29,16 +30,16 @@ from jetspark.protocol.encoder import encode_connect
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.protocol.limits import PAYLOAD_MAX
 
-# A connection that lived for less was accepted and thrown out: wait before the next try.
+# A shorter connection was accepted and then rejected: wait before the next attempt.
 SHORT_LIFE: Final = 1.0
 RANDOM: Final = random.SystemRandom()
 
 
 class LinkOwner(Protocol):
-    """Who uses the link."""
+    """The user of a link."""
 
     def resume_frames(self) -> list[bytes]:
-        """SUB and UNSUB of everything subscribed: what a new connection begins with."""
+        """SUB and UNSUB of every subscription: the first frames of a new connection."""
 
     def on_info(self, info: ServerInfo) -> None:
         """A server sent INFO."""
@@ -47,17 +48,17 @@ class LinkOwner(Protocol):
         """The server sent ``-ERR`` and keeps the connection."""
 
     def on_up(self, *, again: bool) -> None:
-        """There is a connection; ``again`` when there was one before or a first try failed."""
+        """A connection was established; ``again`` if there was one before or an attempt failed."""
 
     def on_down(self) -> None:
-        """The connection is lost and a new one is being looked for."""
+        """The connection was lost and is being replaced."""
 
     def on_closed(self, error: Exception) -> None:
-        """The connection is lost for good."""
+        """The connection is lost permanently."""
 
 
 class Link:
-    """Dials, watches and replaces the connection of one client."""
+    """Dials, monitors and replaces the connection of one client."""
 
     def __init__(
         self, options: ClientOptions, receiver: Receiver, owner: LinkOwner, events: Events
@@ -74,24 +75,24 @@ class Link:
         )
         self._connection: Connection | None = None
         self._dialling: Connection | None = None
-        self._closed: Exception | None = None  # why there will be no connection any more
+        self._closed: Exception | None = None  # why there will be no further connection
         self._search: asyncio.Task[None] | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self._lame_duck = False
         self._was_up = False
-        # What force_reconnect gave up: it is replaced without waiting, however short its life.
+        # The connection that force_reconnect dropped: replaced without a pause.
         self._given_up: Connection | None = None
         self._backoff = self._new_backoff()
         self.reconnects: int = 0
         self.outgoing: Final = Outgoing(
             self._loop, options.write_buffer_bytes, options.reconnect_buffer_bytes
         )
-        # What is assumed of a server that was never reached (retry_on_failed_connect).
+        # Assumed for a server that was never reached (retry_on_failed_connect).
         self.info: ServerInfo = ServerInfo(headers=True, max_payload=PAYLOAD_MAX)
 
     @property
     def connection(self) -> Connection | None:
-        """The connection; None while there is none."""
+        """The connection, or None."""
         return self._connection
 
     @property
@@ -105,18 +106,18 @@ class Link:
         return self._pool
 
     def check_loop(self) -> None:
-        """Refuse to be used on another event loop: nothing would ever wake who waits there."""
+        """Refuse use on another event loop: callers there would never be woken."""
         if asyncio.get_running_loop() is not self._loop:
             raise InvalidState(
                 "this client belongs to another event loop: use it on the loop that connected it "
-                "(publish alone may be called from other threads), or use jetspark.sync"
+                "(only publish may be called from other threads), or use jetspark.sync"
             )
 
     async def open(self) -> None:
         """Connect to the first server of the pool that accepts.
 
-        Raises ConnectFailed when none does, or goes on trying in the background when the options
-        say ``retry_on_failed_connect``.
+        Raises ConnectFailed if none does, or keeps trying in the background with
+        ``retry_on_failed_connect``.
         """
         if await self._try_round():
             self._owner.on_up(again=False)
@@ -133,7 +134,7 @@ class Link:
         await connection.ping()
 
     async def force_reconnect(self) -> None:
-        """Give up the connection, or the pause before the next try, and wait for another one."""
+        """Drop the connection, or the pause before the next attempt, and wait for a new one."""
         if not self._options.allow_reconnect:
             raise NotSupported(
                 "force_reconnect: this client was connected with allow_reconnect=False"
@@ -153,7 +154,7 @@ class Link:
         """Wait for a connection that is not ``old``."""
         while self._connection is None or self._connection is old:
             if self._closed is not None:
-                raise ConnectionClosed(str(self._closed))  # the owner knows the whole story
+                raise ConnectionClosed(str(self._closed))  # the owner reports the cause
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._waiters.add(waiter)
             try:
@@ -168,14 +169,14 @@ class Link:
         if connection is not None:
             await connection.close()
 
-    # What the connection reports.
+    # Callbacks of the connection.
 
     def connect_line(self, info: ServerInfo, address: ServerAddress) -> bytes:
         """The CONNECT line that answers ``info``."""
         return encode_connect(connect_options(self._options, info, address))
 
     def on_info(self, info: ServerInfo) -> None:
-        """Take a first or later INFO: limits, cluster members, lame duck."""
+        """Process a first or later INFO: limits, cluster members, lame duck."""
         self.info = info
         self._owner.on_info(info)
         connection = self._connection or self._dialling
@@ -188,11 +189,11 @@ class Link:
         self._lame_duck = info.ldm
 
     def on_server_error(self, text: str) -> None:
-        """Pass on an ``-ERR`` after which the connection lives."""
+        """Pass on an ``-ERR`` that leaves the connection open."""
         self._owner.on_server_error(text)
 
     def on_lost(self, connection: Connection, error: Exception) -> None:
-        """The connection is gone: look for another, or close for good."""
+        """The connection was lost: find another server, or close permanently."""
         if connection is not self._connection:
             return
         self._connection = None
@@ -204,7 +205,7 @@ class Link:
         address = connection.address
         self._pool.lost(address)
         if isinstance(error.__cause__, AuthorizationFailed):
-            # Expired or revoked: counts as a refusal, so that it is not tried for ever.
+            # Expired or revoked: counts as a refusal, so that it is not retried forever.
             self._pool.refused(address, error.__cause__)
         self._owner.on_down()
         self._events.disconnected(error)
@@ -216,7 +217,7 @@ class Link:
                 self._backoff = self._new_backoff()
             self._start_search(wait_first=short)
 
-    # Looking for a server.
+    # Searching for a server.
 
     def _start_search(self, *, wait_first: bool) -> None:
         self._search = self._loop.create_task(
@@ -244,8 +245,8 @@ class Link:
                 if isinstance(failure, AuthorizationFailed):
                     self._events.error(failure)
                 await asyncio.sleep(self._backoff.next())
-        except Exception as error:  # noqa: BLE001 - a search that died would never be noticed
-            failure = ConnectFailed(f"looking for a server failed: {error!r}")
+        except Exception as error:  # noqa: BLE001 - a dead search would go unnoticed
+            failure = ConnectFailed(f"the search for a server failed: {error!r}")
             failure.__cause__ = error
             self._give_up(failure)
             return
@@ -255,7 +256,7 @@ class Link:
             self._events.reconnected(self.info, self._connection.address.label)
 
     async def _try_round(self) -> bool:
-        """Try every server of the pool once; True when one took us."""
+        """Try every server of the pool once; True if one accepted."""
         for address in self._pool.candidates():
             connection = Connection(address, self._options, self._receiver, self)
             self._dialling = connection
@@ -270,7 +271,7 @@ class Link:
                 continue
             finally:
                 self._dialling = None
-            # Nothing is awaited from here on: the connection cannot be lost half attached.
+            # Nothing is awaited from here on: the connection cannot be lost while half attached.
             self._search = None
             self._connection = connection
             self._was_up = True

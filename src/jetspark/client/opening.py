@@ -1,4 +1,4 @@
-"""What is opened by ``await`` and by ``async with`` alike: clients, subscriptions, watches."""
+"""Objects opened by ``await`` or ``async with``: clients, subscriptions, watches."""
 
 import functools
 from collections.abc import Callable, Coroutine, Generator
@@ -27,9 +27,9 @@ T = TypeVar("T", bound=Openable)
 
 
 class Opening(Coroutine[Any, Any, T], Generic[T]):
-    """Not open yet: ``await`` it, and close what it gives; or use it with ``async with``.
+    """Not open yet: ``await`` it and close the result, or use it with ``async with``.
 
-    It is a coroutine, so that it also works where asyncio asks for one: ``create_task``.
+    It is a coroutine, so it also works where asyncio requires one: ``create_task``.
     """
 
     __slots__ = ("_begun", "_coroutine", "_opened")
@@ -44,16 +44,16 @@ class Opening(Coroutine[Any, Any, T], Generic[T]):
         return self._coroutine.__await__()
 
     def send(self, value: Any, /) -> Any:
-        """As of a coroutine."""
+        """As for a coroutine."""
         self._begun = True
         return self._coroutine.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """As of a coroutine."""
+        """As for a coroutine."""
         return self._coroutine.throw(*error)
 
     def close(self) -> None:
-        """As of a coroutine: give it up before it began."""
+        """As for a coroutine: discard it before it started."""
         self._coroutine.close()
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class Opening(Coroutine[Any, Any, T], Generic[T]):
 
     def _begin(self) -> None:
         if self._begun:
-            raise InvalidState(f"{self._name} was opened already: call it again for another one")
+            raise InvalidState(f"{self._name} is already open: call it again to open another one")
         self._begun = True
 
     async def __aenter__(self) -> T:
@@ -82,12 +82,12 @@ class Opening(Coroutine[Any, Any, T], Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         if self._opened is None:
-            raise InvalidState(f"{self._name} is not open: enter it with async with")
+            raise InvalidState(f"{self._name} is not open: use async with")
         await self._opened.__aexit__(kind, error, traceback)
 
 
 def opens(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Opening[T]]:
-    """Make a coroutine function one whose result can be awaited or entered."""
+    """Decorate a coroutine function so that its result can be awaited or entered."""
 
     @functools.wraps(function)
     def opening(*args: P.args, **kwargs: P.kwargs) -> Opening[T]:

@@ -1,4 +1,4 @@
-"""How a client connects: one struct, checked before anything is dialled."""
+"""Connection options: one struct, checked before dialling."""
 
 import math
 import os
@@ -15,12 +15,12 @@ from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import mib
 
 NO_PICKLE: Final = (
-    "a connection does not pickle: pickle client_options(...) and call connect_with(options) in "
+    "a connection cannot be pickled: pickle client_options(...) and call connect_with(options) in "
     "the other process"
 )
 
-PUBLISH_ASYNC_MAX: Final = 4000  # what nats.go allows by default
-# As nats.go: a stream whose leader is being elected does not listen for a moment.
+PUBLISH_ASYNC_MAX: Final = 4000  # the default of nats.go
+# As in nats.go: a stream does not respond while its leader is being elected.
 PUBLISH_RETRIES: Final = 2
 
 # Plain or coroutine functions.
@@ -31,10 +31,10 @@ DiscoveredCallback = Callable[[tuple[str, ...]], Awaitable[None] | None]
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything ``connect`` was told; ``ConnectArguments`` says what each field means.
+    """All options of ``connect``; ``ConnectArguments`` documents the fields.
 
-    Durations are seconds, as everywhere in the client API. Pickles when ``tls`` is no SSL context
-    and the callbacks are functions of a module.
+    Durations are seconds, as everywhere in the client API. Can be pickled unless ``tls`` is an SSL
+    context, if the callbacks are module-level functions.
     """
 
     servers: tuple[ServerAddress, ...]
@@ -82,7 +82,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
         return f"ClientOptions(servers={labels!r}, name={self.name!r})"
 
 
-# What the values of a field of a type must be, and how that is said.
+# For each field type, the accepted Python types and their description.
 _KINDS: Final[dict[Any, tuple[Any, str]]] = {
     str: (str, "str"),
     bool: (bool, "True or False"),
@@ -92,7 +92,7 @@ _KINDS: Final[dict[Any, tuple[Any, str]]] = {
 
 
 def check_options(options: ClientOptions) -> ClientOptions:
-    """Refuse what cannot work, naming the option and what it should be."""
+    """Refuse options that cannot work: the error names the option and what is expected."""
     _check_types(options)
     _check_times(options)
     _check_sizes(options)
@@ -101,7 +101,7 @@ def check_options(options: ClientOptions) -> ClientOptions:
     if not is_valid_literal(options.inbox_prefix.encode("utf-8", "replace")):
         raise ValueError(
             f"inbox_prefix={options.inbox_prefix!r}: expected a subject without wildcards, "
-            "blanks or empty tokens, such as '_INBOX' or 'app.inbox'"
+            "spaces or empty tokens, such as '_INBOX' or 'app.inbox'"
         )
     return options
 
@@ -116,9 +116,9 @@ def _check_types(options: ClientOptions) -> None:
         if field.type not in _KINDS:
             continue
         expected, words = _KINDS[field.type]
-        # A bool is an int to Python, but no number of anything.
+        # In Python a bool is an int, but it is not a valid number here.
         if not isinstance(value, expected) or (isinstance(value, bool) and field.type is not bool):
-            # Without the value: it may be a secret.
+            # Not the value: it may be a secret.
             raise TypeError(f"{field.name} must be {words}, not {type(value).__name__}")
         if isinstance(value, float) and math.isnan(value):
             raise ValueError(f"{field.name}=nan: expected a number of seconds")
@@ -132,7 +132,7 @@ def _check_times(options: ClientOptions) -> None:
     if options.reconnect_wait <= 0 or options.reconnect_jitter < 0:
         raise ValueError(
             f"reconnect_wait={options.reconnect_wait}, reconnect_jitter="
-            f"{options.reconnect_jitter}: expected seconds, the first above 0"
+            f"{options.reconnect_jitter}: expected seconds; reconnect_wait must be above 0"
         )
     if options.reconnect_wait_max < options.reconnect_wait:
         raise ValueError(
@@ -153,31 +153,31 @@ def _check_sizes(options: ClientOptions) -> None:
     if options.reconnect_buffer_bytes < 0:
         raise ValueError(
             f"reconnect_buffer_bytes={options.reconnect_buffer_bytes}: expected a size, or 0 to "
-            "refuse publishes while there is no connection"
+            "refuse publishes without a connection"
         )
     if options.max_reconnects < -1:
         raise ValueError(
-            f"max_reconnects={options.max_reconnects}: expected a number of tries per server, "
+            f"max_reconnects={options.max_reconnects}: expected a number of attempts per server, "
             "or -1 for no limit"
         )
     if options.retry_on_failed_connect and not options.allow_reconnect:
-        raise ValueError("retry_on_failed_connect needs allow_reconnect")
+        raise ValueError("retry_on_failed_connect requires allow_reconnect=True")
 
 
 def _check_tls(options: ClientOptions) -> None:
     tls = options.tls
     if tls is not None and not isinstance(tls, ssl.SSLContext | TlsFiles | bool):
         raise TypeError(
-            f"tls must be True, TlsFiles or an ssl.SSLContext, not {type(tls).__name__}; files "
-            "are named by TlsFiles(ca_file=...)"
+            f"tls must be True, TlsFiles or an ssl.SSLContext, not {type(tls).__name__}; for "
+            "files use TlsFiles(ca_file=...)"
         )
     if tls is False and options.tls_first:
-        raise ValueError("tls_first=True starts TLS at once, tls=False wants none")
+        raise ValueError("tls_first=True requires TLS, but tls=False disables it")
     if options.tls or options.tls_first:
         for address in options.servers:
             if address.websocket and not address.tls:
                 raise ValueError(
-                    f"ws://{address.label} is not encrypted, although TLS was asked for: use wss://"
+                    f"ws://{address.label} is not encrypted, but TLS was requested: use wss://"
                 )
 
 
@@ -194,7 +194,7 @@ def _check_user(options: ClientOptions) -> None:
         if value
     ]
     if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} were both given: a connection uses one of them")
+        raise ValueError(f"{' and '.join(given)} were both given: use only one of them")
     if bool(options.user) != bool(options.password):
         missing = "password" if options.user else "user"
-        raise ValueError(f"user and password belong together: {missing} is missing")
+        raise ValueError(f"user and password must be given together: {missing} is missing")

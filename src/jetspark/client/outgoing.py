@@ -1,8 +1,8 @@
-"""What waits to be written: gathered per loop turn, bounded, fed by any thread.
+"""Frames waiting to be written: batched per loop turn, bounded, fed from any thread.
 
-It outlives connections: while there is none, messages wait for the next one, up to a limit of
-their own. What was given to a transport that breaks is gone (core NATS delivers at most once);
-only whole frames wait here, so a new connection never begins inside one.
+The buffer outlives connections: without one, messages wait for the next, up to a separate limit.
+Frames passed to a transport that breaks are lost (core NATS delivers at most once); only whole
+frames wait here, so a new connection never starts in the middle of one.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from typing import Final, Protocol
 
 from jetspark.errors import BufferFull, ConnectionClosed
 
-WRITE_CHUNK_SIZE: Final = 128 * 1024  # a tight publish loop writes when this much has gathered
+WRITE_CHUNK_SIZE: Final = 128 * 1024  # a tight publish loop writes when this much is buffered
 
 _MESSAGES: Final = (b"PUB ", b"HPUB ")
 
 
 class WriteTransport(Protocol):
-    """The part of an asyncio transport that writing needs; WebSocket framing has it too."""
+    """The part of an asyncio transport used for writing; WebSocket framing implements it too."""
 
     def write(self, data: bytes) -> None:
-        """Send, or keep for sending."""
+        """Send, or buffer for sending."""
 
     def get_write_buffer_size(self) -> int:
-        """Bytes kept for sending."""
+        """Bytes buffered for sending."""
 
 
 class Outgoing:
-    """Frames on their way to a transport: everything of one loop turn is written at once."""
+    """Frames waiting for a transport: those of one loop turn are written together."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, size_max: int, detached_size_max: int
@@ -36,7 +36,7 @@ class Outgoing:
         self._loop = loop
         self._size_max = size_max
         self._detached_size_max = detached_size_max
-        # The limit that holds now, and the size from which on ``send`` looks at it.
+        # The current limit, and the size from which ``send`` checks it.
         self._limit = detached_size_max
         self._check_size = min(WRITE_CHUNK_SIZE, detached_size_max)
         self._label = ""
@@ -45,7 +45,7 @@ class Outgoing:
         self._size = 0
         self._scheduled = False
         self._paused = True
-        # Frames of other threads wait here until the loop takes them.
+        # Frames of other threads wait here until the loop fetches them.
         self._foreign: list[bytes] = []
         self._foreign_size = 0
         self._foreign_lock = threading.Lock()
@@ -55,14 +55,14 @@ class Outgoing:
 
     @property
     def size(self) -> int:
-        """Bytes that wait, those inside the transport included."""
+        """Bytes waiting, including those in the transport."""
         waiting = self._size + self._foreign_size
         if self._transport is not None:
             waiting += self._transport.get_write_buffer_size()
         return waiting
 
     def attach(self, transport: WriteTransport, label: str, first: list[bytes]) -> None:
-        """A connection is there: ``first`` goes before everything that waits."""
+        """Start writing to a new connection: ``first``, then everything that waits."""
         self._transport = transport
         self._label = label
         self._limit = self._size_max
@@ -73,7 +73,7 @@ class Outgoing:
         self.write()
 
     def detach(self) -> None:
-        """The connection is gone: keep the messages; what else waits was meant for it only."""
+        """The connection was lost: keep the messages, drop frames meant for it only."""
         self._transport = None
         self._limit = self._detached_size_max
         self._check_size = min(WRITE_CHUNK_SIZE, self._detached_size_max)
@@ -82,7 +82,7 @@ class Outgoing:
         self._size = sum(map(len, self._parts))
 
     def clear(self) -> int:
-        """Forget what waits; returns how many bytes that was. Called when the client closes."""
+        """Drop everything that waits and return its size. Called when the client closes."""
         lost = self._size + self._foreign_size
         self._parts.clear()
         self._size = 0
@@ -91,7 +91,7 @@ class Outgoing:
     def send(self, frame: bytes) -> None:
         """Queue a message.
 
-        Raises BufferFull when the transport is paused or gone and the limit is reached.
+        Raises BufferFull if the transport is paused or missing and the limit is reached.
         """
         self._size += len(frame)
         if self._size >= self._check_size:
@@ -108,9 +108,9 @@ class Outgoing:
             self._loop.call_soon(self._write_scheduled)
 
     def send_at_once(self, frame: bytes) -> None:
-        """Write a message now, unless others wait before it: somebody waits for its answer alone.
+        """Write a message now, unless others wait before it: the caller waits for its answer.
 
-        Waiting for the end of the turn would gather nothing then; it costs 3 us of a request.
+        Waiting for the end of the turn would batch nothing, and adds 3 us to a request.
         """
         transport = self._transport
         if self._parts or self._paused or transport is None:
@@ -120,7 +120,7 @@ class Outgoing:
         transport.write(frame)
 
     def send_many(self, frames: list[bytes]) -> None:
-        """Queue messages, all of them or, with BufferFull, none."""
+        """Queue all messages, or raise BufferFull and queue none."""
         size = self._size + sum(map(len, frames))
         if self._paused and size > self._limit:
             raise self._full()
@@ -133,15 +133,15 @@ class Outgoing:
             self._loop.call_soon(self._write_scheduled)
 
     def send_turn(self, frames: list[bytes]) -> None:
-        """Write messages now, behind those that wait; whoever calls keeps to a limit itself."""
+        """Write messages now, after those that wait; the caller enforces a limit."""
         self._parts += frames
         self._size += sum(map(len, frames))
         self.write()
 
     def send_control(self, frame: bytes) -> None:
-        """Queue PING, PONG, SUB and the like, which no limit applies to.
+        """Queue PING, PONG, SUB and the like, regardless of the limit.
 
-        Without a connection they are dropped: a new one begins with what is subscribed then.
+        Without a connection they are dropped: a new one starts with the current subscriptions.
         """
         if self._transport is None:
             return
@@ -154,7 +154,7 @@ class Outgoing:
     def send_from_thread(self, frame: bytes) -> None:
         """Queue a message from a thread other than the loop's; order per thread is kept."""
         if os.getpid() != self._pid:
-            # The loop did not come along: nothing would ever take the frame.
+            # A fork has no running loop: nothing would ever send the frame.
             raise ConnectionClosed(
                 f"this client was opened in process {self._pid} and cannot be used in its fork "
                 f"{os.getpid()}: connect again in the new process"
@@ -170,7 +170,7 @@ class Outgoing:
             self._loop.call_soon_threadsafe(self._take_foreign)
 
     def pause(self) -> None:
-        """The transport has enough: keep further frames here."""
+        """The transport's buffer is full: hold back further frames."""
         self._paused = True
 
     def resume(self) -> None:
@@ -180,11 +180,11 @@ class Outgoing:
             self.write()
 
     def write(self) -> None:
-        """Give everything to the transport, unless it is paused or gone."""
+        """Pass everything to the transport, unless it is paused or missing."""
         transport = self._transport
         if not self._parts or self._paused or transport is None:
             return
-        # Joined: asyncio since 3.12 sends each small buffer of writelines apart.
+        # Joined: asyncio since 3.12 sends each small buffer of writelines separately.
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
@@ -206,12 +206,12 @@ class Outgoing:
     def _full(self) -> BufferFull:
         if self._transport is None:
             return BufferFull(
-                f"{self._size} bytes wait for a connection "
+                f"{self._size} bytes are waiting for a connection "
                 f"(reconnect_buffer_bytes={self._limit}): no server is connected now; publish "
                 "again after the reconnect"
             )
         return BufferFull(
-            f"{self._size} bytes wait to be written to {self._label} "
+            f"{self._size} bytes are waiting to be written to {self._label} "
             f"(write_buffer_bytes={self._limit}): the server reads more slowly than this "
-            "client publishes; wait for flush() from time to time"
+            "client publishes; await flush() now and then"
         )

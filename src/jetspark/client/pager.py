@@ -1,4 +1,4 @@
-"""Async iterators that come in pages, one message at a time or a page at a time."""
+"""Async iterators over pages, one item or one page at a time."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
@@ -12,11 +12,11 @@ T = TypeVar("T")
 class Pager(Generic[T]):
     """An async iterator over pages.
 
-    ``async for`` gives single items; ``next_chunk`` gives what is there at once, which is how
+    ``async for`` yields single items; ``next_chunk`` returns what is available at once, so that
     the blocking client crosses threads once per page.
 
-    What was cut off by an error or a cancellation cannot be gone on with: it would look as if
-    everything had been there.
+    After an error or a cancellation the iteration cannot continue: the result would look
+    complete.
     """
 
     def __init__(self, pages: AsyncGenerator[Sequence[T], None]) -> None:
@@ -39,17 +39,19 @@ class Pager(Generic[T]):
         return [self._items.popleft() for _ in range(min(count, len(self._items)))]
 
     async def aclose(self) -> None:
-        """Give up the rest; requests under way are dropped."""
+        """Stop; requests in flight are dropped."""
         self._items.clear()
         await self._pages.aclose()
 
     def __repr__(self) -> str:
-        return f"Pager({'cut off' if self._cut_off else 'iterate over it'})"
+        return f"Pager({'interrupted' if self._cut_off else 'iterate over it'})"
 
     async def _fill(self) -> bool:
-        """Get the next page that has something; False at the end."""
+        """Fetch the next page that is not empty; False at the end."""
         if self._cut_off:
-            raise AlreadyEnded(f"the iteration was cut off by {self._cut_off}: begin a new one")
+            raise AlreadyEnded(
+                f"the iteration was interrupted by {self._cut_off}: start a new one"
+            )
         try:
             while not self._items:
                 self._items.extend(await anext(self._pages))

@@ -2,8 +2,8 @@
 
 The parser calls :class:`Receiver` once per message with its frame in the chunk; the receiver
 finds the sink of the subscription, and the sink slices only what it keeps. Nothing is scheduled
-per message: sinks that somebody waits for put themselves on ``woken`` and the driver wakes each
-once, after the whole chunk was parsed. Control operations are kept for the driver likewise.
+per message: sinks with a waiting reader add themselves to ``woken``, and the driver wakes each
+once, after the whole chunk was parsed. Control operations are kept for the driver as well.
 """
 
 from collections import deque
@@ -26,28 +26,28 @@ VIOLATION: Final = 4
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # page collectors of the tests are interpreted
 class Sink:
-    """Where the messages of one subscription go."""
+    """The destination of one subscription's messages."""
 
     def deliver(self, frame: Frame) -> None:
-        """Take one message; the frame is filled again after the call."""
+        """Process one message; the frame is reused after the call."""
 
     def wake(self) -> None:
-        """Called after the chunk when the sink had put itself on ``Receiver.woken``."""
+        """Called after the chunk if the sink added itself to ``Receiver.woken``."""
 
 
 class Receiver(ClientOps):
-    """Hands every message to the sink of its subscription; keeps control operations for later."""
+    """Passes every message to the sink of its subscription; keeps control operations for later."""
 
     def __init__(self) -> None:
         self.sinks: dict[int, Sink] = {}
         self.woken: list[Sink] = []
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        # Control operations of the chunk, in order; the driver takes them after it.
+        # Control operations of the chunk, in order; the driver handles them after it.
         self.control: list[tuple[int, bytes]] = []
 
     def on_msg(self, frame: Frame) -> None:
-        """Deliver to the subscription; messages of one that has gone are dropped."""
+        """Deliver to the subscription; messages of unknown subscriptions are dropped."""
         self.messages += 1
         self.bytes += frame.pe - frame.hs
         sink = self.sinks.get(int(frame.sid))
@@ -71,14 +71,14 @@ class Receiver(ClientOps):
         self.control.append((ERR, text))
 
     def on_violation(self, text: bytes) -> None:
-        """The server sent something that is not the protocol: the driver closes."""
+        """The server violated the protocol: the driver closes the connection."""
         self.control.append((VIOLATION, text))
 
 
 class MessageQueue(Sink):
     """Pending messages of one subscription, bounded by count and by bytes.
 
-    What does not fit is dropped and counted; the owner is told once per episode.
+    Messages that do not fit are dropped and counted; the owner is notified once per overflow.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class MessageQueue(Sink):
         self.bytes: i64 = 0
         self.delivered: i64 = 0
         self.dropped: i64 = 0
-        # Deliveries after which the subscription ends by itself; 0 is never.
+        # Deliveries after which the subscription ends; 0 is never.
         self.delivered_max: i64 = 0
         self.waiting: bool = False
         self.overflowing: bool = False
 
     def deliver(self, frame: Frame) -> None:
-        """Append the message, or drop it when a limit is reached."""
+        """Append the message, or drop it if a limit is reached."""
         size: i64 = frame.pe - frame.hs
         self.delivered += 1
         if len(self.messages) >= self.messages_max or self.bytes + size > self.bytes_max:
@@ -120,18 +120,18 @@ class MessageQueue(Sink):
             self._receiver.woken.append(self)
 
     def take(self) -> Message:
-        """The oldest pending message; there must be one."""
+        """Remove and return the oldest pending message; there must be one."""
         message = self.messages.popleft()
         self.bytes -= len(message.header_block) + len(message.data)
         if self.overflowing:
-            # Half empty again: the next drop is a new episode, worth a new report.
+            # Half empty again: the next drop is a new overflow, to be reported again.
             self.overflowing = (
                 len(self.messages) * 2 >= self.messages_max or self.bytes * 2 >= self.bytes_max
             )
         return message
 
     def take_many(self, count: i64) -> list[Message]:
-        """Up to ``count`` pending messages, oldest first."""
+        """Remove and return up to ``count`` pending messages, oldest first."""
         if len(self.messages) <= count:
             taken = list(self.messages)
             self.messages.clear()
@@ -141,7 +141,7 @@ class MessageQueue(Sink):
         return [self.take() for _ in range(count)]
 
     def wake(self) -> None:
-        """Tell the owner."""
+        """Notify the owner."""
         self._on_wake()
 
 

@@ -1,7 +1,7 @@
-"""Read replicas that say that they are there, the nearest first (ADR-8, replica discovery).
+"""Discovery of read replicas, the nearest first (ADR-8, replica discovery).
 
-Replicas answer as the NATS service ``jetspark-replica``; how near one is, is how long a
-connection to it takes from here.
+Replicas answer as the NATS service ``jetspark-replica``; the distance of one is the time that a
+connection to it takes.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from jetspark.client.unreadable import UNREADABLE
 from jetspark.clock import SystemClock
 
 SUBJECT: Final = b"$SRV.PING.jetspark-replica"
-# Nobody can say how many there are: after so long without another answer, that was all.
+# Their number is unknown: without another answer for this long, the list is complete.
 STALL_SECONDS: Final = 0.2
 
 
 class ReplicaAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica that can be connected to. ``seconds`` is what a connection takes from here.
+    """A replica that can be connected to. ``seconds`` is the time that a connection takes.
 
-    ``streams`` are those that it answers reads of; ``read_only``: it refuses writes.
+    ``streams`` are the streams that it serves; ``read_only``: it refuses writes.
     """
 
     url: str
@@ -50,7 +50,7 @@ _decoder: Final = msgspec.json.Decoder(_Ping)
 
 
 async def find_replicas(core: ClientCore, stream: str, seconds: float) -> list[ReplicaAddress]:
-    """Ask all replicas, and try how near those are that have ``stream`` (empty: any)."""
+    """Ask all replicas, and measure the distance of those with ``stream`` (empty: any)."""
     sink = ManyReplies(core.loop, core)
     core.send_request(sink, SUBJECT, b"", b"", seconds)
     found: dict[str, _Metadata] = {}
@@ -83,7 +83,7 @@ async def find_replicas(core: ClientCore, stream: str, seconds: float) -> list[R
 
 
 async def _distance(url: str, seconds: float) -> float | None:
-    """How long a connection takes; None when there is none to be had."""
+    """The time that a connection takes; None if it fails."""
     try:
         address = parse_servers(url)[0]
         clock = SystemClock()  # the time of a uvloop is rounded to milliseconds

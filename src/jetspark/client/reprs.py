@@ -1,4 +1,4 @@
-"""Parts of what a REPL shows of handles and messages."""
+"""Parts of the repr of handles and messages."""
 
 from typing import Final
 
@@ -6,12 +6,12 @@ SHOWN_BYTES: Final = 40  # of a value or message; the rest is counted
 
 
 def closed_mark(closed: bool) -> str:
-    """The end of a list of arguments that says whether a handle was closed."""
+    """The last part of a repr: whether a handle was closed."""
     return ", closed" if closed else ""
 
 
 def shown_bytes(data: bytes) -> str:
-    """The beginning of a value, and its size when that is not all of it."""
+    """The beginning of a value, and its size if it is longer."""
     if len(data) <= SHOWN_BYTES:
         return repr(data)
     return f"{data[:SHOWN_BYTES]!r}... ({len(data)} bytes)"

@@ -1,4 +1,4 @@
-"""What waits for replies: one reply, many replies, and the one timer that serves all deadlines."""
+"""Requests that wait for replies: one reply, many replies, and one timer for all deadlines."""
 
 import asyncio
 from collections import deque
@@ -12,8 +12,8 @@ from jetspark.frame import Frame
 class Deadlines:
     """One timer for all requests of a connection.
 
-    It is armed for the earliest deadline known; requests nearly always end before, so arming,
-    cancelling and firing are rare, and a request costs a comparison.
+    It is armed for the earliest known deadline; requests nearly always end before it, so arming,
+    cancelling and firing are rare, and a request costs one comparison.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, mux: Mux) -> None:
@@ -23,7 +23,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, deadline: float) -> None:
-        """Make sure that the timer fires no later than ``deadline`` (loop time)."""
+        """Ensure that the timer fires no later than ``deadline`` (loop time)."""
         if self._timer is None or deadline < self._armed_for:
             self._arm(deadline)
 
@@ -52,7 +52,7 @@ class Deadlines:
 
 
 class SingleReply(ReplySink):
-    """A request that takes one reply."""
+    """A request with one reply."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, publisher: Publisher) -> None:
         super().__init__()
@@ -66,13 +66,13 @@ class SingleReply(ReplySink):
         return True
 
     def fail(self, error: Exception) -> None:
-        """Raise ``error`` in the caller that waits."""
+        """Raise ``error`` in the waiting caller."""
         if not self.future.done():
             self.future.set_exception(error)
 
 
 class ManyReplies(ReplySink):
-    """A request that takes replies until its owner has enough."""
+    """A request that collects replies until its owner has enough."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, publisher: Publisher) -> None:
         super().__init__()
@@ -90,14 +90,14 @@ class ManyReplies(ReplySink):
         return False
 
     def fail(self, error: Exception) -> None:
-        """End the replies; running out of time is the normal end, anything else is raised."""
+        """End the replies; a timeout is the normal end, any other error is raised."""
         self._over = True
         if not isinstance(error, TimeoutError):
             self._error = error
         self._wake()
 
     async def wait(self, stall: float | None) -> bool:
-        """Wait for a reply; False when time is up, or ``stall`` seconds passed without one."""
+        """Wait for a reply; False if time is up, or ``stall`` seconds passed without one."""
         if not self.replies and not self._over:
             self._waiter = self._loop.create_future()
             timer = None if stall is None else self._loop.call_later(stall, self._wake)

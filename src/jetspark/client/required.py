@@ -1,10 +1,10 @@
-"""The default of an argument whose absence means something else than None."""
+"""The default of an argument where None is a valid value."""
 
 from typing import Final, TypeVar
 
 
 class Required:
-    """Nothing was given."""
+    """No value was given."""
 
     __slots__ = ()
 
@@ -14,4 +14,4 @@ class Required:
 
 REQUIRED: Final = Required()
 
-D = TypeVar("D")  # what a caller gives instead
+D = TypeVar("D")  # the type of a given default

@@ -1,4 +1,4 @@
-"""Why a server was not reached or let us go, as exceptions."""
+"""Exceptions for failed connection attempts and for the server's ``-ERR``."""
 
 import errno
 import os
@@ -23,9 +23,9 @@ _AUTHORIZATION = (
     "user authentication",
     "account authentication",
 )
-# What OpenSSL says of bytes that are no TLS record.
+# OpenSSL's errors for bytes that are no TLS record.
 _NOT_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}
-# The server goes on after these; the subscription or publish they are about was ignored.
+# The server keeps the connection after these; the subscription or publish was ignored.
 _SURVIVABLE = (
     "permissions violation",
     "invalid subject",
@@ -56,27 +56,27 @@ def error_of_line(text: str) -> Error:
         )
     if lowered.startswith("permissions violation"):
         return PermissionsViolation(
-            f"the server refused it: {text}; this user needs a permission for that subject"
+            f"the server refused it: {text}; the user needs permission for that subject"
         )
     if lowered.startswith("stale connection"):
         return ConnectionClosed(
-            "the server had no answer to its PINGs and gave up on this client (Stale Connection): "
-            "something blocked the event loop, or the network"
+            "the server got no answer to its PINGs and closed the connection (Stale Connection): "
+            "something blocked the event loop or the network"
         )
     if is_survivable(text):
         return ServerRefused(
-            f"the server refused a subscription or publish and keeps the connection: {text}"
+            f"the server refused a subscription or publish but keeps the connection: {text}"
         )
-    return ConnectionClosed(f"the server said: {text}")
+    return ConnectionClosed(f"the server closed the connection: {text}")
 
 
 def dial_problem(error: OSError) -> str:
-    """What kept us from a server, in words; asyncio's own texts show addresses and numbers."""
+    """Describe why a server was not reached; asyncio's own texts show raw addresses and codes."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"TLS: the certificate was not accepted: {error.verify_message}"
+        return f"TLS: the certificate was rejected: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and getattr(error, "reason", "") in _NOT_TLS:
         return (
-            "TLS handshake failed: what answered there does not speak TLS; tls_first=True is for "
+            "TLS handshake failed: the server did not answer with TLS; tls_first=True is for "
             "servers with handshake_first, wss:// for WebSockets with TLS"
         )
     if isinstance(error, ssl.SSLError):
@@ -87,7 +87,7 @@ def dial_problem(error: OSError) -> str:
         return f"the host name cannot be resolved: {error.strerror}"
     if error.errno:
         return os.strerror(error.errno)
-    # Several addresses of one name: asyncio lists what each of them said.
+    # Several addresses of one name: asyncio lists the error of each.
     text = str(error) or type(error).__name__
     if text.count("[Errno") == text.count(f"[Errno {errno.ECONNREFUSED}]") > 0:
         return "connection refused on every address: is a server running there?"
@@ -95,9 +95,9 @@ def dial_problem(error: OSError) -> str:
 
 
 def connect_failure(pool: ServerPool) -> ConnectFailed:
-    """One error for a whole round: what each server said.
+    """One error for a whole round, with the reason of each server.
 
-    AuthorizationFailed when every server was reached and refused the credentials.
+    AuthorizationFailed if every server was reached and refused the credentials.
     """
     refusals = pool.refusals
     text = f"no server accepted the connection ({pool.describe_refusals()})"

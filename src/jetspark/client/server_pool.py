@@ -1,7 +1,7 @@
-"""Which servers a client may talk to, and in which order it tries them. Pure: no I/O, no clock.
+"""The servers that a client may connect to, and their order. Pure: no I/O, no clock.
 
-The pool remembers why each server was refused, so that a failed connect can say everything at
-once, and gives up servers that failed too often.
+The pool records why each server was not used, so that a failed connect reports all reasons at
+once, and it drops servers that failed too often.
 """
 
 import ipaddress
@@ -13,15 +13,15 @@ import msgspec
 
 from jetspark.errors import AuthorizationFailed
 
-DEFAULT_PORT = 4222  # what nats-server listens on
+DEFAULT_PORT = 4222  # the default port of nats-server
 DEFAULT_URL = "nats://127.0.0.1:4222"
-AUTH_FAILURES_MAX: Final = 2  # nats.go too: the same refusal twice will not change by itself
+AUTH_FAILURES_MAX: Final = 2  # as in nats.go: a second refusal is final
 
 _PORTS = {"nats": DEFAULT_PORT, "tls": DEFAULT_PORT, "ws": 80, "wss": 443}
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """One server of the pool, with the credentials that its URL carried."""
+    """One server of the pool, with the credentials of its URL."""
 
     host: str
     port: int
@@ -32,8 +32,8 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""
     token: str = ""
-    # What the certificate is checked against; empty for ``host``. Discovered servers are told by
-    # address, while the certificate has the name that the user dialled.
+    # The name to verify the certificate against; empty for ``host``. Discovered servers are
+    # announced by address, while the certificate has the name that the user dialled.
     tls_name: str = ""
 
     @property
@@ -48,7 +48,7 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Entry:
-    """A server of the pool and how it behaved."""
+    """A server of the pool and its failures."""
 
     __slots__ = ("address", "auth_failures", "discovered", "failures", "last_error")
 
@@ -61,10 +61,10 @@ class _Entry:
 
 
 class ServerPool:
-    """The servers to try: the configured ones, and those that servers told us of.
+    """The servers to try: configured and discovered ones.
 
-    The order is the one given, discovered ones behind; a server that was lost goes to the end. A
-    server is given up (only while reconnecting, ``drop_hopeless``) when it failed more than
+    The order is the given one, then discovered servers; a lost server moves to the end. A server
+    is dropped (only while reconnecting, ``drop_hopeless``) if it failed more than
     ``max_reconnects`` times in a row or refused the credentials twice in a row.
     """
 
@@ -82,7 +82,7 @@ class ServerPool:
             shuffle(addresses)
         self._entries = [_Entry(address, discovered=False) for address in addresses]
         self._max_reconnects = max_reconnects
-        # Whether a server that refuses the credentials is tried on: they may change there.
+        # Whether to retry a server that refuses the credentials: they may change there.
         self.forgives = False
         self._refusals: list[tuple[ServerAddress, Exception]] = []
 
@@ -91,16 +91,16 @@ class ServerPool:
 
     @property
     def addresses(self) -> list[ServerAddress]:
-        """The servers in the order in which they would be tried now."""
+        """The servers in their current order."""
         return [entry.address for entry in self._entries]
 
     def candidates(self) -> Iterator[ServerAddress]:
-        """Start a round: every server once, in order; earlier refusals are forgotten."""
+        """Start a round: every server once, in order; clears earlier refusals."""
         self._refusals.clear()
         yield from self.addresses
 
     def refused(self, address: ServerAddress, error: Exception) -> None:
-        """Remember why a server of this round was not taken."""
+        """Record why a server of this round was not used."""
         self._refusals.append((address, error))
         entry = self._find(address)
         if entry is not None:
@@ -110,20 +110,20 @@ class ServerPool:
             entry.last_error = error
 
     def connected(self, address: ServerAddress) -> None:
-        """A server took us: its failures are forgotten."""
+        """A server accepted the connection: clear its failures."""
         entry = self._find(address)
         if entry is not None:
             entry.failures = entry.auth_failures = 0
 
     def lost(self, address: ServerAddress) -> None:
-        """The connection to a server broke: the others come first."""
+        """The connection to a server broke: move it to the end."""
         entry = self._find(address)
         if entry is not None:
             self._entries.remove(entry)
             self._entries.append(entry)
 
     def drop_hopeless(self) -> bool:
-        """Give up servers that failed too often; False when none is left."""
+        """Drop servers that failed too often; False if none is left."""
         limit = self._max_reconnects
         self._entries = [
             entry
@@ -139,10 +139,11 @@ class ServerPool:
         current: ServerAddress,
         shuffle: Callable[[list[ServerAddress]], None],
     ) -> tuple[str, ...]:
-        """Take over ``connect_urls`` of an INFO; returns the labels that are new.
+        """Add the ``connect_urls`` of an INFO; returns the new labels.
 
-        Servers of one cluster have the same users and certificates, so what ``current`` was
-        dialled with serves them too. Discovered ones that the cluster no longer names are removed.
+        Servers of one cluster have the same users and certificates, so the credentials and TLS
+        name of ``current`` apply to them too. Discovered servers that the cluster no longer
+        announces are removed.
         """
         told = [address for url in urls if (address := _sibling(url, current)) is not None]
         labels = {address.label for address in told}
@@ -159,16 +160,16 @@ class ServerPool:
 
     @property
     def last_error(self) -> Exception | None:
-        """The reason of the last server of the round, for ``raise ... from``."""
+        """The error of the last server of the round, for ``raise ... from``."""
         return self._refusals[-1][1] if self._refusals else None
 
     @property
     def refusals(self) -> list[tuple[ServerAddress, Exception]]:
-        """Every server of the round that was not taken, with its reason."""
+        """Every server of the round that was not used, with the reason."""
         return list(self._refusals)
 
     def describe_refusals(self) -> str:
-        """One clause per server that was tried: ``a:4222: connection refused; b:4222: ...``."""
+        """One clause per attempted server: ``a:4222: connection refused; b:4222: ...``."""
         return "; ".join(f"{address.label}: {_reason(error)}" for address, error in self._refusals)
 
     def _find(self, address: ServerAddress) -> _Entry | None:
@@ -176,7 +177,7 @@ class ServerPool:
 
 
 class Backoff:
-    """How long to wait before the next round over the pool: doubling, bounded, with jitter."""
+    """The pause before the next round over the pool: doubling, bounded, with jitter."""
 
     def __init__(
         self, first: float, longest: float, jitter: float, uniform: Callable[[float, float], float]
@@ -187,14 +188,14 @@ class Backoff:
         self._uniform = uniform
 
     def next(self) -> float:
-        """Seconds to wait now; the next wait is twice as long."""
+        """Seconds to wait now; the next pause is twice as long."""
         wait = min(self._wait, self._longest)
         self._wait = wait * 2
         return wait + self._uniform(0.0, self._jitter)
 
 
 def parse_servers(servers: str | Sequence[str]) -> list[ServerAddress]:
-    """Read one URL, a comma-separated list of them, or a sequence of either."""
+    """Parse one URL, a comma-separated list of them, or a sequence of either."""
     found = [address for text in _texts(servers) for address in _parse_list(text)]
     if not found:
         raise ValueError("no server given: pass at least one URL such as 'nats://host:4222'")
@@ -210,30 +211,30 @@ def _texts(servers: object) -> list[object]:
 
 
 def _parse_list(text: object) -> list[ServerAddress]:
-    """Read URLs with commas between them."""
+    """Parse URLs separated by commas."""
     if not isinstance(text, str):
         raise TypeError(f"a server must be a URL (str), not {type(text).__name__}: {text!r}")
     parts = [part.strip() for part in text.split(",")]
-    # A comma inside of a password cuts it in two, and no part may be shown then.
+    # A comma inside a password splits it, and then no part may be shown.
     cut = next((part for part in parts if _is_cut(part)), None)
     if cut is not None and "@" in text:
         raise ValueError(
-            "a comma stands between servers: write the one in a user name or password as %2C"
+            "commas separate servers: write a comma in a user name or password as %2C"
         )
     return [parse_server(part) for part in parts if part]
 
 
 def _is_cut(part: str) -> bool:
-    """Whether this looks like ``nats://user:pass`` whose ``@host`` was cut off."""
+    """Whether this looks like ``nats://user:pass`` without its ``@host``."""
     rest = part.partition("://")[2] or part
     _, colon, port = rest.rpartition(":")
     return bool(colon) and "@" not in rest and "]" not in rest and not port.strip("/").isdigit()
 
 
 def parse_server(text: str) -> ServerAddress:
-    """Read ``nats://``, ``tls://``, ``ws://``, ``wss://`` or a bare ``host[:port]``.
+    """Parse ``nats://``, ``tls://``, ``ws://``, ``wss://`` or a bare ``host[:port]``.
 
-    ValueError says what is wrong.
+    Raises ValueError if it is invalid.
     """
     head, separator, _ = text.partition("://")
     scheme = head.lower() if separator else "nats"
@@ -254,7 +255,7 @@ def parse_server(text: str) -> ServerAddress:
     except ValueError as error:
         raise ValueError(
             f"server {_hide(text)!r}: the port must be a number from 1 to 65535; an IPv6 address "
-            "stands in brackets"
+            "must be in brackets"
         ) from error
     if port == 0:
         raise ValueError(f"server {_hide(text)!r}: the port must be a number from 1 to 65535")
@@ -280,7 +281,7 @@ def parse_server(text: str) -> ServerAddress:
 
 
 def _sibling(url: str, current: ServerAddress) -> ServerAddress | None:
-    """The address of another server of the same cluster; None for what cannot be read."""
+    """The address of another server of the same cluster; None if it cannot be parsed."""
     try:
         told = parse_server(url)
     except ValueError:
@@ -303,7 +304,7 @@ def _is_ip(host: str) -> bool:
 
 
 def _credentials(username: str | None, password: str | None) -> tuple[str, str, str]:
-    # nats:// URLs carry a token as a user name without a password.
+    # nats:// URLs have a token as the user name, without a password.
     if username is None:
         return "", "", ""
     if password is None:

@@ -4,7 +4,7 @@ import msgspec
 
 
 class ClientStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of a client since it was made; ``write_pending_bytes`` wait to be written now."""
+    """Counters since the client was created; ``write_pending_bytes`` are waiting to be written."""
 
     in_msgs: int
     in_bytes: int

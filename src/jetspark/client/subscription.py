@@ -1,10 +1,10 @@
-"""A subscription: read it with ``async for``, with ``next``, or give it a callback.
+"""Subscriptions: read them with ``async for`` or ``next``, or pass a callback.
 
-A callback runs from **one task per subscription**, or from a pool of them (``concurrency``), never
-from the socket reader: with one task messages keep their order, a slow callback holds up nobody
-else, the pending limits apply to it as to any other reader, and it may be a plain function or a
-coroutine function. Plain functions are called in a loop without awaiting anything, so the price
-over calling them inline is one queue append; a function that blocks goes into a ThreadCallback.
+A callback runs in **one task per subscription**, or in a pool of them (``concurrency``), never in
+the socket reader: with one task messages keep their order, a slow callback delays no other
+subscription, the pending limits apply to it as to any other reader, and it may be a plain function
+or a coroutine function. Plain functions are called in a loop without awaiting anything, so the
+cost over calling them inline is one queue append; a blocking function belongs in a ThreadCallback.
 """
 
 import asyncio
@@ -24,58 +24,58 @@ from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import AlreadyClaimed, AlreadyEnded, Error, RequestTimeout, SlowConsumer
 
-PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
+PENDING_MSGS_MAX: Final = 512 * 1024  # the default of nats-py and nats.go
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
-# A plain callback gives the loop a turn after so many messages.
+# A plain callback yields to the loop after this many messages.
 CALLBACK_RUN: Final = 256
-# Seconds for the server to hear of the end of a drain whose own time is up.
+# Seconds to inform the server of the end of a drain whose own time is up.
 LAST_WORD: Final = 0.5
-# Before the end of a subscription whose messages come through another server: seconds without a
-# message that mean that none is on its way, seconds to wait at most, and between two looks.
+# Before ending a subscription whose messages come through another server: seconds without a
+# message after which none is assumed to be in flight, maximum seconds to wait, and poll interval.
 ROUTED_QUIET: Final = 0.1
 ROUTED_MAX: Final = 1.0
 ROUTED_LOOK: Final = 0.005
-# Messages that a pool of callbacks holds per worker, the one that it works on included.
+# Messages that a pool of callbacks holds per worker, including the one being processed.
 HELD_PER_WORKER: Final = 2
 
 Callback = Callable[[Message], Awaitable[None] | None]
 
 
 class SubscriptionOwner(Protocol):
-    """What a subscription needs of its client."""
+    """The part of the client that a subscription needs."""
 
     def publish(self, subject: str, payload: bytes = b"", *, headers: HeaderInput = None) -> None:
-        """Queue a message for the server: what answers the messages received here."""
+        """Queue a message for the server: replies to messages received here."""
 
     def send_unsubscribe(self, sid: int, max_msgs: int) -> None:
-        """Tell the server to stop, at once (0) or after ``max_msgs`` deliveries."""
+        """Send UNSUB, effective at once (0) or after ``max_msgs`` deliveries."""
 
     def forget_subscription(self, sid: int) -> None:
-        """Take no further messages of this subscription."""
+        """Drop further messages of this subscription."""
 
     def report(self, error: Exception) -> None:
-        """Tell the error callback."""
+        """Call the error callback."""
 
     async def settle(self, *, timeout: float) -> None:
-        """Wait until nothing that was sent before is on its way to us any more."""
+        """Wait until nothing that was sent to us before is in flight."""
 
     async def or_closed(self, waiting: Coroutine[Any, Any, bool]) -> bool:
-        """The result of ``waiting``; ConnectionClosed when the client closes first."""
+        """The result of ``waiting``; ConnectionClosed if the client closes first."""
 
     @property
     def is_draining(self) -> bool:
-        """Whether the client is being drained."""
+        """Whether the client is draining."""
 
     def closed_error(self) -> Error:
-        """Why nothing can come any more."""
+        """Why the client is closed."""
 
 
 class Taker(NamedTuple):
-    """Who takes messages over from a subscription in chunks: a drain waits for it as well.
+    """Takes messages from a subscription in chunks; a drain waits for it as well.
 
     ``wait_taken`` waits until they were handed out, and raises RequestTimeout after a deadline
-    (loop time; and the seconds that the drain was given). ``drained`` is called when the drain is
-    over, however it went, with the seconds that are left.
+    (in loop time; the second argument is the timeout of the drain). ``drained`` is called at the
+    end of the drain, successful or not, with the remaining seconds.
     """
 
     wait_taken: Callable[[float, float], Coroutine[Any, Any, bool]]
@@ -83,9 +83,9 @@ class Taker(NamedTuple):
 
 
 class SubscriptionCore:
-    """The inside of a subscription: its queue, its readers or its callback, and its end.
+    """The implementation of a subscription: its queue, its readers or callback, and its end.
 
-    ``Subscription`` is what users see; consumers and other parts of the client read it in chunks.
+    ``Subscription`` is the public class; other parts of the client read this one in chunks.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class SubscriptionCore:
         self.subject: Final = subject
         self.queue: Final = queue
         self._timeout = timeout
-        # Where the receive path puts the messages.
+        # Where the receive path appends messages.
         self.sink: Final = MessageQueue(
             receiver, owner, pending_msgs, pending_bytes, self._on_wake
         )
         self._reported = 0
         self.is_closed: bool = False
-        self.is_draining: bool = False  # it was told to stop and takes what is still on its way
+        self.is_draining: bool = False  # stopping: it still takes messages in flight
         self._error: Exception | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -136,11 +136,11 @@ class SubscriptionCore:
             self._pool = CallbackPool(
                 callback, concurrency, ordered_by, f"callback {subject}", owner.report
             )
-        # What runs the callback; None for a subscription that is read.
+        # Runs the callback; None for a subscription that is read.
         self.callback_task: asyncio.Task[None] | None = None
-        # For one whose messages come through another server (a cluster): whether something was
-        # asked for that is not here. The PONG of our server says nothing about what that other
-        # one is sending, and what comes after UNSUB would be lost until its ack_wait is over.
+        # If messages come through another server (a cluster): whether requested messages have not
+        # arrived yet. The PONG of our server says nothing about what the other one is sending, and
+        # messages that arrive after UNSUB would be lost until their ack_wait expires.
         self.awaits: Callable[[], bool] | None = None
         # JetStream deletes consumers once the subscription is drained and removed (ADR-15).
         self.taker: Taker | None = None
@@ -151,17 +151,17 @@ class SubscriptionCore:
 
     @property
     def caller(self) -> object:
-        """What calls the callback: the callback itself, or a pool around it."""
+        """The callback, or the pool that calls it."""
         return self._pool or self.callback
 
     @property
     def pending_msgs(self) -> int:
-        """Messages received and not yet taken."""
+        """Messages received and not yet read."""
         return len(self.sink.messages)
 
     @property
     def delivered(self) -> int:
-        """Messages that arrived, dropped ones included."""
+        """Messages that arrived, including dropped ones."""
         return self.sink.delivered
 
     @property
@@ -171,12 +171,12 @@ class SubscriptionCore:
 
     @property
     def deliveries_left(self) -> int:
-        """Messages until it ends by itself; 0 when it does not."""
+        """Remaining messages until the automatic end; 0 if there is none."""
         pending = self.sink
         return pending.delivered_max - pending.delivered if pending.delivered_max else 0
 
     def seconds(self, timeout: Timeout | None) -> float:
-        """The timeout of a call: its own, or the default of the client."""
+        """The timeout of a call: its own, or the client's default."""
         return call_seconds(timeout, self._timeout)
 
     async def next_chunk(self, count: int) -> list[Message]:
@@ -208,7 +208,7 @@ class SubscriptionCore:
         if not self.is_closed:
             self._owner.send_unsubscribe(self._sid, 0)
         if self.callback is not None:
-            # On one that ended or is being drained too: its callback may still be busy.
+            # Also on one that ended or is draining: its callback may still be busy.
             self.sink.take_many(self.pending_msgs)
             if self._pool is not None:
                 self._pool.give_up()
@@ -234,18 +234,19 @@ class SubscriptionCore:
             raise
         except TimeoutError:
             raise RequestTimeout(
-                f"drain of {self.subject!r}: {self.pending_msgs} messages were not taken within "
-                f"{seconds} s; read them, or call unsubscribe() to give them up"
+                f"drain of {self.subject!r}: {self.pending_msgs} messages were not read within "
+                f"{seconds} s; read them, or call unsubscribe() to discard them"
             ) from None
         finally:
             if taker is not None and taker.drained is not None:
                 await taker.drained(max(deadline - loop.time(), LAST_WORD))
 
     async def stop(self, seconds: float) -> None:
-        """Tell the server to stop, and take what is still on its way.
+        """Stop the subscription, and take the messages that are in flight.
 
-        It goes on when the caller is cancelled, or gives up after ``seconds``: what the server
-        has sent already would be lost to everybody until its ack_wait is over.
+        Continues if the caller is cancelled, or gives up after ``seconds``: messages that the
+        server has already sent would otherwise be lost to all readers until their ack_wait
+        expires.
         """
         self.begin_stop(seconds)
         if self._stopping is None:
@@ -257,12 +258,12 @@ class SubscriptionCore:
             raise
         except TimeoutError:
             raise RequestTimeout(
-                f"subscription to {self.subject!r}: the server did not confirm its end within "
+                f"subscription to {self.subject!r}: the server did not confirm UNSUB within "
                 f"{seconds} s"
             ) from None
 
     def begin_stop(self, seconds: float) -> None:
-        """As ``stop``, which waits for it."""
+        """Start ``stop`` without waiting for it."""
         if self.is_closed or self._stopping is not None:
             return
         self.is_draining = True
@@ -282,7 +283,7 @@ class SubscriptionCore:
             self.end(None)
 
     async def _quiet(self, awaits: Callable[[], bool], seconds: float) -> None:
-        """Wait until all that was asked for is here, or nothing came for a while."""
+        """Wait until everything requested has arrived, or nothing arrived for a while."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         end, quiet, seen = now + seconds, now + ROUTED_QUIET, self.sink.delivered
@@ -293,7 +294,7 @@ class SubscriptionCore:
                 quiet, seen = now + ROUTED_QUIET, self.sink.delivered
 
     def end(self, error: Exception | None) -> None:
-        """No further message will come; readers get ``error`` once the pending ones are taken.
+        """No more messages will arrive; readers get ``error`` after the pending ones.
 
         Called by the client when the connection is lost.
         """
@@ -305,7 +306,7 @@ class SubscriptionCore:
         self._wake_readers()
 
     async def wait(self) -> bool:
-        """Wait for a pending message; False at the end, or the error that ended it."""
+        """Wait for a pending message; False at the end, or raises the error that ended it."""
         pending = self.sink
         while not pending.messages:
             if self.is_closed:
@@ -324,7 +325,7 @@ class SubscriptionCore:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether something that has arrived was not taken, or its callback is not done."""
+        """Whether messages have not been taken yet, or the callback is not done."""
         if self.callback_task is not None:
             return not self.callback_task.done()
         return bool(self.sink.messages)
@@ -339,30 +340,30 @@ class SubscriptionCore:
         return True
 
     def end_drains(self) -> None:
-        """Everything was taken: drains that wait for it are done."""
+        """Everything was taken: complete the drains that wait for it."""
         waiting, self.drains = self.drains, []
         for idle in waiting:
             if not idle.done():
                 idle.set_result(None)
 
     def ended_error(self) -> Error:
-        """Why there is no next message: the client ends, or only the subscription."""
+        """Why there is no next message: the client or the subscription ended."""
         if self._owner.is_draining:
             return self._owner.closed_error()
         return AlreadyEnded(
-            f"the subscription to {self.subject!r} has ended: no message will come"
+            f"the subscription to {self.subject!r} has ended: no more messages will arrive"
         )
 
     def check_unclaimed(self) -> None:
-        """Refuse a reader when a callback takes the messages."""
+        """Refuse a reader if a callback takes the messages."""
         if self.callback is not None:
             raise AlreadyClaimed(
-                f"the callback of the subscription to {self.subject!r} takes its messages: "
+                f"the subscription to {self.subject!r} has a callback, which takes its messages: "
                 "subscribe without one to read them"
             )
 
     def _on_wake(self) -> None:
-        """After a chunk that brought something we asked to be told about."""
+        """After a chunk that contained messages for this subscription."""
         pending = self.sink
         if pending.dropped > self._reported:
             self._reported = pending.dropped
@@ -378,7 +379,7 @@ class SubscriptionCore:
                 waiter.set_result(None)
 
     async def _run(self, callback: Callback) -> None:
-        with contextlib.suppress(Error):  # whoever ended it has reported it
+        with contextlib.suppress(Error):  # already reported where it ended
             if self._pool is not None:
                 await self._run_pool(self._pool)
             elif isinstance(callback, ThreadCallback):
@@ -387,13 +388,13 @@ class SubscriptionCore:
                 await self._run_here(callback)
 
     async def _run_pool(self, pool: CallbackPool[Message]) -> None:
-        # Where messages wait for others of their key, more than are worked on are in hand.
+        # Messages waiting for others of their key count too, so more are held than processed.
         limit = HELD_PER_WORKER * self._concurrency
         try:
-            with contextlib.suppress(Error):  # the client has ended: what it has is worked on
+            with contextlib.suppress(Error):  # the client has ended: process what was received
                 while await self.wait():
                     await pool.room(limit)
-                    if self.sink.messages:  # unless it was unsubscribed meanwhile
+                    if self.sink.messages:  # it may have been unsubscribed meanwhile
                         pool.add(self.sink.take())
             await pool.finish()
         finally:
@@ -423,7 +424,7 @@ class SubscriptionCore:
                     self._owner.report(
                         callback_cancelled(f"subscription to {self.subject!r}", error)
                     )
-                except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+                except Exception as error:  # noqa: BLE001 - a user's callback may raise anything
                     self._owner.report(error)
             else:
                 # A callback that never awaits must not keep the loop from reading.
@@ -431,7 +432,7 @@ class SubscriptionCore:
 
 
 class Subscription:
-    """Messages of one subject, in order. Made by ``Client.subscribe``."""
+    """Messages of one subject, in order. Created by ``Client.subscribe``."""
 
     def __init__(self, core: SubscriptionCore) -> None:
         self._core = core
@@ -439,7 +440,7 @@ class Subscription:
 
     @property
     def subject(self) -> str:
-        """The subject asked for, wildcards included."""
+        """The subject, including wildcards."""
         return self._core.subject
 
     @property
@@ -449,17 +450,17 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages received and not yet taken."""
+        """Messages received and not yet read."""
         return self._core.pending_msgs
 
     @property
     def pending_bytes(self) -> int:
-        """Their size."""
+        """Size of the pending messages."""
         return self._sink.bytes
 
     @property
     def delivered(self) -> int:
-        """Messages that arrived, dropped ones included."""
+        """Messages that arrived, including dropped ones."""
         return self._core.delivered
 
     @property
@@ -469,7 +470,7 @@ class Subscription:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further message will arrive; pending ones can still be read."""
+        """Whether no more messages will arrive; pending ones can still be read."""
         return self._core.is_closed
 
     def __aiter__(self) -> Self:
@@ -486,10 +487,10 @@ class Subscription:
         return message
 
     async def next(self, *, timeout: Timeout | None = None) -> Message:
-        """The next message.
+        """Wait for the next message.
 
-        Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
-        and ConnectionClosed or AlreadyEnded when none can come any more.
+        Raises RequestTimeout if none arrives within ``timeout`` seconds (default: the client's),
+        and ConnectionClosed or AlreadyEnded if none can arrive any more.
         """
         sink, core = self._sink, self._core
         core.check_unclaimed()
@@ -510,18 +511,18 @@ class Subscription:
         return message
 
     async def unsubscribe(self, limit: int = 0) -> None:
-        """Stop: at once, or when ``limit`` messages have arrived since the start.
+        """Unsubscribe: at once, or after ``limit`` messages since the start.
 
-        Messages already pending can still be read; a callback is not called with them any more
-        (``drain`` gives them to it). Harmless on an ended subscription.
+        Pending messages can still be read; a callback is no longer called with them (``drain``
+        passes them to it). Harmless on a subscription that has ended.
         """
         await self._core.unsubscribe(limit)
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop the flow, wait for what is on its way, and until all of it was taken.
+        """Unsubscribe, wait for messages in flight, and until all of them were read.
 
-        Raises RequestTimeout when the reader has not taken everything within ``timeout``. The
-        callback may call it too: it then returns before the callback had the rest.
+        Raises RequestTimeout if the reader has not read everything within ``timeout``. The
+        callback may call it too: it then returns before the callback gets the rest.
         """
         await self._core.drain(timeout=timeout)
 
@@ -537,7 +538,7 @@ class Subscription:
         await self.unsubscribe()
 
     async def _next_chunk(self, count: int) -> list[Message]:
-        """What is there after waiting for one; the blocking twin iterates with it."""
+        """Wait for a message and return all pending ones; the blocking twin iterates with it."""
         return await self._core.next_chunk(count)
 
     def __repr__(self) -> str:
@@ -545,13 +546,13 @@ class Subscription:
 
 
 def _look_at_result(task: asyncio.Task[None]) -> None:
-    """Those who wait for it get its error; there may be nobody."""
+    """Retrieve the result: waiters get the error, but there may be none."""
     if not task.cancelled():
         task.exception()
 
 
 def _check_limit(name: str, value: object) -> None:
-    """Refuse a limit that is no number; the compiled receive path counts up to 2**63 - 1."""
+    """Refuse a limit that is no int; the compiled receive path counts up to 2**63 - 1."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if not 0 < value < 2**63:

@@ -1,4 +1,4 @@
-"""A callback that may block: it runs on a thread of its own, a chunk of messages at a time."""
+"""A callback that may block: it runs on its own thread, a chunk of messages at a time."""
 
 import asyncio
 import contextlib
@@ -16,30 +16,30 @@ M = TypeVar("M")
 Report = Callable[[Exception], None]
 
 _PLAIN: Final = (
-    "the callback is a coroutine function, which a thread cannot run: give a plain function, or "
+    "the callback is a coroutine function, which a thread cannot run: pass a plain function, or "
     "use the asyncio client"
 )
-# Set on the threads of callbacks. What such a thread asks the loop to do carries it along.
+# Set on callback threads, and inherited by what they ask the loop to do.
 _CALLING: Final[ContextVar["ThreadCallback[Any] | None"]] = ContextVar("calling", default=None)
 
 
 def in_callback_thread() -> bool:
-    """Whether this was called, across threads or not, from inside some ThreadCallback."""
+    """Whether the caller runs inside some ThreadCallback, on its thread or on the loop for it."""
     return _CALLING.get() is not None
 
 
 def check_plain(callback: object) -> None:
-    """Refuse a coroutine function: a thread that blocks has nobody to await it."""
+    """Refuse a coroutine function: nothing would await it on a thread."""
     if inspect.iscoroutinefunction(callback):
         raise TypeError(_PLAIN)
 
 
 class ThreadCallback(Generic[M]):
-    """Give one of these to ``subscribe`` as the callback, around a plain function that blocks.
+    """A callback for ``subscribe`` that runs a blocking function on a thread.
 
     Messages keep their order; threads are switched once per chunk, not per message. The thread
     starts with the first message and ends with the subscription; it does not keep the process
-    alive. Each subscription that gets the same one has a thread of its own.
+    alive. Each subscription that gets the same ThreadCallback has its own thread.
     """
 
     def __init__(self, callback: Callable[[M], object]) -> None:
@@ -52,24 +52,24 @@ class ThreadCallback(Generic[M]):
 
     @property
     def is_here(self) -> bool:
-        """Whether this was called, across threads or not, from inside the function."""
+        """Whether the caller runs inside the function, on this thread or another."""
         return _CALLING.get() is self
 
     def for_one_reader(self) -> "ThreadCallback[M]":
-        """The same function with a thread of its own, which may end without the others."""
+        """The same function with a separate thread."""
         return ThreadCallback(self._callback)
 
     def __repr__(self) -> str:
         return f"ThreadCallback({self._callback!r})"
 
     def __call__(self, message: M) -> None:
-        """Call the function here and now, as any callback."""
+        """Call the function on the current thread."""
         self._callback(message)
 
     async def run(self, messages: list[M], report: Report) -> list[M]:
-        """Have the thread call the function with each message; wait until it has.
+        """Call the function on the thread for each message, and wait for it.
 
-        Returns those that it was not called with, because of ``stop``.
+        Returns the messages that it was not called with, because of ``stop``.
         """
         if self._thread is None:
             self._thread = threading.Thread(
@@ -85,16 +85,16 @@ class ThreadCallback(Generic[M]):
         return messages[chunk.begun :]
 
     def stop(self) -> list[M]:
-        """Call the function no more; returns messages that it has not seen and will not see.
+        """Stop calling the function; returns the messages that it has not processed.
 
-        The next one may be about to begin on the thread: ``run`` tells in the end.
+        The thread may be about to start the next one: the result of ``run`` is final.
         """
         self._stopped = True
         chunk = self._chunk
         return chunk.messages[chunk.begun + 1 :] if chunk is not None else []
 
     def close(self) -> None:
-        """End the thread when it has done what it was given."""
+        """End the thread after its current work."""
         if self._thread is not None:
             self._work.put(None)
 
@@ -114,16 +114,16 @@ class ThreadCallback(Generic[M]):
             if inspect.iscoroutine(result):
                 result.close()
                 raise TypeError(_PLAIN)
-        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+        except Exception as error:  # noqa: BLE001 - a user's callback may raise anything
             chunk.tell(chunk.fail, error)
-        except BaseException as error:  # noqa: BLE001 - sys.exit() ends no thread of ours
+        except BaseException as error:  # noqa: BLE001 - sys.exit() must not end the thread
             problem = RuntimeError(f"the callback raised {error!r}")
             problem.__cause__ = error
             chunk.tell(chunk.fail, problem)
 
 
 class _Chunk(Generic[M]):
-    """Messages on their way through the thread."""
+    """Messages passed to the thread."""
 
     def __init__(self, messages: list[M], report: Report, loop: asyncio.AbstractEventLoop) -> None:
         self.messages = messages
@@ -133,12 +133,12 @@ class _Chunk(Generic[M]):
         self.done: asyncio.Future[None] = loop.create_future()
 
     def tell(self, function: Callable[..., None], *arguments: object) -> None:
-        """Have the loop call ``function``; a loop that has ended needs to hear nothing."""
+        """Call ``function`` on the loop, unless the loop has ended."""
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(function, *arguments)
 
     def fail(self, error: Exception) -> None:
-        """Report what the function raised, unless nobody waits any more."""
+        """Report an exception of the function, unless the caller no longer waits."""
         if not self.done.cancelled():
             self.report(error)
 

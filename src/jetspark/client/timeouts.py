@@ -1,21 +1,21 @@
-"""The timeout of a call: its own, or the default of the handle it was made on."""
+"""Timeouts of calls: the argument, or the default of the handle."""
 
 import math
 from datetime import timedelta
 from typing import Literal
 
-# What is still to be looked up; inside the client a timeout that was is a float of seconds.
+# As passed by users; inside the client a timeout is a float of seconds.
 Timeout = float | timedelta
-"""How long a call may wait: seconds, or a ``timedelta``. None is the default of the handle."""
+"""How long a call may wait: seconds, or a ``timedelta``. None means the handle's default."""
 
-# How long a message or value lives; "never" is for ever, whatever the stream says.
+# How long a message or value lives; "never" overrides the stream's max_age.
 TimeToLive = float | timedelta | Literal["never"]
 
 
 def call_seconds(timeout: Timeout | None, default: float, name: str = "timeout") -> float:
-    """``timeout``, or ``default`` for None; what is no number of seconds is refused.
+    """``timeout`` in seconds, or ``default`` for None; refuses anything else.
 
-    NaN above all: it compares with nothing, so a deadline made of it would never come.
+    Including NaN: it compares with nothing, so such a deadline would never pass.
     """
     if timeout is None:
         return default
@@ -23,7 +23,7 @@ def call_seconds(timeout: Timeout | None, default: float, name: str = "timeout")
         return timeout.total_seconds()
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(
-            f"{name} must be seconds or a timedelta, not {type(timeout).__name__}; None is "
+            f"{name} must be seconds or a timedelta, not {type(timeout).__name__}; None means "
             "the default"
         )
     if math.isnan(timeout):

@@ -1,4 +1,4 @@
-"""TLS by files: options that pickle, where an SSL context does not (Spark workers need that)."""
+"""TLS files: options that can be pickled, unlike an SSL context (Spark workers need that)."""
 
 import ssl
 from pathlib import Path
@@ -9,11 +9,11 @@ from jetspark.errors import BadCredentials
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the certificates are, read when a connection is opened.
+    """Paths of TLS certificates, read when a connection is opened.
 
-    ``ca_file`` vouches for the server (empty: the system's certificates), ``certificate_file`` and
-    ``key_file`` are the client's own, for servers that verify clients. A key that is encrypted
-    needs ``key_password``.
+    ``ca_file`` verifies the server (empty: the system's certificates), ``certificate_file`` and
+    ``key_file`` authenticate the client, for servers that verify clients. An encrypted key needs
+    ``key_password``.
     """
 
     ca_file: str = ""
@@ -27,7 +27,7 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tls_context(tls: ssl.SSLContext | TlsFiles | bool | None) -> ssl.SSLContext | None:
-    """The context behind the ``tls`` argument; BadCredentials names a file that cannot be used."""
+    """The context for the ``tls`` argument; BadCredentials names a file that cannot be used."""
     if tls is None or tls is False:
         return None
     if isinstance(tls, ssl.SSLContext):
@@ -49,7 +49,7 @@ def _context_of(files: TlsFiles) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=files.ca_file or None)
     except ssl.SSLError as error:
         raise BadCredentials(
-            f"TlsFiles: ca_file {files.ca_file!r} holds no certificate in PEM form ({error})"
+            f"TlsFiles: ca_file {files.ca_file!r} contains no PEM certificate ({error})"
         ) from error
     if files.certificate_file:
         try:
@@ -61,7 +61,7 @@ def _context_of(files: TlsFiles) -> ssl.SSLContext:
             raise BadCredentials(
                 f"TlsFiles: certificate_file {files.certificate_file!r} and key_file "
                 f"{files.key_file!r} cannot be used ({error}): expected a certificate and its key "
-                "in PEM form, and key_password when the key is encrypted"
+                "in PEM format, and key_password if the key is encrypted"
             ) from error
     return context
 

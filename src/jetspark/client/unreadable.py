@@ -1,8 +1,8 @@
-"""What JSON decoders raise for bytes that others wrote and that cannot be read."""
+"""The exceptions of JSON decoders for invalid bytes."""
 
 from typing import Final
 
 import msgspec
 
-# Levels of nesting beyond the stack of the decoder are no MsgspecError.
+# Nesting deeper than the decoder's stack is no MsgspecError.
 UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)

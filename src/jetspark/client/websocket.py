@@ -1,7 +1,7 @@
 """NATS over WebSocket: the framing between the parser and a TCP or TLS transport.
 
-The bytes of the NATS protocol travel in binary frames whose borders mean nothing. Framing,
-masking and the opening handshake are those of ``websockets``, by its classes without I/O.
+The bytes of the NATS protocol travel in binary frames whose boundaries have no meaning. Framing,
+masking and the opening handshake come from the sans-I/O classes of ``websockets``.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ EXTRA: Final = ("websocket", "ws:// and wss:// need")
 
 
 class WebSocketFraming:
-    """Wraps what is written and unwraps what is read; looks like a transport to the writer."""
+    """Wraps written and unwraps received bytes; a transport for the writer."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class WebSocketFraming:
         self._flush()
 
     def receive(self, data: bytes) -> bytes:
-        """The NATS bytes in a chunk of the socket.
+        """Extract the NATS bytes from a chunk of the socket.
 
-        Raises ConnectFailed when the handshake fails, ProtocolViolation for broken frames and
-        ConnectionClosed when the server closes with a reason.
+        Raises ConnectFailed if the handshake fails, ProtocolViolation for invalid frames and
+        ConnectionClosed if the server closes with a reason.
         """
         from websockets.frames import Frame, Opcode
 
@@ -55,16 +55,16 @@ class WebSocketFraming:
                 self._open = True
         self._flush()
         if not self._open and protocol.handshake_exc is not None:
-            raise ConnectFailed(f"no WebSocket there: {protocol.handshake_exc}")
+            raise ConnectFailed(f"WebSocket handshake failed: {protocol.handshake_exc}")
         if protocol.parser_exc is not None:
-            raise ProtocolViolation(f"broken WebSocket frame: {protocol.parser_exc}")
+            raise ProtocolViolation(f"invalid WebSocket frame: {protocol.parser_exc}")
         if protocol.close_rcvd is not None and not payloads:
             raise ConnectionClosed(f"the server closed the WebSocket: {protocol.close_rcvd}")
         return payloads[0] if len(payloads) == 1 else b"".join(payloads)
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake is done."""
+        """Whether the handshake is complete."""
         return self._open
 
     def write(self, data: bytes) -> None:
@@ -74,11 +74,11 @@ class WebSocketFraming:
             self._flush()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the transport keeps for sending."""
+        """Bytes that the transport has buffered for sending."""
         return self._transport.get_write_buffer_size()
 
     def close(self) -> None:
-        """Say goodbye; the caller closes the transport."""
+        """Send a close frame; the caller closes the transport."""
         if self._open and self._protocol.close_sent is None:
             self._protocol.send_close(1000, "")
             self._flush()
@@ -100,6 +100,6 @@ def _new_protocol(address: ServerAddress) -> "ClientProtocol":
         from websockets.client import ClientProtocol
         from websockets.uri import parse_uri
     scheme = "wss" if address.tls else "ws"
-    # max_size=None: the NATS parser has the limits, and a frame may hold many messages.
+    # max_size=None: the NATS parser enforces the limits, and a frame may hold many messages.
     uri = parse_uri(f"{scheme}://{address.label}{address.path or '/'}")
     return ClientProtocol(uri, max_size=None)

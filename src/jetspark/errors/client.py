@@ -188,7 +188,7 @@ class AmbiguousSubject(Error):
 
     def __str__(self) -> str:
         names = ", ".join(self.streams)
-        return f"several streams match {self.subject!r}: {names}; name the one you mean"
+        return f"several streams match {self.subject!r}: {names}; pass a stream name"
 
 
 class SubscribeRefused(Error):

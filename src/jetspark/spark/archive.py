@@ -1,15 +1,15 @@
-"""A class-data archive, with which Spark's JVM starts with less work.
+"""A class-data archive, which speeds up the start of Spark's JVM.
 
 Spark loads thousands of classes before its first query, and Java parses and verifies each. It can
-keep the result in a file. The first program that starts Spark writes the file when its JVM
-ends (``ArchiveClassesAtExit``); later ones map it. Java compares the archive with its own version
-and with the jars on the class path, and ignores one that does not fit. It adds to the archive of
-Java's own classes, and a Java that came without that one, as pip has it, could not write it.
+store the result in a file. The first program that starts Spark writes the file when its JVM ends
+(``ArchiveClassesAtExit``); later ones map it. Java compares the archive with its version and with
+the jars on the class path, and ignores one that does not match. It is a supplement to the archive
+of Java's own classes, and a Java without that archive, such as pip's, cannot write it.
 
-The JVM ends after this process, so nobody is left to rename a finished file: it is written under a
-name of its own, and the next start takes it over when it is whole. Java writes the first bytes
-last, so a file that begins with the magic number is whole. Its size becomes a part of its name:
-a JVM does not start with an archive that was cut off later.
+The JVM ends after this process, so nothing is left to rename a finished file: it is written under
+a unique name, and the next start takes it over if it is complete. Java writes the first bytes
+last, so a file that starts with the magic number is complete. Its size becomes part of its name: a
+JVM does not start with an archive that was truncated later.
 """
 
 import contextlib
@@ -25,21 +25,21 @@ from typing import Final
 from jetspark.spark.cache import CacheUnavailable, cache_directory
 from jetspark.spark.java import Java
 
-# "off" in this variable: Spark is started without an archive, and none is written.
+# If this variable is "off", Spark is started without an archive, and none is written.
 ARCHIVE_VARIABLE: Final = "JETSPARK_CLASS_ARCHIVE"
 
-# Java says a word about every class that cannot be archived, on standard output.
+# Java prints a line for every class that cannot be archived, to standard output.
 QUIET: Final = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 _MAGIC: Final = (0xF00BABA8).to_bytes(4, "little"), (0xF00BABA8).to_bytes(4, "big")
-# An archive of Spark has 150 MB; where there is little room it is not worth it.
+# An archive of Spark takes 150 MB; not worth it if there is little space.
 _FREE_MIN: Final = 2 * 1024**3
 _UNUSED_DAYS: Final = 30
 _DAY_S: Final = 86_400
 
 
 def archive_options(environ: Mapping[str, str], java: Java, spark_home: Path) -> list[str]:
-    """Return the options of a JVM that uses an archive, or writes one; none if it can do neither.
+    """Return the JVM options that use or write an archive; none if it can do neither.
 
     Never raises: without an archive Spark only starts more slowly.
     """
@@ -65,15 +65,15 @@ def archive_options(environ: Mapping[str, str], java: Java, spark_home: Path) ->
 
 
 def _names(environ: Mapping[str, str], java: Java, spark_home: Path) -> tuple[str, str | None]:
-    """Return what names this installation, and its state; None where archives do not work."""
+    """Return the name of this installation, and its state; None if archives do not work."""
     configured = environ.get("SPARK_CONF_DIR")
     settings = Path(configured) if configured else spark_home / "conf"
     if settings.is_dir() and any(settings.iterdir()):
-        # It is on Spark's class path, and Java refuses directories that are not empty.
+        # It is on Spark's class path, and Java refuses non-empty directories there.
         return "", None
     jars = spark_home / "jars"
     place = _digest(f"{jars}\n{java.home}\n{settings}")
-    # In the order of the directory: that is how the class path is made of it.
+    # In directory order, like the class path.
     state = [f"{java.version}"]
     with os.scandir(jars) as entries:
         for entry in entries:
@@ -83,7 +83,7 @@ def _names(environ: Mapping[str, str], java: Java, spark_home: Path) -> tuple[st
 
 
 def _finished(folder: Path, name: str) -> Path | None:
-    """Return the archive of a name; one that is not as it was written is removed."""
+    """Return the archive of a name; a damaged one is removed."""
     for archive in sorted(folder.glob(f"{name}.*.jsa")):
         size = archive.name.split(".")[-2]
         if str(archive.stat().st_size) == size and _is_whole(archive):
@@ -93,7 +93,7 @@ def _finished(folder: Path, name: str) -> Path | None:
 
 
 def _take_over(folder: Path, name: str, place: str) -> Path | None:
-    """Make a finished file the archive of a name, and remove what is of no use any more."""
+    """Make a finished file the archive of a name, and remove files no longer needed."""
     parts = [part for part in sorted(folder.glob(f"{name}.*.part")) if _is_whole(part)]
     if not parts:
         return None
@@ -101,7 +101,7 @@ def _take_over(folder: Path, name: str, place: str) -> Path | None:
     parts[0].replace(archive)
     now = time.time()
     for other in folder.iterdir():
-        # Another program may remove the same file at this moment.
+        # Another program may remove the same file concurrently.
         with contextlib.suppress(OSError):
             age = now - other.stat().st_mtime
             outdated = age > _DAY_S and (other.suffix == ".part" or other.name.startswith(place))
@@ -116,7 +116,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def _is_plain(folder: Path) -> bool:
-    """Whether a path can be part of Spark's list of Java options as it is."""
+    """Whether a path can be part of Spark's list of Java options unquoted."""
     return not any(letter.isspace() or letter in "\"'\\" for letter in str(folder))
 
 

@@ -1,6 +1,6 @@
 """Small files that Spark's JVM needs on disk, kept in the user's cache directory.
 
-The name of a file carries a digest of its content, so two versions of jetspark, or two virtual
+The name of a file contains a digest of its content, so two versions of jetspark, or two virtual
 environments, never overwrite each other's.
 """
 
@@ -17,15 +17,15 @@ _DIGEST_SIZE = 8
 
 
 class CacheUnavailable(Error):
-    """The cache directory cannot be written; the text says which and how to choose another."""
+    """The cache directory cannot be written; the text names it and how to choose another."""
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """Return where this user's cached files of jetspark live, by the XDG base directory rules."""
+    """Return this user's cache directory for jetspark, by the XDG base directory rules."""
     configured = Path(environ.get("XDG_CACHE_HOME", ""))
     if configured.is_absolute():
         return configured / "jetspark"
-    # The XDG rules say that a relative path is to be ignored.
+    # By the XDG rules, a relative path is ignored.
     try:
         home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
     except RuntimeError as error:
@@ -41,9 +41,9 @@ def content_digest(content: str) -> str:
 
 
 def write_cached(target: Path, content: str, *, executable: bool) -> None:
-    """Make ``target`` hold ``content``; a reader sees the whole file or none.
+    """Ensure that ``target`` holds ``content``; a reader sees the whole file or none.
 
-    Does nothing when the file is already right. Raises ``CacheUnavailable`` when it cannot be
+    Does nothing if the file is up to date. Raises ``CacheUnavailable`` if it cannot be
     written.
     """
     mode = 0o755 if executable else 0o644
@@ -68,12 +68,13 @@ def _is_current(target: Path, content: str, mode: int) -> bool:
 
 
 def _replace(target: Path, content: str, mode: int) -> None:
-    """Write beside ``target`` and rename, so that a concurrent process never runs half a file."""
+    """Write a temporary file and rename it, so that no process runs an incomplete file."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content.encode())
-        # mkstemp makes a private file; what is cached is no secret and the shim must be run.
+        # mkstemp creates a private file; the cache holds no secrets and the shim must be
+        # executable.
         Path(name).chmod(mode)
         Path(name).replace(target)
     except BaseException:

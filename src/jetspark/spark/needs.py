@@ -1,4 +1,4 @@
-"""The packages of Spark, where a program may meet their absence."""
+"""Errors about missing Spark packages."""
 
 from contextlib import AbstractContextManager
 
@@ -6,5 +6,5 @@ from jetspark.errors.extras import extra
 
 
 def needs_spark() -> AbstractContextManager[None]:
-    """Around imports of pyspark and pyarrow: the error says what installs them."""
+    """For imports of pyspark and pyarrow: the error names what to install."""
     return extra("spark", "Spark tables need")

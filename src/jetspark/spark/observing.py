@@ -1,4 +1,4 @@
-"""Counting what flows through a DataFrame, and naming the jobs that read it."""
+"""Counting the rows of a DataFrame, and describing the jobs that read it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ _DESCRIPTION: Final = "spark.job.description"
 
 
 def observed(rows: "DataFrame", name: "str | Observation") -> "DataFrame":
-    """Return ``rows`` with an observation: what passes here is counted while the query runs.
+    """Return ``rows`` with an observation: they are counted while the query runs.
 
     ``rows`` always; ``bytes`` of ``data`` (of a bucket: ``value``), ``first_seq`` and ``last_seq``
     (of a bucket: revisions) and ``newest`` (the latest timestamp) where the columns exist. A
     streaming query has them in ``observedMetrics`` of its progress under ``name``; for a batch
     pass a ``pyspark.sql.Observation`` and read its ``get`` after the action. Observe before you
-    drop columns. Spark counts rows again that it computes again, after a lost task.
+    drop columns. Rows that Spark computes again, after a lost task, are counted again.
     """
     from pyspark.sql import functions as f
 
@@ -36,18 +36,18 @@ def observed(rows: "DataFrame", name: "str | Observation") -> "DataFrame":
 
 @contextmanager
 def described(spark: "SparkSession", text: str) -> Iterator[None]:
-    """Give the jobs of batch actions inside ``with`` a description, shown in Spark's UI and log.
+    """Describe the jobs of batch actions inside ``with``, in Spark's UI and log.
 
-    Spark shows a Python source as ``(Python)``, without its stream or filter:
-    ``with described(spark, "ORDERS, orders.eu.>"): rows.count()``. Streaming queries are described
-    by Spark with their ``queryName``. A Connect client cannot describe jobs; there the text
-    becomes a tag of the operations, in which commas become semicolons.
+    Spark shows a Python source as ``(Python)``, without its stream or filter: ``with
+    described(spark, "ORDERS, orders.eu.>"): rows.count()``. Spark describes streaming queries with
+    their ``queryName``. A Connect client cannot describe jobs; there the text becomes a tag of the
+    operations, with semicolons instead of commas.
     """
     if not text:
-        raise ValueError("described: the text is empty; expected what the jobs read or write")
+        raise ValueError("described: the text is empty; expected a description of the jobs")
     from pyspark.sql import SparkSession as ClassicSession
 
-    # To a type checker the session of Connect is the classic one.
+    # To a type checker, a Connect session is a classic one.
     given: object = spark
     if isinstance(given, ClassicSession):
         context = spark.sparkContext
@@ -56,7 +56,7 @@ def described(spark: "SparkSession", text: str) -> Iterator[None]:
         try:
             yield
         finally:
-            # Spark takes None as "no description"; its annotation does not say so.
+            # Spark accepts None as "no description"; its annotation does not say so.
             context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
         return
     tag = text.replace(",", ";")

@@ -1,4 +1,4 @@
-"""Taking Spark's string options one by one; all mistakes are reported together."""
+"""Parsing of Spark's string options; all errors are reported together."""
 
 import difflib
 import re
@@ -12,17 +12,17 @@ _Value = TypeVar("_Value")
 
 DIGITS: Final = re.compile(r"[0-9]+")
 
-# How much of a wrong value an error message shows.
+# Maximum length of an invalid value in an error message.
 QUOTED_MAX: Final = 60
 
 
-# What Spark itself keeps among the options of a streaming write: the place of its checkpoint, and
-# the name of the query, which every flow of a declarative pipeline has.
+# Options of a streaming write that Spark itself sets: the checkpoint location, and the name of the
+# query, which every flow of a declarative pipeline has.
 STREAMING_WRITE_OPTIONS: Final = ("checkpointLocation", "queryName")
 
 
 class Use(StrEnum):
-    """What a format is used for, in the words of Spark's sessions and DataFrames."""
+    """The use of a format, in Spark's terms."""
 
     READ = "read"
     READ_STREAM = "readStream"
@@ -31,14 +31,14 @@ class Use(StrEnum):
 
 
 class InvalidOptions(Error, ValueError):
-    """Options that cannot be used; the text names every mistake."""
+    """Options that cannot be used; the text lists all errors."""
 
 
 class OptionReader:
-    """The options of one use of a format, and what is wrong with them.
+    """The options of one use of a format, and their errors.
 
-    ``names`` are the options of each use, as documented; ``instead`` are reasons for options of
-    other uses, where there is more to say. Spark hands names over in lower case.
+    ``names`` are the documented options of each use; ``instead`` has explanations for options of
+    other uses. Spark passes names in lower case.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OptionReader:
         self._use = use
         self._options = {name.lower(): value for name, value in options.items()}
         self._known = {name.lower(): name for name in names[use]}
-        # Options of other uses, with the uses that have them.
+        # Options of other uses, with these uses.
         self._others: dict[str, tuple[str, list[Use]]] = {}
         for other, its_names in names.items():
             for name in its_names:
@@ -65,7 +65,7 @@ class OptionReader:
             self.problems.append(self._name_problem(name))
 
     def has(self, name: str) -> bool:
-        """Say whether an option was given."""
+        """Whether an option was given."""
         return name.lower() in self._options
 
     def take(
@@ -76,7 +76,7 @@ class OptionReader:
         *,
         required: bool = False,
     ) -> _Value:
-        """Return the parsed value of ``name``; note a mistake and return ``default`` instead."""
+        """Return the parsed value of ``name``; on an error, record it and return ``default``."""
         text = self._options.get(name.lower())
         if text is None or name.lower() not in self._known:
             if required:
@@ -89,17 +89,17 @@ class OptionReader:
             return default
 
     def finish(self) -> None:
-        """Raise ``InvalidOptions`` when something was wrong."""
+        """Raise ``InvalidOptions`` if there were errors."""
         if not self._options:
             raise InvalidOptions(
-                f"format {self._format!r}: Spark passed no options. If this is a table made with "
+                f"format {self._format!r}: Spark passed no options. For a table created with "
                 f"CREATE TABLE: {_catalog_table_advice(self._format)}"
             )
         if len(self.problems) == 1:
             raise InvalidOptions(f"format {self._format!r}: {self.problems[0]}")
         if self.problems:
             raise InvalidOptions(
-                f"format {self._format!r}: {len(self.problems)} options are wrong: "
+                f"format {self._format!r}: {len(self.problems)} options are invalid: "
                 f"{'; '.join(self.problems)}"
             )
 
@@ -107,7 +107,7 @@ class OptionReader:
         if name in self._others:
             return self._of_another_use(name)
         if name == "path":
-            return 'load() takes no path: name the stream with option("stream", ...)'
+            return 'load() does not support a path: set the stream with option("stream", ...)'
         near = difflib.get_close_matches(name, [*self._known, *self._others], n=1)
         if near and near[0] in self._known:
             return f"unknown option {name!r}: did you mean {self._known[near[0]]}?"
@@ -116,7 +116,7 @@ class OptionReader:
             return (
                 f"unknown option {name!r}: did you mean {meant}? {self._of_another_use(near[0])}"
             )
-        return f"unknown option {name!r} (there are {', '.join(self._known.values())})"
+        return f"unknown option {name!r} (expected one of {', '.join(self._known.values())})"
 
     def _of_another_use(self, name: str) -> str:
         spelled, uses = self._others[name]
@@ -126,10 +126,10 @@ class OptionReader:
 
 
 def refuse_catalog_table(format_name: str, options: Mapping[str, str]) -> None:
-    """Raise ``InvalidOptions`` when Spark asks on behalf of CREATE TABLE.
+    """Raise ``InvalidOptions`` if this is a CREATE TABLE.
 
-    Spark keeps such a table in its catalog, but passes none of its options to a Python format
-    when the table is read or written. Here, and only here, they come with the table's properties.
+    Spark keeps such a table in its catalog, but passes none of its options to a Python format when
+    the table is read or written. Only here they come with the table's properties.
     """
     names = {name.lower() for name in options}
     if "provider" in names and "owner" in names:
@@ -147,20 +147,20 @@ def _catalog_table_advice(format_name: str) -> str:
 
 
 def text_of(text: str) -> str:
-    """Any text but none."""
+    """Any non-empty text."""
     if not text:
         raise ValueError("is empty")
     return text
 
 
 def shortened(text: str) -> str:
-    """Quote ``text`` for an error message, cut off where it is very long."""
+    """Quote ``text`` for an error message, truncated if it is very long."""
     return repr(text) if len(text) <= QUOTED_MAX else f"{text[:QUOTED_MAX]!r}..."
 
 
 def whole_number(text: str, least: int, most: int) -> int | None:
-    """Return a decimal number without a sign that lies within the bounds; None for other text."""
-    # Counted before it is read: Python refuses to read thousands of digits.
+    """Parse a decimal number without a sign within the bounds; None for other text."""
+    # Check the length first: Python refuses to parse thousands of digits.
     if not DIGITS.fullmatch(text) or len(text.lstrip("0")) > len(str(most)):
         return None
     number = int(text.lstrip("0") or "0")
@@ -168,7 +168,7 @@ def whole_number(text: str, least: int, most: int) -> int | None:
 
 
 def positive(text: str) -> int:
-    """Read a whole number from 1 on that Spark can hold in an int."""
+    """Parse an integer of at least 1 that fits into Spark's int."""
     number = whole_number(text, 1, 2**31 - 1)
     if number is None:
         raise ValueError(f"{shortened(text)} is not a whole number from 1 to {2**31 - 1}")
@@ -176,7 +176,7 @@ def positive(text: str) -> int:
 
 
 def boolean(text: str) -> bool:
-    """Read true or false."""
+    """Parse true or false."""
     if text.lower() not in {"true", "false"}:
         raise ValueError(f"{shortened(text)} is neither true nor false")
     return text.lower() == "true"

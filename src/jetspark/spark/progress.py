@@ -1,8 +1,8 @@
-"""What a streaming query reports about itself: rows, bytes, durations, and how far it lags.
+"""Progress reports of a streaming query: rows, bytes, durations, and lag.
 
 Spark 4.3 gives Python sources no place in ``StreamingQueryProgress.metrics``, and shows them in a
-plan as ``(Python)``. What it does carry is the offsets of each source, which hold sequences, and
-observed metrics (``observed``): everything here is worked out from those two.
+plan as ``(Python)``. It does report the offsets of each source, which contain sequences, and
+observed metrics (``observed``): everything here is derived from these two.
 """
 
 import json
@@ -23,24 +23,24 @@ _log = logging.getLogger(__name__)
 
 
 class SourceLag(NamedTuple):
-    """How far one source of a query is from the end of its stream."""
+    """The lag of one source of a query."""
 
     stream: str
-    """Name of the stream; of a bucket ``KV_<bucket>``."""
+    """The name of the stream; for a bucket ``KV_<bucket>``."""
     behind: int | None
-    """Sequences not read yet; None where Spark did not say where the stream ends."""
+    """Sequences not read yet; None if Spark did not report the end of the stream."""
     next: int
     """The first sequence that the query has not read."""
 
 
 def lag(query: "StreamingQuery | Mapping[str, Any]") -> list[SourceLag]:
-    """Return how far each stream or bucket that a query reads is from its end.
+    """Return the lag of each stream or bucket that a query reads.
 
     ``query`` is a streaming query, or a progress of one (``query.lastProgress``, a listener's
-    ``event.progress``, or its JSON as a dict). The figures are those of the moment at which Spark
-    planned the reported micro-batch, once that batch has been read; a query that has not reported
-    yet has none. Sequences are counted: with a subject filter, or where messages were deleted,
-    fewer messages may be left than that.
+    ``event.progress``, or its JSON as a dict). The figures are from the time when Spark planned
+    the reported micro-batch, once that batch has been read; a query without a report yet has none.
+    Sequences are counted: with a subject filter, or if messages were deleted, fewer messages may
+    be left.
     """
     progress = query if isinstance(query, Mapping) else query.lastProgress
     if not progress:
@@ -58,11 +58,11 @@ def watch(
 ) -> "StreamingQueryListener":
     """Call ``report`` for every progress of every streaming query of ``spark``.
 
-    It gets a dict that ``json.dumps`` takes, see ``progress_report``; ``{"event": "terminated"}``
-    with ``error`` at the end of a query. Without ``report`` the dicts are logged as JSON to the
-    logger ``jetspark.spark.progress``. Works with classic Spark and with Connect, where ``report``
-    runs in the client. An error in ``report`` is logged and does no harm to the query.
-    ``spark.streams.removeListener(...)`` with what is returned ends it.
+    It gets a dict for ``json.dumps``, see ``progress_report``; ``{"event": "terminated"}`` with
+    ``error`` at the end of a query. Without ``report`` the dicts are logged as JSON to the logger
+    ``jetspark.spark.progress``. Works with classic Spark and with Connect, where ``report`` runs
+    in the client. An error in ``report`` is logged and does not affect the query.
+    ``spark.streams.removeListener(...)`` with the returned listener ends it.
     """
     with needs_spark():
         from jetspark.spark.progress_listener import ProgressListener
@@ -73,11 +73,11 @@ def watch(
 
 
 def progress_report(progress: Mapping[str, Any]) -> Report:
-    """Return a progress as plain values.
+    """Convert a progress to plain values.
 
     ``query`` (its name), ``id``, ``runId``, ``batch``, ``time``, ``rows``, ``rowsPerSecond``;
-    ``bytes`` as far as ``observed`` counted them, else None; ``lag`` by stream; ``durationsMs`` by
-    step; ``observed`` with the metrics of every observation by name.
+    ``bytes`` as counted by ``observed``, else None; ``lag`` by stream; ``durationsMs`` by step;
+    ``observed`` with the metrics of every observation by name.
     """
     observed = {
         name: {key: _plain(value) for key, value in _items(row)}
@@ -105,9 +105,9 @@ def _log_report(report: Report) -> None:
 
 
 def _positions(offset: Any) -> dict[str, tuple[int, str]]:
-    """Return the sequence and creation time by stream; nothing for sources of other formats.
+    """Return the sequence and creation time by stream; empty for sources of other formats.
 
-    Versions 1 and 2 of the offset agree in these two fields.
+    Versions 1 and 2 of the offset have the same two fields.
     """
     if isinstance(offset, str):
         try:

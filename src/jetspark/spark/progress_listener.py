@@ -1,6 +1,6 @@
 """A listener of streaming queries that passes their reports to a function.
 
-In a module of its own because its base class needs pyspark to be imported first.
+A separate module because importing its base class imports pyspark.
 """
 
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ProgressListener(StreamingQueryListener):
-    """Calls a function with each progress, and at the start and the end of each query."""
+    """Calls a function at the start, with each progress, and at the end of each query."""
 
     def __init__(self, report: Callable[[Report], None]) -> None:
         self._report = report
@@ -31,7 +31,7 @@ class ProgressListener(StreamingQueryListener):
     # The names below are Spark's.
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802
-        """Report that a query starts."""
+        """Report the start of a query."""
         self._call(
             lambda: {
                 "event": "started",
@@ -63,5 +63,5 @@ class ProgressListener(StreamingQueryListener):
         try:
             self._report(made())
         except Exception:  # noqa: BLE001 - the user's function may raise anything
-            # Spark would drop it without a word, or log it in the JVM.
-            _log.exception("the function that gets reports of streaming queries failed")
+            # Spark would drop it silently, or log it in the JVM.
+            _log.exception("the report function for streaming queries failed")

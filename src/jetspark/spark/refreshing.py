@@ -1,8 +1,8 @@
-"""``refresh``: look at the streams, buckets and stores of a DataFrame or view again.
+"""``refresh``: plan the reads of a DataFrame or view again.
 
-Spark plans the read of a Python format once for each ``load()`` and keeps the plan: what was
-stored later is not in it. Nothing public discards it, so the field that holds it is reset in the
-JVM. Every step is checked; where a version of Spark differs, ``RefreshFailed`` says so.
+Spark plans the read of a Python format once for each ``load()`` and keeps the plan: it does not
+include messages stored later. No public API discards it, so the field that holds it is reset in
+the JVM. Every step is checked; if a version of Spark differs, ``RefreshFailed`` is raised.
 """
 
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -27,14 +27,14 @@ class RefreshFailed(Error):
 
 
 def refresh(query: "DataFrame | str") -> "DataFrame":
-    """Return ``query`` as a DataFrame that reads what its streams and buckets hold from now on.
+    """Return ``query`` as a DataFrame that reads the current contents of streams and buckets.
 
-    ``query`` is a DataFrame, or the name of a temporary view; all that is built on the same
-    ``load()`` is planned again by its next query, so a view needs not be created again. Use the
-    DataFrame that is returned: one that was collected before keeps the plan it was collected with.
+    ``query`` is a DataFrame, or the name of a temporary view; everything built on the same
+    ``load()`` is planned again by its next query, so a view need not be created again. Use the
+    returned DataFrame: one that was already collected keeps its plan.
 
-    Raises ``RefreshFailed`` for a DataFrame of Spark Connect, for one that is cached, and for one
-    that reads nothing through jetspark.
+    Raises ``RefreshFailed`` for a DataFrame of Spark Connect, for a cached one, and for one that
+    reads nothing through jetspark.
     """
     with needs_spark():
         from pyspark.sql import DataFrame
@@ -42,11 +42,11 @@ def refresh(query: "DataFrame | str") -> "DataFrame":
     frame = _table(query) if isinstance(query, str) else query
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise RefreshFailed(
-            "a DataFrame of Spark Connect cannot be refreshed, its plan is on the server: call "
-            "spark.read.format(...).load() again"
+            "a DataFrame of Spark Connect cannot be refreshed because its plan is on the server: "
+            "call spark.read.format(...).load() again"
         )
     session = frame.sparkSession
-    java_session = cast("Any", session)._jsparkSession  # noqa: SLF001 - nothing public
+    java_session = cast("Any", session)._jsparkSession  # noqa: SLF001 - no public API
     plan = cast("Any", frame)._jdf.queryExecution().analyzed()  # noqa: SLF001
     tables = _tables(plan)
     if not tables:
@@ -57,7 +57,7 @@ def refresh(query: "DataFrame | str") -> "DataFrame":
     fresh = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan)
     if len(_tables(fresh.queryExecution().withCachedData())) < len(tables):
         raise RefreshFailed(
-            "the DataFrame or a part of it is cached, so that Spark would return the cached rows: "
+            "the DataFrame or a part of it is cached, so Spark would return the cached rows: "
             "call unpersist() first"
         )
     for table in tables:
@@ -70,12 +70,12 @@ def _table(name: str) -> "DataFrame":
 
     session = SparkSession.getActiveSession()
     if session is None:
-        raise RefreshFailed(f"there is no active Spark session that could have a view {name!r}")
+        raise RefreshFailed(f"no active Spark session with a view {name!r}")
     return session.table(name)
 
 
 def _tables(plan: Any) -> list[Any]:
-    """Return what a plan, its views and its subqueries read through jetspark."""
+    """Return the tables of a plan, its views and subqueries that are read through jetspark."""
     found: list[Any] = []
     for each in (plan, *_items(plan.subqueriesAll())):
         for leaf in _items(each.collectLeaves()):
@@ -101,8 +101,8 @@ def _forget_plan(table: Any) -> None:
         kept = _field(holder, "readInfo")
     except Py4JError as error:
         raise RefreshFailed(
-            "this version of Spark keeps the plan of a read in a way that jetspark does not know: "
-            f"call spark.read.format({table.name()!r})...load() again ({error})"
+            "this version of Spark stores the plan of a read in a way that jetspark does not "
+            f"support: call spark.read.format({table.name()!r})...load() again ({error})"
         ) from error
     if kept is not None:
         raise RefreshFailed(

@@ -1,8 +1,8 @@
-"""What travels from the driver to the tasks carries the driver's version of jetspark.
+"""Everything pickled from the driver to the tasks includes the driver's version of jetspark.
 
 Pickle refers to classes by name and restores their fields: an executor with another jetspark would
-fail somewhere in the middle, or do something else than the driver planned. So the version is
-compared first, before anything of the sender is restored.
+fail somewhere, or behave differently than the driver planned. So the version is compared first,
+before anything from the driver is restored.
 """
 
 import sys
@@ -26,7 +26,7 @@ class VersionMismatch(Error, RuntimeError):
 
 
 def require_version(driver: str) -> None:
-    """Raise ``VersionMismatch`` unless the driver has the version of this process."""
+    """Raise ``VersionMismatch`` unless this process has the driver's version."""
     if driver == VERSION:
         return
     place = Path(jetspark.__file__ or "").parent
@@ -38,7 +38,7 @@ def require_version(driver: str) -> None:
 
 
 def reduced(part: Any) -> Sealed:
-    """Return what ``__reduce__`` of a reader or writer gives: its fields sealed in bytes."""
+    """Return the ``__reduce__`` value of a reader or writer: its fields as bytes."""
     fields: bytes = cloudpickle.dumps((type(part), vars(part)))  # type: ignore[no-untyped-call]
     return _restored, (VERSION, fields)
 
@@ -50,7 +50,7 @@ class Carried(Generic[_Value]):
         self.value = value
 
     def __reduce__(self) -> Sealed:
-        """Seal the value, with the version outside."""
+        """Pickle the value, with the version outside."""
         return reduced(self)
 
 
@@ -59,6 +59,6 @@ def _restored(driver: str, sealed: bytes) -> Any:
     kind, fields = cloudpickle.loads(sealed)
     made = kind.__new__(kind)
     vars(made).update(fields)
-    # By now everything is imported that the task needs, and none of its rows are here yet.
+    # By now everything that the task needs is imported, but none of its rows have arrived.
     spare_collections()
     return made

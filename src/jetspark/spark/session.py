@@ -1,7 +1,7 @@
-"""A Spark session that works on the first try: Java, Python workers, addresses, settings.
+"""A Spark session that works out of the box: Java, Python workers, addresses, settings.
 
-Without it, workers run whatever ``python3`` is on PATH, the Java from PyPI does not start, Spark
-binds the machine's outside address, and every start logs warnings that nobody can act on.
+Without it, workers run whichever ``python3`` is on PATH, the Java from PyPI does not start, Spark
+binds to the machine's external address, and every start logs warnings that users cannot act on.
 """
 
 import os
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-# What a read can use of the machine: two partitions for each task slot, so that a slot whose
-# partition was short has another one to take.
+# Partitions per task slot of the machine: two, so that a slot whose partition was short has
+# another one.
 PARTITIONS_PER_SLOT: Final = 2
 
-# How long the executors of a session that was started less than this ago are waited for, and how
-# long none may come until they count as complete.
+# Executors of a session started less than this ago are waited for, until none has registered for a
+# while.
 YOUNG_S: Final = 30.0
 EXECUTORS_WAIT_S: Final = 15.0
 EXECUTORS_SETTLED_S: Final = 1.0
 EXECUTORS_POLL_S: Final = 0.05
 
 SPARK_SETTINGS: Final[Mapping[str, str]] = {
-    # createDataFrame and toPandas go through Arrow, as the connector itself does.
+    # createDataFrame and toPandas use Arrow, like the connector itself.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
@@ -48,18 +48,18 @@ JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*(?:\*|\d+))?\])?")
-# Executors, cores of each, memory of each: processes of their own, on this machine.
+# Executors, cores of each, memory of each: separate processes on this machine.
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
 _LOG4J = """\
-# Written by jetspark: Spark's own layout, from the first line on at one level.
+# Written by jetspark: Spark's own layout, at one level from the first line.
 rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = console
-# Without a level of its own the gateway counts as a shell, which sets WARN and says so.
+# Without its own level the gateway counts as a shell, which sets WARN and logs that.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
-# Two warnings of every start that nobody can act on: Hadoop's native library is not in the pip
-# package, and a format that is found by name and registered as well is replaced by itself.
+# Two warnings of every start that users cannot act on: Hadoop's native library is not in the pip
+# package, and a format that is found by name and also registered replaces itself.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = {quieter}
 logger.sources.name = org.apache.spark.sql.execution.datasources.DataSourceManager
@@ -73,19 +73,19 @@ appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 
 
 def configure(builder: "SparkSession.Builder") -> "SparkSession.Builder":
-    """Prepare this process for Spark and return ``builder`` with the settings the formats need.
+    """Prepare this process for Spark and return ``builder`` with the settings of the formats.
 
-    Call it first: what is set on the builder afterwards wins over what is set here, and the
-    environment variables of the user (``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON``,
-    ``SPARK_LOCAL_IP``, a good ``JAVA_HOME``) are kept. Raises ``JavaNotFound`` when there is no
-    Java to run Spark on. For a Spark Connect server (``builder.remote(...)``) Spark runs
-    elsewhere: only the settings of the session are made.
+    Call it first: settings made on the builder afterwards override these, and the user's
+    environment variables (``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON``, ``SPARK_LOCAL_IP``, a
+    suitable ``JAVA_HOME``) are kept. Raises ``JavaNotFound`` if there is no Java to run Spark on.
+    For a Spark Connect server (``builder.remote(...)``) Spark runs elsewhere: only the settings of
+    the session are made.
 
-    The first start leaves an archive of Spark's classes (150 MB) in the user's cache directory,
-    with which later ones take less CPU time; ``JETSPARK_CLASS_ARCHIVE=off`` in the environment
+    The first start writes an archive of Spark's classes (150 MB) to the user's cache directory,
+    which saves CPU time in later starts; ``JETSPARK_CLASS_ARCHIVE=off`` in the environment
     prevents that.
     """
-    # Spark offers no public way to ask a builder what was set on it.
+    # Spark has no public API for the settings of a builder.
     chosen: Mapping[str, object] = builder._options  # noqa: SLF001
     if "spark.remote" not in chosen and "SPARK_REMOTE" not in os.environ:
         java = prepare_environment(
@@ -93,14 +93,14 @@ def configure(builder: "SparkSession.Builder") -> "SparkSession.Builder":
             master=_as_text(chosen.get("spark.master")),
             parallelism=_as_text(chosen.get("spark.default.parallelism")),
         )
-        # An entry in front of Spark's jars would make every archive useless.
+        # An entry before Spark's jars would make every archive useless.
         if java is not None and "spark.driver.extraClassPath" not in chosen:
             options = archive_options(os.environ, java, _spark_home())
             builder = _with_java_options(builder, " ".join(options))
     for key, value in SPARK_SETTINGS.items():
         builder = builder.config(key, value)
     if find_spec("pandas") is None:
-        # Spark would fall back to the same for each function, with a warning every time.
+        # Otherwise Spark would do the same for each function, with a warning every time.
         builder = builder.config("spark.sql.execution.pythonUDF.arrow.enabled", "false")
     return builder
 
@@ -113,15 +113,14 @@ def session(
     config: Mapping[str, str] | None = None,
     log_level: str | None = "WARN",
 ) -> "SparkSession":
-    """Start Spark, or join the session that runs, with the formats of jetspark registered.
+    """Start Spark, or use the running session, with the formats of jetspark registered.
 
-    ``remote`` is the address of a Spark Connect server (``sc://host:15002``), whose machine needs
-    jetspark, too: the formats run there.
+    ``remote`` is the address of a Spark Connect server (``sc://host:15002``), which needs jetspark
+    installed, too: the formats run there.
 
-    Without ``master`` Spark decides, which is ``local[*]`` unless its own configuration says
-    otherwise. ``config`` holds further Spark settings. A JVM that is started here logs at
-    ``log_level`` from its first line on, and draws no progress bars above ``"WARN"``; None leaves
-    both to Spark's own configuration.
+    Without ``master`` Spark decides: ``local[*]`` unless configured otherwise. ``config`` has
+    further Spark settings. A JVM started here logs at ``log_level`` from its first line, and shows
+    no progress bars above ``"WARN"``; None leaves both to Spark's configuration.
     """
     with needs_spark():
         from pyspark.sql import SparkSession
@@ -152,23 +151,23 @@ def session(
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the formats of jetspark known to ``spark``.
+    """Register the formats of jetspark with ``spark``.
 
-    Needed where Spark cannot find the modules ``pyspark_*`` by itself, as in zips passed
-    with ``--py-files``; harmless elsewhere. It also passes on how many tasks run
-    side by side, from which the default of ``minPartitions`` follows, and the session's time zone:
-    call it again after changing that. The executors of a cluster, which register one by one after
-    a session was started, are waited for up to 15 seconds, until no more come.
+    Needed if Spark cannot find the modules ``pyspark_*`` automatically, as in zips passed with
+    ``--py-files``; harmless otherwise. It also passes on the number of parallel tasks, which
+    determines the default of ``minPartitions``, and the session's time zone: call it again after
+    changing that. The executors of a cluster, which register one by one after
+    a session was started, are waited for up to 15 seconds, until no more register.
     """
     with needs_spark():
         from jetspark.spark.kv.source import KvDataSource
         from jetspark.spark.objects.source import ObjectDataSource
         from jetspark.spark.stream.source import JetStreamDataSource
 
-    # A client of Spark Connect has no context: what it would tell is set where the server runs.
+    # A client of Spark Connect has no context: these values are set where the server runs.
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
         context = spark.sparkContext
-        jvm = cast("Any", context)._jvm  # noqa: SLF001 - nothing public tells the JVM's zone
+        jvm = cast("Any", context)._jvm  # noqa: SLF001 - no public API for the JVM's zone
         zone = SessionZone(
             spark.conf.get(ZONE_SETTING) or "", jvm.java.util.TimeZone.getDefault().getID()
         )
@@ -179,9 +178,9 @@ def register(spark: "SparkSession") -> None:
 
 
 def slots_of(context: "SparkContext") -> int:
-    """Return how many tasks run side by side; the executors of a young session are waited for.
+    """Return the number of parallel tasks; waits for the executors of a young session.
 
-    Without that, Spark knows of none when a session on a cluster has just started.
+    Otherwise, Spark knows none when a session on a cluster has just started.
     """
     settings = context.getConf()
     if settings.contains("spark.default.parallelism"):
@@ -198,7 +197,7 @@ def slots_of(context: "SparkContext") -> int:
 
 
 def _await_executors(count: Callable[[], int]) -> None:
-    """Wait until executors have registered, and no more do; ``count`` has the driver in it."""
+    """Wait until executors have registered, and no more do; ``count`` includes the driver."""
     now = time.monotonic()
     deadline, settled, known = now + EXECUTORS_WAIT_S, 0.0, 1
     while now < deadline and (known == 1 or now < settled):
@@ -215,22 +214,22 @@ def prepare_environment(
     master: str | None,
     parallelism: str | None,
 ) -> Java | None:
-    """Set the variables that Spark's JVM reads once, when it is started; return its Java.
+    """Set the environment variables that Spark's JVM reads at its start; return its Java.
 
-    Under ``spark-submit`` the JVM runs already and nothing is changed: None.
+    Under ``spark-submit`` the JVM is already running and nothing is changed: None.
     """
     if "PYSPARK_GATEWAY_PORT" in environ:
         return None
     java = ensure_java(environ)
-    # Otherwise the workers are whatever `python3` is on PATH, not this virtual environment.
+    # Otherwise the workers run whichever `python3` is on PATH, not this virtual environment.
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
     environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     slots = task_slots(master or _ambient_master(environ))
     if slots is None:
         return java
-    # Only when all of Spark is on this machine: others could not reach a loopback address.
+    # Only if all of Spark is on this machine: others could not reach a loopback address.
     environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # The way to a source that Spark found by its module name; `register` has a better figure.
+    # For a source that Spark found by its module name; `register` has a better figure.
     if parallelism is not None and parallelism.isdecimal():
         slots = int(parallelism)
     environ[MIN_PARTITIONS_VARIABLE] = str(PARTITIONS_PER_SLOT * slots)
@@ -238,11 +237,11 @@ def prepare_environment(
 
 
 def jvm_process() -> "subprocess.Popen[bytes] | None":
-    """Return the JVM that pyspark has started for this process; None when there is none."""
+    """Return the JVM that pyspark has started for this process, or None."""
     from pyspark import SparkContext
 
     process: subprocess.Popen[bytes] | None = getattr(
-        SparkContext._gateway,  # noqa: SLF001 - nothing public tells
+        SparkContext._gateway,  # noqa: SLF001 - no public API
         "proc",
         None,
     )
@@ -250,18 +249,18 @@ def jvm_process() -> "subprocess.Popen[bytes] | None":
 
 
 def jvm_has_ended() -> bool:
-    """Say whether the JVM that this process started is gone: killed, or out of memory."""
+    """Whether the JVM started by this process has ended: killed, or out of memory."""
     process = jvm_process() if "pyspark" in sys.modules else None
     if process is None:
         return False
-    # A moment may pass between its last word and its end.
+    # It may take a while to exit after its last output.
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=0.2)
     return process.poll() is not None
 
 
 def task_slots(master: str) -> int | None:
-    """Return how many tasks a local ``master`` runs at once; None when it is not local."""
+    """Return the number of parallel tasks of a local ``master``; None if it is not local."""
     cluster = _LOCAL_CLUSTER.fullmatch(master)
     if cluster is not None:
         return int(cluster[1]) * int(cluster[2])
@@ -274,9 +273,9 @@ def task_slots(master: str) -> int | None:
 
 
 def log_settings(log_level: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings that make a new JVM log at ``log_level``.
+    """Return the Spark settings for a new JVM to log at ``log_level``.
 
-    ``spark.log.level`` alone comes too late for the lines of the start.
+    ``spark.log.level`` alone is applied too late for the lines of the start.
     """
     level = log_level.upper()
     if level not in LOG_LEVELS:
@@ -292,21 +291,21 @@ def log_settings(log_level: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ambient_master(environ: Mapping[str, str]) -> str:
-    """Return the master Spark takes when the builder has none, as far as that is known."""
+    """Return the master that Spark uses if the builder has none, as far as known."""
     if "PYSPARK_SUBMIT_ARGS" in environ or "SPARK_CONF_DIR" in environ:
         return "unknown"
     return environ.get("MASTER", "local[*]")
 
 
 def _spark_home() -> Path:
-    """Return the Spark that pyspark starts."""
+    """Return the home of the Spark that pyspark starts."""
     from pyspark.find_spark_home import _find_spark_home
 
     return Path(_find_spark_home())
 
 
 def _with_java_options(builder: "SparkSession.Builder", options: str) -> "SparkSession.Builder":
-    """Add options for the JVM after those that the builder has: of two, Java takes the later."""
+    """Add JVM options after those of the builder: Java uses the last of two."""
     before = builder._options.get(JAVA_OPTIONS)  # noqa: SLF001
     joined = " ".join(part for part in (_as_text(before), options) if part)
     return builder.config(JAVA_OPTIONS, joined) if joined else builder

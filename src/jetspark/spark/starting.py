@@ -11,12 +11,12 @@ STEP_S: Final = 0.02
 
 
 def wait_for_source(query: "StreamingQuery", *, timeout: float = SOURCE_START_S) -> bool:
-    """Wait until the sources of a query are running; call it before you start the next one.
+    """Wait until the sources of a query are running; call it before you start the next query.
 
     Spark 4.3 puts settings for Python into a map that all sources of a format share, without a
-    lock. Two that start at the same moment can leave it damaged: then no task can be read any more
-    (``java.io.OptionalDataException``) until Spark is started again. False when they were not
-    running within ``timeout`` seconds; a query that has ended or failed is not waited for.
+    lock. Two sources that start at the same time can corrupt it: then no task can be read any more
+    (``java.io.OptionalDataException``) until Spark is restarted. False if they were not running
+    within ``timeout`` seconds; returns at once for a query that has ended or failed.
     """
     deadline = time.monotonic() + timeout
     while query.isActive:

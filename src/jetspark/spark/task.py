@@ -1,4 +1,4 @@
-"""What a task can find out about the query that it belongs to."""
+"""What a task can determine about its query."""
 
 import gc
 from functools import cache
@@ -10,12 +10,12 @@ _BATCH_ID: Final = "streaming.sql.batchId"
 
 
 def in_micro_batch() -> bool:
-    """Say whether this is a task of a streaming query, or of a query inside ``foreachBatch``."""
+    """Whether this is a task of a streaming query, or of a query inside ``foreachBatch``."""
     return local_property(_BATCH_ID) is not None
 
 
 def local_property(name: str) -> str | None:
-    """Return a property of the job; None where it is not set, and outside of tasks."""
+    """Return a property of the job; None if it is not set, and outside tasks."""
     context = TaskContext.get()
     if context is None:
         return None
@@ -24,10 +24,10 @@ def local_property(name: str) -> str | None:
 
 
 def spare_collections() -> None:
-    """Keep what a worker process has imported out of its garbage collections.
+    """Exclude what a worker process has imported from its garbage collections.
 
-    Spark collects garbage after every task and keeps the process. Most of what is looked through
-    are modules, which never become garbage: 20 ms or more, for a small task most of its time.
+    Spark collects garbage after every task and keeps the process. Most objects are modules, which
+    never become garbage: 20 ms or more, most of the time of a small task.
     """
     if TaskContext.get() is not None:
         _freeze_once()
@@ -35,6 +35,6 @@ def spare_collections() -> None:
 
 @cache
 def _freeze_once() -> None:
-    # What is garbage already would stay for good.
+    # Existing garbage would stay forever.
     gc.collect()
     gc.freeze()

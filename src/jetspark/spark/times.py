@@ -1,9 +1,9 @@
-"""Points in time among the options of a read, and the time zone of those that name none.
+"""Times in the options of a read, and the time zone of those without one.
 
-``2026-11-15 12:00:00`` means the session's time zone, as everywhere in Spark. The process that
-plans a read knows neither the zone nor its changes: ``register`` puts the zone into a
-variable, and the tasks, which do see the session's settings, check that it still holds. Where the
-zone is not known a time without one is refused: a guess could read the wrong rows.
+``2026-11-15 12:00:00`` is in the session's time zone, as everywhere in Spark. The process that
+plans a read knows neither the zone nor its changes: ``register`` puts the zone into an environment
+variable, and the tasks, which do see the session's settings, verify that it is still the same. If
+the zone is unknown, a time without one is refused: a guess could read the wrong rows.
 """
 
 import re
@@ -19,7 +19,7 @@ from jetspark.units import parse_rfc3339
 ZONE_VARIABLE: Final = "JETSPARK_SESSION_ZONE"
 ZONE_SETTING: Final = "spark.sql.session.timeZone"
 
-# The times that a stream can hold, in nanoseconds since 1970: the years 1677 to 2262.
+# The range of times in a stream, in nanoseconds since 1970: the years 1677 to 2262.
 TIME_MIN: Final = -(2**63)
 TIME_MAX: Final = 2**63 - 1
 # The last millisecond of the year 9999.
@@ -32,7 +32,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?", re.ASCII)
 
 
 class ZoneChanged(Error):
-    """The session's time zone is another one than that in which times were understood."""
+    """The session's time zone differs from the one used to parse times."""
 
 
 class SessionZone(NamedTuple):
@@ -40,32 +40,32 @@ class SessionZone(NamedTuple):
 
     name: str
     default: str
-    """The zone of a session that sets none: that of the JVM."""
+    """The zone of a session without a setting: that of the JVM."""
 
     def text(self) -> str:
-        """Return the form for an environment variable."""
+        """Return the value for an environment variable."""
         return f"{self.name},{self.default}"
 
 
 def session_zone(environ: Mapping[str, str]) -> SessionZone | None:
-    """Return the zone that the driver left for this process; None: it is not known."""
+    """Return the zone that the driver set for this process; None: unknown."""
     name, comma, default = environ.get(ZONE_VARIABLE, "").partition(",")
     return SessionZone(name, default) if comma else None
 
 
 class TimeOptions:
-    """Reads times and notes in which zone those without one were understood."""
+    """Parses times and records the zone used for those without one."""
 
     def __init__(self, zone: SessionZone | None) -> None:
         self._zone = zone
         self.assumed: SessionZone | None = None
-        """The zone that was used; None: every time named its own."""
+        """The zone that was used; None: every time had its own."""
 
     def parse(self, text: str) -> int:
         """Return nanoseconds since 1970.
 
-        Takes RFC 3339, milliseconds since 1970 as Spark's Kafka source does, and a date or a time
-        without a zone. A time before or after all that a stream can hold is moved to that limit.
+        Accepts RFC 3339, milliseconds since 1970 as in Spark's Kafka source, and a date or a time
+        without a zone. A time outside the range of a stream is moved to that limit.
         """
         if DIGITS.fullmatch(text):
             digits = text.lstrip("0")
@@ -79,8 +79,8 @@ class TimeOptions:
             if isinstance(error, _ZoneUnknown):
                 raise
             raise ValueError(
-                f"{shortened(text)} is none of a time like 2026-11-15T12:00:00Z, a time in the "
-                "session's time zone like 2026-11-15 12:00:00, a date like 2026-11-15, "
+                f"{shortened(text)} is not a time like 2026-11-15T12:00:00Z, a time in the "
+                "session's time zone like 2026-11-15 12:00:00, a date like 2026-11-15, or "
                 "milliseconds since 1970"
             ) from None
         return max(TIME_MIN, min(exact, TIME_MAX))
@@ -99,7 +99,7 @@ class TimeOptions:
     def _zone_of(self, text: str) -> tzinfo:
         zone = None if self._zone is None else _tzinfo(self._zone.name)
         if zone is None:
-            known = "not known here" if self._zone is None else f"{self._zone.name!r}, not known"
+            known = "unknown here" if self._zone is None else f"{self._zone.name!r}, unknown"
             raise _ZoneUnknown(
                 f"{text!r} has no time zone, and that of the session is {known}: append Z for "
                 "UTC or an offset as in 2026-11-15T12:00:00+01:00"
@@ -108,22 +108,22 @@ class TimeOptions:
 
 
 def check_zone(assumed: SessionZone, current: str | None) -> None:
-    """Raise ``ZoneChanged`` unless the session, which now says ``current``, has that zone.
+    """Raise ``ZoneChanged`` unless the session's zone is still the same, now ``current``.
 
-    Spark passes the setting to tasks where it was set; None is the JVM's zone.
+    Spark passes the setting to tasks if it was set; None is the JVM's zone.
     """
     now = assumed.default if current is None else current
     if now != assumed.name:
         raise ZoneChanged(
-            f"times without a time zone were understood in {assumed.name!r}, but "
-            f"{ZONE_SETTING} is {now!r} by now: append Z or an offset to the times of the "
+            f"times without a time zone were parsed in {assumed.name!r}, but "
+            f"{ZONE_SETTING} is now {now!r}: append Z or an offset to the times of the "
             "options, or call jetspark.spark.register(spark) after changing the time zone and "
             "load again. A streaming query needs a new checkpoint"
         )
 
 
 class _ZoneUnknown(ValueError):
-    """A time without a zone where the session's is not known."""
+    """A time without a zone while the session's is unknown."""
 
 
 def _tzinfo(name: str) -> tzinfo | None:

@@ -1,4 +1,4 @@
-"""The two writers that Spark asks a format for, over the format's own way to write rows.
+"""Spark's two kinds of writers, on top of a format's row writer.
 
 A batch write and an epoch of a streaming query are written alike; Spark has a class for each.
 """
@@ -19,21 +19,21 @@ from jetspark.spark.same_version import Sealed, reduced
 _log = logging.getLogger(__name__)
 
 Commits = Sequence[WriterCommitMessage | None]
-"""What the tasks of a write report to the driver; None for a task that failed."""
+"""The reports of a write's tasks to the driver; None for a task that failed."""
 
 
 class RowWriter(Protocol):
-    """How one format writes rows. Travels to the tasks by pickle."""
+    """How one format writes rows. Pickled to the tasks."""
 
     @property
     def target(self) -> str:
-        """What is written to, for messages: ``stream 'ORDERS'``."""
+        """The target, for messages: ``stream 'ORDERS'``."""
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Store the rows of one task. Runs in a worker."""
 
     def commit(self, messages: Commits) -> None:
-        """Do what is left when every task has written. Runs on the driver."""
+        """Finish when every task has written. Runs on the driver."""
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -43,7 +43,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._rows = rows
 
     def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
+        """Pickle with the driver's version, which the tasks compare with theirs."""
         return reduced(self)
 
     # The names of the arguments are Spark's, here and below.
@@ -68,7 +68,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._rows = rows
 
     def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
+        """Pickle with the driver's version, which the tasks compare with theirs."""
         return reduced(self)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -93,10 +93,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _report_abort(rows: RowWriter, messages: Commits) -> None:
-    """Log it, and leave what is stored: a replay of the same rows counts on it."""
+    """Log it, and keep what is stored: a replay of the same rows relies on it."""
     done = sum(message is not None for message in messages)
     _log.warning(
-        "a write to %s was aborted: %d of %d tasks have written, their rows stay",
+        "a write to %s was aborted: %d of %d tasks have written; their rows are kept",
         rows.target,
         done,
         len(messages),

@@ -1,8 +1,8 @@
-"""The blocking twins, with the same names: ``jetspark.sync.connect`` and ``jetspark.sync.Server``.
+"""The blocking API, with the same names: ``jetspark.sync.connect`` and ``jetspark.sync.Server``.
 
-The calls run on one event loop on one daemon thread of this process; the classes are generated
-from the asyncio ones by tools/gen_sync.py. What has no twin (configurations, entries, errors) is
-in ``jetspark``.
+Calls run on one event loop on one daemon thread of this process; the classes are generated from
+the asyncio ones by tools/gen_sync.py. What needs no twin (configurations, entries, errors) is in
+``jetspark``.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -91,11 +91,11 @@ __all__ = [
 ]
 
 
-# Type checkers know the name from above, so that they tell a misspelt one.
+# Type checkers know the name from above, and so detect a misspelled one.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Load the server when it is asked for: a Spark worker that only reads never needs it."""
+        """Load the server on first use: a Spark worker that only reads never needs it."""
         if name != "Server":
             raise AttributeError(f"module 'jetspark.sync' has no attribute {name!r}")
         from jetspark.sync.server import Server

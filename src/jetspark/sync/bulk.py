@@ -1,6 +1,6 @@
-"""Bulk work for blocking callers: one crossing of threads for a chunk of messages.
+"""Bulk operations for blocking callers: one thread switch per chunk of messages.
 
-Beside the generated twins, because the functions behind it are none of the client's classes.
+Not generated, because these functions do not belong to the client's classes.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ def publish_together(
     max_messages: int,
     timeout: float,
 ) -> PubAck:
-    """Publish messages as one atomic batch: all of them are stored or none."""
+    """Publish messages as one atomic batch: all are stored or none."""
     return jetstream._portal.call(
         columns.publish_together(
             jetstream._inner,
@@ -64,10 +64,10 @@ def publish_together(
 def last_columns(
     stream: Stream, subjects: Sequence[str], *, up_to_seq: int, min_last_seq: int = 0
 ) -> MessageColumns:
-    """Return the last message of each of ``subjects`` as of one sequence, as columns.
+    """Return the last message of each of ``subjects`` at one sequence, as columns.
 
-    As many requests as are needed are on their way together, and the rows come in no order. Give
-    some thousand subjects: what is found is held in memory.
+    Requests are sent concurrently, and the rows are unordered. Pass some thousand subjects: the
+    result is held in memory.
     """
     inner = stream._inner
 
@@ -86,7 +86,7 @@ def last_columns(
         async def part(some: Sequence[str]) -> list[MessageColumns]:
             return [chunk async for chunk in reader.chunks(some)]
 
-        # The first one finds out whom to trust; the others go together.
+        # The first one determines which copies can be trusted; the others run concurrently.
         parts = parts_of(subjects)
         found = [await part(parts[0])] if parts else []
         found += await asyncio.gather(*(part(some) for some in parts[1:]))
@@ -98,7 +98,7 @@ def last_columns(
 def count_from(
     stream: Stream, sequences: Sequence[int], *, subject: str = "", min_last_seq: int = 0
 ) -> list[Counted]:
-    """Count the messages of ``subject`` (empty: all) from each of ``sequences`` on."""
+    """Count the messages of ``subject`` (empty: all) from each of ``sequences``."""
     reader = stream._inner._reader
     return stream._portal.call(
         counting.count_from(

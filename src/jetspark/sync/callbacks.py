@@ -1,4 +1,4 @@
-"""Functions of the user that get messages: what they are called with is the blocking twin."""
+"""Users' callbacks: they are called with blocking twins."""
 
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +17,7 @@ S = TypeVar("S")
 def twin_callback(
     callback: Callable[[M], object], twin: Callable[["Portal", S], M], portal: "Portal"
 ) -> ThreadCallback[S]:
-    """The callback on a thread of its own, where it may block."""
+    """The callback on its own thread, where it may block."""
     check_plain(function(callback, "callback", "a message"))
     return ThreadCallback(lambda one: callback(twin(portal, one)))
 
@@ -25,7 +25,7 @@ def twin_callback(
 def twin_order(
     ordered_by: OrderedBy[M], twin: Callable[["Portal", S], M], portal: "Portal"
 ) -> OrderedBy[S]:
-    """What tells messages apart; it is called on the loop's thread, so it must not block."""
+    """The key function for ordering; it is called on the loop's thread, so it must not block."""
     if ordered_by is None or ordered_by == "subject" or not callable(ordered_by):
         return ordered_by
     key: Callable[[M], Hashable] = ordered_by

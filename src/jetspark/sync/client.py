@@ -31,7 +31,7 @@ from jetspark.sync.portal import Portal, get_portal
 
 
 class Subscription:
-    """Messages of one subject, in order. Made by ``Client.subscribe``."""
+    """Messages of one subject, in order. Created by ``Client.subscribe``."""
 
     def __init__(self, portal: Portal, inner: _Subscription) -> None:
         self._portal = portal
@@ -40,7 +40,7 @@ class Subscription:
 
     @property
     def subject(self) -> str:
-        """The subject asked for, wildcards included."""
+        """The subject, including wildcards."""
         return self._inner.subject
 
     @property
@@ -50,17 +50,17 @@ class Subscription:
 
     @property
     def pending_msgs(self) -> int:
-        """Messages received and not yet taken."""
+        """Messages received and not yet read."""
         return self._inner.pending_msgs
 
     @property
     def pending_bytes(self) -> int:
-        """Their size."""
+        """Size of the pending messages."""
         return self._inner.pending_bytes
 
     @property
     def delivered(self) -> int:
-        """Messages that arrived, dropped ones included."""
+        """Messages that arrived, including dropped ones."""
         return self._inner.delivered
 
     @property
@@ -70,7 +70,7 @@ class Subscription:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further message will arrive; pending ones can still be read."""
+        """Whether no more messages will arrive; pending ones can still be read."""
         return self._inner.is_closed
 
     def __iter__(self) -> Self:
@@ -80,10 +80,10 @@ class Subscription:
         return next(self._items)
 
     def next(self, *, timeout: Timeout | None = None) -> Message:
-        """The next message.
+        """Wait for the next message.
 
-        Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
-        and ConnectionClosed or AlreadyEnded when none can come any more.
+        Raises RequestTimeout if none arrives within ``timeout`` seconds (default: the client's),
+        and ConnectionClosed or AlreadyEnded if none can arrive any more.
         """
         ready = self._items.take_ready(None)
         if ready is not None:
@@ -91,18 +91,18 @@ class Subscription:
         return self._portal.call(self._inner.next(timeout=timeout))
 
     def unsubscribe(self, limit: int = 0) -> None:
-        """Stop: at once, or when ``limit`` messages have arrived since the start.
+        """Unsubscribe: at once, or after ``limit`` messages since the start.
 
-        Messages already pending can still be read; a callback is not called with them any more
-        (``drain`` gives them to it). Harmless on an ended subscription.
+        Pending messages can still be read; a callback is no longer called with them (``drain``
+        passes them to it). Harmless on a subscription that has ended.
         """
         self._portal.call(self._inner.unsubscribe(limit))
 
     def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop the flow, wait for what is on its way, and until all of it was taken.
+        """Unsubscribe, wait for messages in flight, and until all of them were read.
 
-        Raises RequestTimeout when the reader has not taken everything within ``timeout``. The
-        callback may call it too: it then returns before the callback had the rest.
+        Raises RequestTimeout if the reader has not read everything within ``timeout``. The
+        callback may call it too: it then returns before the callback gets the rest.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 
@@ -123,7 +123,7 @@ class Subscription:
 
 
 class Client:
-    """A connection to a NATS server. Made by ``connect``; ended by ``close`` or ``drain``."""
+    """A connection to a NATS server, created by ``connect``, ended by ``close`` or ``drain``."""
 
     def __init__(self, portal: Portal, inner: _Client) -> None:
         self._portal = portal
@@ -131,47 +131,47 @@ class Client:
 
     @property
     def server_info(self) -> ServerInfo:
-        """What the server last said about itself."""
+        """The last INFO of the server."""
         return self._inner.server_info
 
     @property
     def status(self) -> ConnectionStatus:
-        """What the client is doing: connected, reconnecting, draining, closed, ..."""
+        """The state of the client: connected, reconnecting, draining, closed, ..."""
         return self._inner.status
 
     @property
     def last_error(self) -> Exception | None:
-        """What the error, disconnected or closed callback was told last; None if nothing was."""
+        """The last error passed to the error, disconnected or closed callback, or None."""
         return self._inner.last_error
 
     @property
     def max_payload(self) -> int:
-        """Bytes of headers and data that the server takes in one message."""
+        """Maximum size of headers and data in one message, set by the server."""
         return self._inner.max_payload
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed, or lost its connection for good."""
+        """Whether the client was closed, or lost its connection permanently."""
         return self._inner.is_closed
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection now; False also while one is being looked for."""
+        """Whether the client is connected now; False while it is reconnecting."""
         return self._inner.is_connected
 
     @property
     def connected_server(self) -> str:
-        """``host:port`` of the server of this connection; empty while there is none."""
+        """``host:port`` of the connected server; empty without a connection."""
         return self._inner.connected_server
 
     @property
     def servers(self) -> list[str]:
-        """``host:port`` of every server that may be tried, discovered ones included."""
+        """``host:port`` of every known server, including discovered ones."""
         return self._inner.servers
 
     @property
     def stats(self) -> ClientStats:
-        """Counters of messages and bytes, and what is pending now."""
+        """Counters of messages and bytes, and what is pending."""
         return self._inner.stats
 
     def jetstream(
@@ -184,15 +184,15 @@ class Client:
         publish_async_max: int = PUBLISH_ASYNC_MAX,
         publish_retries: int = PUBLISH_RETRIES,
     ) -> JetStream:
-        """Streams on this connection.
+        """JetStream on this connection.
 
-        ``domain`` or ``prefix`` reach the API of another JetStream domain or an import (default:
-        ``jetstream_domain`` and ``jetstream_prefix`` of ``connect``);
-        ``timeout`` is the default of every call; with ``read_after_write`` the handle remembers
-        the highest sequence per stream that it wrote or saw, and its gets ask for at least that.
-        ``publish_async_max`` bounds the publishes of ``publish_async`` that wait for an ack. What
-        nobody took (a stream without leader for a moment, or none at all) is published again a
-        quarter of a second later, ``publish_retries`` times, before NoResponders is raised.
+        ``domain`` or ``prefix`` select the API of another JetStream domain or an import (default:
+        ``jetstream_domain`` and ``jetstream_prefix`` of ``connect``); ``timeout`` is the default
+        of every call. With ``read_after_write`` the handle tracks the highest sequence per stream
+        that it wrote or read, and its gets require at least that sequence. ``publish_async_max``
+        limits the publishes of ``publish_async`` that wait for an acknowledgement. A publish
+        without responders (a stream that has no leader, or no stream at all) is sent again after a
+        quarter of a second, ``publish_retries`` times, before NoResponders is raised.
         """
         return JetStream(
             self._portal,
@@ -208,7 +208,7 @@ class Client:
         )
 
     def new_inbox(self) -> str:
-        """A reply subject that nobody else uses; permissions for ``inbox_prefix`` cover it."""
+        """A unique reply subject, covered by the permissions for ``inbox_prefix``."""
         return self._inner.new_inbox()
 
     def publish(
@@ -216,9 +216,9 @@ class Client:
     ) -> None:
         """Queue a message; it is written at the end of the loop turn. Callable from any thread.
 
-        Raises BadSubject, PayloadTooLarge above the server's max_payload, BufferFull when
-        ``write_buffer_bytes`` wait to be written (call ``flush`` now and then) or, without a
-        connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
+        Raises BadSubject, PayloadTooLarge above the server's max_payload, BufferFull if
+        ``write_buffer_bytes`` are waiting to be written (call ``flush`` now and then) or, without
+        a connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
         """
         self._inner.publish(subject, data, reply=reply, headers=headers)
 
@@ -232,8 +232,8 @@ class Client:
     ) -> Message:
         """Publish and wait for one reply.
 
-        Raises NoResponders when nobody listens on ``subject`` and RequestTimeout when no reply
-        came within ``timeout`` seconds (default: the client's).
+        Raises NoResponders if ``subject`` has no subscribers, and RequestTimeout if no reply
+        arrives within ``timeout`` seconds (default: the client's).
         """
         return self._portal.call(
             self._inner.request(subject, data, headers=headers, timeout=timeout)
@@ -250,11 +250,11 @@ class Client:
         sentinel: bool = False,
         timeout: Timeout | None = None,
     ) -> Iterator[Message]:
-        """Publish and iterate over the replies of everybody who answers.
+        """Publish and iterate over the replies of all responders.
 
-        Ends after ``limit`` replies (0: any number), when ``stall`` seconds pass without one
-        after the first, with ``sentinel`` at an empty reply (which is not yielded), and in any
-        case after ``timeout`` seconds. Raises NoResponders when nobody listens.
+        Ends after ``limit`` replies (0: any number), when ``stall`` seconds pass without one after
+        the first, with ``sentinel`` at an empty reply (which is not yielded), and always after
+        ``timeout`` seconds. Raises NoResponders if ``subject`` has no subscribers.
         """
         return self._portal.items(
             self._portal.run(
@@ -282,12 +282,12 @@ class Client:
     ) -> Subscription:
         """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
 
-        Read them with ``for`` or ``next``, or give a ``callback``: a plain or coroutine
-        function, called with one message after the other from one task; or with ``concurrency``
-        of them at a time, which with ``ordered_by`` (a function of the message, or "subject")
-        keep their order where that gives the same. Members of a ``queue`` group share the
-        messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
-        counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
+        Read them with ``for`` or ``next``, or pass a ``callback``: a plain function (own thread),
+        called with one message at a time, or with up to ``concurrency`` messages at once.
+        ``ordered_by`` (a function of the message, or "subject") then keeps messages with the same
+        key in order. Members of a ``queue`` group share the messages. Messages above
+        ``pending_msgs`` or ``pending_bytes`` are dropped, counted in ``Subscription.dropped`` and
+        reported to the error callback as SlowConsumer.
         """
         return Subscription(
             self._portal,
@@ -305,50 +305,50 @@ class Client:
         )
 
     def flush(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until the server has seen everything published so far (a PING and its PONG).
+        """Wait until the server has processed everything published so far (a PING and its PONG).
 
-        Without a connection it waits for the next one. Raises RequestTimeout when no PONG comes
-        within ``timeout`` seconds, and ConnectionClosed when the connection breaks meanwhile: what
-        was written just before may be lost then.
+        Without a connection it waits for the next one. Raises RequestTimeout if no PONG arrives
+        within ``timeout`` seconds, and ConnectionClosed if the connection breaks meanwhile:
+        messages written just before may be lost.
         """
         self._portal.call(self._inner.flush(timeout=timeout))
 
     def force_reconnect(self, *, timeout: Timeout | None = None) -> None:
-        """Give up the connection and wait for another one, to another server if there is one.
+        """Drop the connection and wait for a new one, to another server if one is known.
 
-        Without a connection the next try begins at once. Everything goes on as after any lost
-        connection: what was written just before may be lost, so ``flush`` first. Raises
-        RequestTimeout when there is none within ``timeout`` seconds (the client goes on trying),
-        ConnectionClosed, and NotSupported with ``allow_reconnect=False``.
+        Without a connection the next attempt starts at once. The effect is that of any lost
+        connection: messages written just before may be lost, so ``flush`` first. Raises
+        RequestTimeout if there is no connection within ``timeout`` seconds (the client keeps
+        trying), ConnectionClosed, and NotSupported with ``allow_reconnect=False``.
         """
         self._portal.call(self._inner.force_reconnect(timeout=timeout))
 
     def rtt(self, *, timeout: Timeout | None = None) -> float:
-        """Seconds from a PING to its PONG."""
+        """Round-trip time in seconds: from a PING to its PONG."""
         return self._portal.call(self._inner.rtt(timeout=timeout))
 
     def replicas(
         self, stream: str = "", *, timeout: Timeout | None = None
     ) -> list[ReplicaAddress]:
-        """Read replicas of this deployment that answer reads of ``stream``, the nearest first.
+        """Find read replicas of this deployment that serve ``stream``, the nearest first.
 
-        Connect to the URL of one to read from there; what it does not have it passes on. Those
-        that cannot be connected to from here are left out.
+        Connect to the URL of one to read from it; it forwards what it does not have to the leader.
+        Replicas that cannot be reached from here are left out.
         """
         return self._portal.call(self._inner.replicas(stream, timeout=timeout))
 
     def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop all subscriptions, let what has arrived be processed, flush, and close.
+        """End all subscriptions, process the messages that have arrived, flush, and close.
 
-        Closes in any case; raises RequestTimeout when that took longer than ``timeout``. Called
-        from inside a callback it returns at once and goes on when that callback is done.
+        Always closes; raises RequestTimeout if that took longer than ``timeout``. Called inside a
+        callback, it returns at once and continues when that callback is done.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def close(self) -> None:
         """Write what is queued and close. Idempotent.
 
-        Whatever waits, in this task or another, raises ConnectionClosed. Callbacks go on with the
+        Pending calls, in this task or another, raise ConnectionClosed. Callbacks continue with the
         messages they have, for 2 seconds at most; ``drain`` waits longer.
         """
         self._portal.close(self._inner.close())
@@ -375,19 +375,19 @@ def connect(
     context: str = "",
     **options: Unpack[ConnectArguments],
 ) -> Client:
-    """Connect to the first of ``servers`` that accepts, tried in the order given.
+    """Connect to the first of ``servers`` that accepts; they are tried in order.
 
     ``servers`` is one URL, a comma-separated list, or a sequence: ``nats://host:4222``,
-    ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may carry
-    ``user:password@`` or ``token@``. ``ConnectArguments`` lists the options and what they mean.
+    ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may contain
+    ``user:password@`` or ``token@``. ``ConnectArguments`` documents the options.
 
-    ``context`` names a context of the ``nats`` command, whose server and credentials serve where
-    nothing else is given. Without servers and context it is the environment variable NATS_URL,
-    else the context that ``nats context select`` chose, else ``nats://127.0.0.1:4222``.
+    ``context`` names a context of the ``nats`` command; its server and credentials are used unless
+    they are given here. Without servers and context, the environment variable NATS_URL is used,
+    then the context selected with ``nats context select``, then ``nats://127.0.0.1:4222``.
 
-    Raises ConnectFailed when none accepts, saying why each refused (AuthorizationFailed when it
-    was the credentials), and ValueError for options that cannot work (BadCredentials for keys and
-    credentials files).
+    Raises ConnectFailed if none accepts, with the reason of each (AuthorizationFailed if the
+    credentials were refused), and ValueError for options that cannot work (BadCredentials for
+    keys and credentials files).
     """
     portal = get_portal()
     inner = portal.call(_connect(servers, context=context, **options))
@@ -395,7 +395,7 @@ def connect(
 
 
 def connect_with(options: ClientOptions) -> Client:
-    """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
+    """Connect with ``options``, which ``client_options`` creates and which can be pickled."""
     portal = get_portal()
     inner = portal.call(_connect_with(options))
     return Client(portal, inner)

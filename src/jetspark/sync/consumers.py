@@ -43,11 +43,11 @@ from jetspark.sync.portal import Portal
 
 
 class JetStreamMessage:
-    """One delivered message. The fields stand in the order of the constructor.
+    """One delivered message. The field order is that of the constructor.
 
-    ``ack``, ``nak`` and ``term`` are final: after one of them was sent, every further request to
-    acknowledge is silently ignored; all are ignored when the consumer's ack policy is none. They
-    are buffered like a publish; ``ack_sync`` waits until the server has taken it.
+    ``ack``, ``nak`` and ``term`` are final: further acknowledgements are silently ignored; all are
+    ignored if the consumer's ack policy is none. They are buffered like a publish; ``ack_sync``
+    waits until the server has processed it.
     """
 
     def __init__(self, portal: Portal, inner: _JetStreamMessage) -> None:
@@ -76,22 +76,22 @@ class JetStreamMessage:
 
     @property
     def headers(self) -> Headers:
-        """The publisher's headers; empty when the message has none."""
+        """The publisher's headers; empty if the message has none."""
         return self._inner.headers
 
     @property
     def metadata(self) -> MessageMetadata:
-        """Stream, consumer, sequences, time and pending count, read from the reply subject."""
+        """Stream, consumer, sequences, time and pending count, parsed from the reply subject."""
         return self._inner.metadata
 
     @property
     def time(self) -> datetime:
-        """When the stream took the message."""
+        """When the message was stored in the stream."""
         return self._inner.time
 
     @property
     def size(self) -> int:
-        """Bytes of headers and payload."""
+        """Size of headers and payload in bytes."""
         return self._inner.size
 
     @property
@@ -100,27 +100,28 @@ class JetStreamMessage:
         return self._inner.is_settled
 
     def ack(self) -> None:
-        """Acknowledge: the message is done."""
+        """Acknowledge the message: it was processed."""
         self._inner.ack()
 
     def ack_sync(self, *, timeout: Timeout | None = None) -> None:
-        """Acknowledge and wait until the server has taken it.
+        """Acknowledge and wait until the server has processed it.
 
-        Raises RequestTimeout when no answer came (it may be acknowledged or not), NoResponders
-        when the consumer is gone, or when the stream takes no writes after a disk error.
+        Raises RequestTimeout if no answer arrives (the message may or may not be acknowledged),
+        NoResponders if the consumer does not exist, or if the stream accepts no writes after a
+        disk error.
         """
         self._portal.call(self._inner.ack_sync(timeout=timeout))
 
     def nak(self, *, delay: float | timedelta = 0.0) -> None:
-        """Give it back: it is delivered again, at once or after ``delay`` seconds."""
+        """Redeliver the message, at once or after ``delay`` seconds."""
         self._inner.nak(delay=delay)
 
     def term(self, *, reason: str = "") -> None:
-        """Never deliver it again, without success; ``reason`` is shown in the advisory."""
+        """Never redeliver the message, although it failed; ``reason`` is shown in the advisory."""
         self._inner.term(reason=reason)
 
     def in_progress(self) -> None:
-        """Ask for more time: the consumer's ack_wait starts anew."""
+        """Restart the consumer's ack_wait for this message."""
         self._inner.in_progress()
 
     def __repr__(self) -> str:
@@ -128,9 +129,9 @@ class JetStreamMessage:
 
 
 class MessageIterator:
-    """Messages of a consumer without end: ``for``, and ``with`` to stop in the end.
+    """Continuous messages of a consumer: ``for``, with ``with`` to stop at the end.
 
-    Made by ``Consumer.messages`` and ``OrderedConsumer.messages``.
+    Created by ``Consumer.messages`` and ``OrderedConsumer.messages``.
     """
 
     def __init__(self, portal: Portal, inner: _MessageIterator) -> None:
@@ -143,16 +144,16 @@ class MessageIterator:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further message will be handed out."""
+        """Whether no more messages will be handed out."""
         return self._inner.is_closed
 
     def __next__(self) -> JetStreamMessage:
         return JetStreamMessage(self._portal, next(self._items))
 
     def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds.
+        """Wait for the next message; RequestTimeout if none arrives within ``timeout`` seconds.
 
-        Without ``timeout`` it waits as long as it takes, as ``for`` does.
+        Without ``timeout`` it waits indefinitely, like ``for``.
         """
         ready = self._items.take_ready(None)
         if ready is not None:
@@ -160,14 +161,14 @@ class MessageIterator:
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def drain(self) -> None:
-        """Ask for nothing more; the iteration ends when what has arrived was taken.
+        """Request nothing more; the iteration ends after the messages that have arrived.
 
-        What the server has sent before it heard of that arrives too.
+        This includes messages that the server sent before it received the request to stop.
         """
         self._portal.call(self._inner.drain())
 
     def close(self) -> None:
-        """End now. What was not taken is given back, so that others get it at once (``nak``)."""
+        """End now. Unread messages are redelivered to other clients at once (``nak``)."""
         self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
@@ -189,7 +190,7 @@ class MessageIterator:
 
 
 class Consumption:
-    """Messages on their way to a callback. Made by ``consume`` and ended by ``close``."""
+    """Messages passed to a callback, created by ``consume``, ended by ``close`` or ``drain``."""
 
     def __init__(self, portal: Portal, inner: _Consumption) -> None:
         self._portal = portal
@@ -201,23 +202,23 @@ class Consumption:
         return self._inner.is_closed
 
     def close(self, *, timeout: Timeout | None = None) -> None:
-        """End now: after what the callback works on; what it did not begin is given back.
+        """End now, after the running callback; messages not started are returned to the server.
 
-        Others get that at once (``nak``). After ``timeout`` seconds the callback is cancelled, its
-        messages are given back too, and RequestTimeout is raised; one on a thread goes on alone.
-        The callback may call it too; it then returns without waiting.
+        These are redelivered at once (``nak``). After ``timeout`` seconds the callback is
+        cancelled, its messages are returned too, and RequestTimeout is raised; a callback on a
+        thread keeps running. The callback may call it too; it then returns without waiting.
         """
         self._portal.call(self._inner.close(timeout=timeout))
 
     def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Ask for nothing more and wait until the callback had all that has arrived.
+        """Request nothing more and wait until the callback has processed everything that arrived.
 
         The callback may call it too; it then returns without waiting.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def wait(self) -> None:
-        """Wait until it has ended; raises what ended it, if nobody stopped it."""
+        """Wait until it ends; raises the error that ended it, unless it was closed."""
         self._portal.call(self._inner.wait())
 
     def __enter__(self) -> Self:
@@ -237,7 +238,7 @@ class Consumption:
 
 
 class Consumer:
-    """A handle to one consumer. Made by ``Stream.consumer`` and ``Stream.create_consumer``."""
+    """A handle to one consumer, from ``Stream.consumer`` or ``Stream.create_consumer``."""
 
     def __init__(self, portal: Portal, inner: _Consumer) -> None:
         self._portal = portal
@@ -255,12 +256,12 @@ class Consumer:
 
     @property
     def config(self) -> ConsumerConfig:
-        """The configuration as of the last ``info`` (or when the handle was made)."""
+        """The configuration as of the last ``info`` (or when the handle was created)."""
         return self._inner.config
 
     @property
     def cached_info(self) -> ConsumerInfo:
-        """What the last ``info`` said, without asking again."""
+        """The result of the last ``info``, without a request."""
         return self._inner.cached_info
 
     def fetch(
@@ -273,14 +274,14 @@ class Consumer:
         group: PullGroup | None = None,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
-        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
+        """Fetch up to ``batch`` messages; fewer, or none, if ``timeout`` expires first.
 
-        ``max_bytes`` bounds their size, ``no_wait`` takes only what is there now. With
-        ``heartbeat`` seconds the server shows signs of life; HeartbeatMissed when it does not.
-        ``group`` takes part in a priority group; PinIdMismatch when another client is pinned now.
-        Raises PullRefused (409), ConsumerDeleted, ConsumerNotFound when the consumer is gone, and
-        NoResponders when JetStream is not ready.
-        Messages that had arrived when it failed or was cancelled are what the next call returns.
+        ``max_bytes`` limits their size, ``no_wait`` returns only messages that are available now.
+        With ``heartbeat`` seconds the server sends heartbeats; HeartbeatMissed if they stop.
+        ``group`` takes part in a priority group; PinIdMismatch if another client is pinned. Raises
+        PullRefused (409), ConsumerDeleted, ConsumerNotFound if the consumer does not exist, and
+        NoResponders if JetStream is not ready. Messages that had arrived when it failed or was
+        cancelled are returned by the next call.
         """
         return [
             JetStreamMessage(self._portal, one)
@@ -299,7 +300,7 @@ class Consumer:
     def next(
         self, *, group: PullGroup | None = None, timeout: Timeout | None = None
     ) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Fetch the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         return JetStreamMessage(
             self._portal, self._portal.call(self._inner.next(group=group, timeout=timeout))
         )
@@ -315,14 +316,14 @@ class Consumer:
         alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> MessageIterator:
-        """Iterate over messages without end, the next ones already on their way.
+        """Iterate over messages continuously, with prefetching.
 
-        At most ``prefetch`` messages (or ``max_bytes``, if given) are asked for ahead; when less
-        than ``threshold`` of that is left, more is asked for. Requests last ``expires`` seconds.
-        Nothing heard for ``alarm`` seconds (default: three times ``heartbeat``) is reported to
-        the error callback as HeartbeatMissed, and asked for again. The iteration raises
-        ConsumerDeleted, ConsumerNotFound or PullRefused when it cannot go on. Use it with
-        ``with``, or call ``close``.
+        At most ``prefetch`` messages (or ``max_bytes``, if given) are requested in advance; when
+        less than ``threshold`` of that is left, more is requested. Requests last ``expires``
+        seconds. If nothing arrives for ``alarm`` seconds (default: three times ``heartbeat``),
+        HeartbeatMissed is reported to the error callback, and the request is repeated. The
+        iteration raises ConsumerDeleted, ConsumerNotFound or PullRefused if it cannot continue.
+        Use it with ``with``, or call ``close``.
         """
         return MessageIterator(
             self._portal,
@@ -353,15 +354,16 @@ class Consumer:
         alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> Consumption:
-        """Call ``callback`` with one message after the other, until it is stopped.
+        """Call ``callback`` with one message at a time, until it is closed.
 
-        The callback is a plain function (own thread); what it raises is reported to the error
-        callback. With ``concurrency`` it works on so many messages at a time; ``ordered_by`` (a
-        function of the message, or "subject") keeps the order of those for which it gives the
-        same. ``in_progress`` asks for more time, twice in every ``ack_wait``, for what the
-        callback has not ended with. ``prefetch`` is 500; with ``concurrency`` or ``in_progress``
-        twice the concurrency, and counts what is worked on too, so that the rest stays for
-        others. Other options as in ``messages``. End it with ``close`` or ``drain`` of the result.
+        The callback is a plain function (own thread); exceptions are reported to the error
+        callback. With ``concurrency`` it processes several messages at once; ``ordered_by`` (a
+        function of the message, or "subject") keeps messages with the same key in order.
+        ``in_progress`` extends the ack deadline, twice in every ``ack_wait``, until the callback
+        is done. ``prefetch`` is 500; with ``concurrency`` or ``in_progress`` it is twice the
+        concurrency and includes messages being processed, so that the rest remains for other
+        clients. Other options as in ``messages``. End it with ``close`` or ``drain`` of the
+        result.
         """
         return Consumption(
             self._portal,
@@ -382,47 +384,47 @@ class Consumer:
         )
 
     def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
+        """Request the status: what was delivered and is pending; may raise ConsumerNotFound."""
         return self._portal.call(self._inner.info(timeout=timeout))
 
     def update(
         self, *, timeout: Timeout | None = None, **changes: Unpack[ConsumerOptions]
     ) -> ConsumerInfo:
-        """Change what is named, and nothing else: ``consumer.update(max_ack_pending=5)``.
+        """Change the given settings only: ``consumer.update(max_ack_pending=5)``.
 
         The configuration is read, changed and written. Raises ConsumerNotFound, ApiError for a
-        change that is not allowed, and NotSupported when the server left something out that it
-        does not know.
+        change that is not allowed, and NotSupported if the server ignored a setting that it does
+        not support.
         """
         return self._portal.call(self._inner.update(timeout=timeout, **changes))
 
     def pause(
         self, until: Moment | timedelta | float, *, timeout: Timeout | None = None
     ) -> PauseState:
-        """Deliver nothing until then (a datetime with a time zone), or for so many seconds."""
+        """Pause delivery until a datetime (with time zone), or for a number of seconds."""
         return self._portal.call(self._inner.pause(until, timeout=timeout))
 
     def resume(self, *, timeout: Timeout | None = None) -> PauseState:
-        """End a pause now."""
+        """Resume delivery."""
         return self._portal.call(self._inner.resume(timeout=timeout))
 
     def unpin(self, group: str, *, timeout: Timeout | None = None) -> None:
-        """Let another client be pinned to a priority group (policy pinned client)."""
+        """Unpin the client of a priority group (policy pinned client); another is pinned."""
         self._portal.call(self._inner.unpin(group, timeout=timeout))
 
     def reset(self, seq: int = 0, *, timeout: Timeout | None = None) -> int:
-        """Deliver again from ``seq`` on (0: from the ack floor); returns where it starts.
+        """Redeliver from ``seq`` (0: from the ack floor); returns where it starts.
 
-        What waits for its ack is forgotten. Needs nats-server 2.15 or jetspark.
+        Pending acknowledgements are dropped. Requires nats-server 2.15 or jetspark.
         """
         return self._portal.call(self._inner.reset(seq, timeout=timeout))
 
     def explain(self, seq: int = 0, *, timeout: Timeout | None = None) -> Explanation:
-        """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
+        """Explain why the message ``seq`` (0: the next one) is not delivered."""
         return self._portal.call(self._inner.explain(seq, timeout=timeout))
 
     def delete(self, *, timeout: Timeout | None = None) -> None:
-        """Delete the consumer; ConsumerNotFound when it is gone already."""
+        """Delete the consumer; ConsumerNotFound if it does not exist."""
         self._portal.call(self._inner.delete(timeout=timeout))
 
     def __repr__(self) -> str:
@@ -430,11 +432,12 @@ class Consumer:
 
 
 class PushSubscription:
-    """Messages of a push consumer. Made by ``JetStream.subscribe``.
+    """Messages of a push consumer, from ``JetStream.subscribe``.
 
     Read it with ``for`` or ``next``, unless a callback was given. Missing messages
-    (ConsumerGap) and missed heartbeats (HeartbeatMissed) go to the error callback. A consumer
-    that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was to keep it.
+    (ConsumerGap) and missed heartbeats (HeartbeatMissed) are reported to the error callback. A
+    consumer created by the library is deleted by ``unsubscribe`` and ``drain``, unless ``keep``
+    was given.
     """
 
     def __init__(self, portal: Portal, inner: _PushSubscription) -> None:
@@ -454,17 +457,17 @@ class PushSubscription:
 
     @property
     def cached_info(self) -> ConsumerInfo:
-        """The consumer as it was when the subscription began."""
+        """The consumer as it was when the subscription started."""
         return self._inner.cached_info
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer for this subscription."""
+        """Whether the library created the consumer for this subscription."""
         return self._inner.created_consumer
 
     @property
     def pending_msgs(self) -> int:
-        """Messages (and statuses) received and not yet taken."""
+        """Messages (and statuses) received and not yet read."""
         return self._inner.pending_msgs
 
     @property
@@ -474,11 +477,11 @@ class PushSubscription:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further message will arrive; pending ones can still be read."""
+        """Whether no more messages will arrive; pending ones can still be read."""
         return self._inner.is_closed
 
     def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Ask what the consumer has delivered and what is pending."""
+        """Request the status: what was delivered and what is pending."""
         return self._portal.call(self._inner.info(timeout=timeout))
 
     def __iter__(self) -> Self:
@@ -488,26 +491,26 @@ class PushSubscription:
         return JetStreamMessage(self._portal, next(self._items))
 
     def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
             return JetStreamMessage(self._portal, ready)
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
-        """Stop now; a consumer that the library made is deleted, and failing to is raised.
+        """End now; a consumer created by the library is deleted, and a failure raised.
 
-        A callback gets nothing more, and what it did not begin is given back, as by
-        ``Consumption.close``; what else has arrived can still be read.
+        A callback gets no more messages, and those it did not start are redelivered, as with
+        ``Consumption.close``; without a callback, messages that arrived can still be read.
         """
         self._portal.call(self._inner.unsubscribe(timeout=timeout))
 
     def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop, wait until what has arrived was taken, then delete what the library made.
+        """End, wait until messages that arrived were read, then delete the created consumer.
 
-        Raises RequestTimeout when the reader has not taken everything within ``timeout``. An
-        error of the deletion goes to the error callback. The callback may call it too; it then
-        returns at once, and everything else follows when the callback is done.
+        Raises RequestTimeout if the reader has not read everything within ``timeout``. An error of
+        the deletion is reported to the error callback. The callback may call it too; it then
+        returns at once, and the rest follows when the callback is done.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 
@@ -528,10 +531,10 @@ class PushSubscription:
 
 
 class PullSubscription:
-    """Messages of a pull consumer, on request. Made by ``JetStream.pull_subscribe``.
+    """Messages of a pull consumer, on request, from ``JetStream.pull_subscribe``.
 
-    A consumer that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was
-    to keep it.
+    A consumer created by the library is deleted by ``unsubscribe`` and ``drain``, unless ``keep``
+    was given.
     """
 
     def __init__(self, portal: Portal, inner: _PullSubscription) -> None:
@@ -550,7 +553,7 @@ class PullSubscription:
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer for this subscription."""
+        """Whether the library created the consumer for this subscription."""
         return self._inner.created_consumer
 
     @property
@@ -559,7 +562,7 @@ class PullSubscription:
         return self._inner.is_closed
 
     def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Ask what the consumer has delivered and what is pending."""
+        """Request the status: what was delivered and what is pending."""
         return self._portal.call(self._inner.info(timeout=timeout))
 
     def fetch(
@@ -571,7 +574,7 @@ class PullSubscription:
         heartbeat: float | timedelta = 0.0,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
-        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
+        """Fetch up to ``batch`` messages; fewer, or none, if ``timeout`` expires first.
 
         As ``Consumer.fetch``.
         """
@@ -589,7 +592,7 @@ class PullSubscription:
         ]
 
     def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Fetch the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def messages(
@@ -602,7 +605,7 @@ class PullSubscription:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> MessageIterator:
-        """Iterate over messages without end, as ``Consumer.messages``."""
+        """Iterate over messages continuously, like ``Consumer.messages``."""
         return MessageIterator(
             self._portal,
             self._portal.run(
@@ -630,7 +633,7 @@ class PullSubscription:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> Consumption:
-        """Call ``callback`` with the messages until it is stopped, as ``Consumer.consume``."""
+        """Call ``callback`` with the messages until it is closed, like ``Consumer.consume``."""
         return Consumption(
             self._portal,
             self._portal.run(
@@ -649,14 +652,15 @@ class PullSubscription:
         )
 
     def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
-        """Stop now; a consumer that the library made is deleted, and failing to is raised."""
+        """End now; a consumer created by the library is deleted, and a failure raised."""
         self._portal.call(self._inner.unsubscribe(timeout=timeout))
 
     def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Ask for nothing more, wait until what has arrived was taken, delete what was made.
+        """Request nothing more, wait until messages that arrived were read, delete the consumer.
 
-        Raises RequestTimeout when iterators still hold messages after ``timeout`` seconds. An
-        error of the deletion goes to the error callback.
+        Only a consumer created by the library is deleted; an error of the deletion is reported to
+        the error callback. Raises RequestTimeout if iterators still have messages after
+        ``timeout`` seconds.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 

@@ -39,14 +39,14 @@ from jetspark.sync.portal import Portal
 
 
 class KeyWatcher:
-    """Entries of a watch: ``for`` gives them in order, and never ends by itself.
+    """Entries of a watch: ``for`` yields them in order, without end.
 
-    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
-    all of that is here. Made by ``KeyValue.watch``; end it with ``close`` or ``with``. A
-    watch with a callback is not iterated over.
+    ``initial`` iterates over the initial data, and ends; ``ready`` waits until all of it has
+    arrived. Created by ``KeyValue.watch``; end it with ``close`` or ``with``. A watch with a
+    callback cannot be iterated over.
 
-    What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
-    callback is told); the iteration goes on behind it.
+    An entry that the codecs of the handle cannot decode raises CodecFailed (with a callback, it is
+    reported to the error callback); the iteration continues after it.
     """
 
     def __init__(self, portal: Portal, inner: _KeyWatcher) -> None:
@@ -56,12 +56,12 @@ class KeyWatcher:
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been taken."""
+        """Whether all initial data has been read."""
         return self._inner.initial_done
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the watch was closed."""
         return self._inner.is_closed
 
     def __iter__(self) -> Self:
@@ -71,16 +71,16 @@ class KeyWatcher:
         return next(self._items)
 
     def next(self, *, timeout: Timeout | None = None) -> Entry:
-        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
             return ready
         return self._portal.call(self._inner.next(timeout=timeout))
 
     def initial(self) -> Iterator[Entry]:
-        """Iterate over what was there when the watch began; ends there, at once if there is none.
+        """Iterate over the initial data; ends after it, at once if it is empty.
 
-        The watch goes on with the changes since.
+        The watch continues with the changes since.
         """
         self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
@@ -91,15 +91,15 @@ class KeyWatcher:
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
     def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until everything that was there when the watch began is here.
+        """Wait until all initial data has arrived.
 
-        With a callback, until it has been called with all of that. RequestTimeout when it takes
-        longer than ``timeout`` seconds.
+        With a callback, until it has been called with all of it. RequestTimeout after ``timeout``
+        seconds.
         """
         self._portal.call(self._inner.ready(timeout=timeout))
 
     def close(self) -> None:
-        """End the watch; entries that were not taken are given up."""
+        """End the watch; unread entries are discarded."""
         self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
@@ -121,13 +121,13 @@ class KeyWatcher:
 
 
 class Transaction:
-    """Made by ``KeyValue.transaction``.
+    """Writes several keys together or not at all, from ``KeyValue.transaction``.
 
     ``with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
-    ``get`` remembers the revision that it saw, and a later write of that key expects it: when
-    somebody else changed the key meanwhile, the commit raises WrongLastSequence and nothing is
-    written. A key that is only read is not guarded: write it too (with the value it has) where
-    that matters. A key can be written once per transaction.
+    ``get`` records the revision that it read, and a later write of that key expects it: if another
+    client changed the key meanwhile, the commit raises WrongLastSequence and nothing is written. A
+    key that is only read is not guarded: write it too (with its current value) where that matters.
+    A key can be written once per transaction.
     """
 
     def __init__(self, portal: Portal, inner: _Transaction) -> None:
@@ -136,7 +136,7 @@ class Transaction:
 
     @property
     def revisions(self) -> dict[str, int]:
-        """The revisions of the keys that were written; InvalidState before the commit."""
+        """The revisions of the written keys; InvalidState before the commit."""
         return self._inner.revisions
 
     def get(self, key: str) -> Entry:
@@ -166,7 +166,7 @@ class Transaction:
         self._portal.run(self._inner.purge, key, last=last, ttl=ttl)
 
     def commit(self) -> dict[str, int]:
-        """Write everything; returns the revisions. ``with`` does it by itself."""
+        """Write everything; returns the revisions. ``with`` calls it."""
         return self._portal.call(self._inner.commit())
 
     def __enter__(self) -> Self:
@@ -186,10 +186,10 @@ class Transaction:
 
 
 class Lock:
-    """A lock on a key. Made by ``KeyValue.lock``; ``with`` acquires and releases it.
+    """A lock on a key, from ``KeyValue.lock``; ``with`` acquires and releases it.
 
-    While it is held it is renewed in the background. ``is_held`` turns false, and ``lost`` is
-    set, at the latest when the time to live is over without a renewal.
+    While held, it is renewed in the background. ``is_held`` becomes false, and ``lost`` is set, at
+    the latest when the time to live expires without a renewal.
     """
 
     def __init__(self, portal: Portal, inner: _Lock) -> None:
@@ -198,37 +198,37 @@ class Lock:
 
     @property
     def owner(self) -> str:
-        """The name this holder writes into the key."""
+        """The name that this holder writes to the key."""
         return self._inner.owner
 
     @property
     def is_held(self) -> bool:
-        """Whether the lock is held, as far as can be known."""
+        """Whether the lock is held, as far as this process can know."""
         return self._inner.is_held
 
     @property
     def token(self) -> int:
-        """The fencing token of the current holding; InvalidState when it is not held."""
+        """The fencing token of the current lock; InvalidState if it is not held."""
         return self._inner.token
 
     def acquire(self, *, timeout: Timeout | None = None) -> int:
-        """Wait until the lock is ours; returns the fencing token.
+        """Wait for the lock; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
-        a server that is away).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits indefinitely, even while no
+        server is available).
         """
         return self._portal.call(self._inner.acquire(timeout=timeout))
 
     def try_acquire(self, *, timeout: Timeout | None = None) -> bool:
-        """Take the lock if it is free now."""
+        """Acquire the lock if it is free."""
         return self._portal.call(self._inner.try_acquire(timeout=timeout))
 
     def wait_lost(self, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
+        """Wait until the lock is lost; False if ``timeout`` seconds passed."""
         return self._portal.call(self._inner.wait_lost(timeout=timeout))
 
     def release(self, *, timeout: Timeout | None = None) -> None:
-        """Give it up; does nothing when it is not held."""
+        """Release the lock; does nothing if it is not held."""
         self._portal.call(self._inner.release(timeout=timeout))
 
     def __enter__(self) -> Self:
@@ -248,9 +248,9 @@ class Lock:
 
 
 class Election:
-    """Elects one leader among the candidates. Made by ``KeyValue.elect``.
+    """Elects one leader among the candidates, from ``KeyValue.elect``.
 
-    ``with`` waits until this candidate leads and resigns in the end.
+    ``with`` waits until this candidate leads and resigns at the end.
     """
 
     def __init__(self, portal: Portal, inner: _Election) -> None:
@@ -264,35 +264,35 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads, as far as can be known."""
+        """Whether this candidate leads, as far as this process can know."""
         return self._inner.is_leader
 
     @property
     def token(self) -> int:
-        """The fencing token of the current leadership; InvalidState when it does not lead."""
+        """The fencing token of the current leadership; InvalidState if it does not lead."""
         return self._inner.token
 
     def leader(self, *, timeout: Timeout | None = None) -> str | None:
-        """The candidate that leads now; None when nobody does."""
+        """The current leader, or None."""
         return self._portal.call(self._inner.leader(timeout=timeout))
 
     def campaign(self, *, timeout: Timeout | None = None) -> int:
         """Wait until this candidate leads; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits indefinitely).
         """
         return self._portal.call(self._inner.campaign(timeout=timeout))
 
     def resign(self, *, timeout: Timeout | None = None) -> None:
-        """Let others lead."""
+        """Give up the leadership."""
         self._portal.call(self._inner.resign(timeout=timeout))
 
     def wait_deposed(self, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""
+        """Wait until the leadership is lost; False if ``timeout`` seconds passed."""
         return self._portal.call(self._inner.wait_deposed(timeout=timeout))
 
     def observe(self) -> Iterator[str | None]:
-        """Yield the leader now and whenever it changes; None while there is none."""
+        """Yield the current leader, and again whenever it changes; None while there is none."""
         return self._portal.chunks(self._inner.observe())
 
     def __enter__(self) -> Self:
@@ -312,7 +312,7 @@ class Election:
 
 
 class Membership:
-    """One member, announced until it leaves. ``with`` leaves in the end."""
+    """One member, announced until it leaves. ``with`` leaves at the end."""
 
     def __init__(self, portal: Portal, inner: _Membership) -> None:
         self._portal = portal
@@ -323,7 +323,7 @@ class Membership:
         self._portal.call(self._inner.announce(data, timeout=timeout))
 
     def close(self, *, timeout: Timeout | None = None) -> None:
-        """Leave: stop announcing and tell the others."""
+        """Leave: stop announcing and delete the key."""
         self._portal.call(self._inner.close(timeout=timeout))
 
     def __enter__(self) -> Self:
@@ -343,7 +343,7 @@ class Membership:
 
 
 class Members:
-    """The members of a group. Made by ``KeyValue.members``."""
+    """The members of a group, from ``KeyValue.members``."""
 
     def __init__(self, portal: Portal, inner: _Members) -> None:
         self._portal = portal
@@ -352,17 +352,17 @@ class Members:
     def join(
         self, member: str, data: bytes = b"", *, timeout: Timeout | None = None
     ) -> Membership:
-        """Become a member; ``data`` says where to find it, or whatever else others need."""
+        """Become a member; ``data`` is what the others need, such as an address."""
         return Membership(
             self._portal, self._portal.call(self._inner.join(member, data, timeout=timeout))
         )
 
     def list(self, *, timeout: Timeout | None = None) -> dict[str, bytes]:
-        """Who is there now, and what they announce."""
+        """The current members, and what they announce."""
         return self._portal.call(self._inner.list(timeout=timeout))
 
     def watch(self) -> Iterator[MemberChange]:
-        """Yield who is there, then who comes, goes, or announces something else."""
+        """Yield the current members, then who joins, leaves, or changes its data."""
         return self._portal.chunks(self._inner.watch())
 
     def __repr__(self) -> str:
@@ -370,10 +370,10 @@ class Members:
 
 
 class KeyValueReplica:
-    """The values of a bucket, or of a part, in this process. Made by ``KeyValue.replica``.
+    """The values of a bucket, or of a part, in this process, from ``KeyValue.replica``.
 
-    ``get`` and ``items`` ask nobody and wait for nothing; they show the bucket as of
-    ``revision``. Deleting or purging *messages* of the stream is not noticed, as by any watch.
+    ``get`` and ``items`` send no request and never wait; they show the bucket as of ``revision``.
+    Deleting or purging *messages* of the stream is not noticed, as with any watch.
     """
 
     def __init__(self, portal: Portal, inner: _KeyValueReplica) -> None:
@@ -382,12 +382,12 @@ class KeyValueReplica:
 
     @property
     def revision(self) -> int:
-        """The highest revision that was seen."""
+        """The highest revision received."""
         return self._inner.revision
 
     @property
     def memory(self) -> int:
-        """What the replica takes, about."""
+        """Approximate memory of the replica in bytes."""
         return self._inner.memory
 
     def __len__(self) -> int:
@@ -400,14 +400,14 @@ class KeyValueReplica:
     def get(self, key: str, *, default: D | Required) -> Entry | D: ...
 
     def get(self, key: str, *, default: D | Required = REQUIRED) -> Entry | D:
-        """The value as this replica has it.
+        """The value in this replica.
 
-        When it has none, ``default`` is returned if one was given, else KeyNotFound is raised.
+        If there is none, returns ``default`` if given, else raises KeyNotFound.
         """
         return self._inner.get(key, default=default)
 
     def exists(self, key: str) -> bool:
-        """Whether ``key`` has a value, as this replica has it."""
+        """Whether ``key`` has a value in this replica."""
         return self._inner.exists(key)
 
     @overload
@@ -417,23 +417,23 @@ class KeyValueReplica:
     def value(self, key: str, default: D) -> bytes | D: ...
 
     def value(self, key: str, default: object = None) -> object:
-        """Only the value, or ``default``: the fastest way to read."""
+        """Just the value, or ``default``: the fastest way to read."""
         return self._inner.value(key, default)
 
     def items(self) -> dict[str, Entry]:
-        """All values, as of one revision."""
+        """All values, at one revision."""
         return self._inner.items()
 
     def get_at(self, key: str, min_last_revision: int, *, timeout: Timeout | None = None) -> Entry:
-        """The value as of ``min_last_revision`` or later.
+        """The value at ``min_last_revision`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
-        a key that is not copied.
+        Waits half of ``timeout`` for the replica to reach it, then asks the server; at once for a
+        key that is not copied.
         """
         return self._portal.call(self._inner.get_at(key, min_last_revision, timeout=timeout))
 
     def wait_for(self, revision: int, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the replica has seen ``revision``; False when it does not in time."""
+        """Wait until the replica has reached ``revision``; False on timeout."""
         return self._portal.call(self._inner.wait_for(revision, timeout=timeout))
 
     def close(self) -> None:
@@ -457,9 +457,10 @@ class KeyValueReplica:
 
 
 class TypedWatcher(Generic[T]):
-    """Entries of a watch with decoded values. Made by ``TypedKeyValue.watch``.
+    """Entries of a watch with decoded values, from ``TypedKeyValue.watch``.
 
-    As `KeyWatcher`. A value of another type raises CodecFailed; the iteration goes on after it.
+    Like `KeyWatcher`. A value of another type raises CodecFailed; the iteration continues after
+    it.
     """
 
     def __init__(self, portal: Portal, inner: _TypedWatcher[T]) -> None:
@@ -469,12 +470,12 @@ class TypedWatcher(Generic[T]):
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been taken."""
+        """Whether all initial data has been read."""
         return self._inner.initial_done
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the watch was closed."""
         return self._inner.is_closed
 
     def __iter__(self) -> Self:
@@ -484,16 +485,16 @@ class TypedWatcher(Generic[T]):
         return next(self._items)
 
     def next(self, *, timeout: Timeout | None = None) -> TypedEntry[T | None]:
-        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
             return ready
         return self._portal.call(self._inner.next(timeout=timeout))
 
     def initial(self) -> Iterator[TypedEntry[T | None]]:
-        """Iterate over what was there when the watch began; ends there, at once if there is none.
+        """Iterate over the initial data; ends after it, at once if it is empty.
 
-        The watch goes on with the changes since.
+        The watch continues with the changes since.
         """
         self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
@@ -504,11 +505,11 @@ class TypedWatcher(Generic[T]):
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
     def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until everything that was there when the watch began is here."""
+        """Wait until all initial data has arrived."""
         self._portal.call(self._inner.ready(timeout=timeout))
 
     def close(self) -> None:
-        """End the watch; entries that were not taken are given up."""
+        """End the watch; unread entries are discarded."""
         self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
@@ -530,7 +531,7 @@ class TypedWatcher(Generic[T]):
 
 
 class TypedKeyValue(Generic[T]):
-    """A bucket whose values are of one type. Made by ``KeyValue.typed``."""
+    """A bucket whose values have one type, from ``KeyValue.typed``."""
 
     def __init__(self, portal: Portal, inner: _TypedKeyValue[T]) -> None:
         self._portal = portal
@@ -566,9 +567,9 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> TypedEntry[T] | D:
-        """The latest value of ``key``; ``default`` if given, else KeyNotFound, when there is none.
+        """Get the latest value of ``key``; without one, ``default`` if given, else KeyNotFound.
 
-        CodecFailed when it is of another type.
+        CodecFailed if it has another type.
         """
         return self._portal.call(
             self._inner.get(
@@ -583,7 +584,7 @@ class TypedKeyValue(Generic[T]):
     def exists(
         self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> bool:
-        """Whether ``key`` has a value, of whatever type."""
+        """Whether ``key`` has a value, of any type."""
         return self._portal.call(
             self._inner.exists(key, min_last_revision=min_last_revision, timeout=timeout)
         )
@@ -596,7 +597,7 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> dict[str, TypedEntry[T]]:
-        """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
+        """Get the latest values of many keys, at one point in time; see ``KeyValue.get_many``."""
         return self._portal.call(
             self._inner.get_many(
                 keys, at_revision=at_revision, min_last_revision=min_last_revision, timeout=timeout
@@ -649,13 +650,13 @@ class TypedKeyValue(Generic[T]):
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
+        """Delete ``key`` (wildcards allowed) and its history; the marker's revision."""
         return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
     def history(
         self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[TypedEntry[T | None]]:
-        """All entries of ``key`` that the bucket still has, oldest first."""
+        """List all stored entries of ``key``, oldest first."""
         return self._portal.call(
             self._inner.history(key, min_last_revision=min_last_revision, timeout=timeout)
         )
@@ -678,7 +679,7 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> Iterator[TypedEntry[T]]:
-        """Iterate over the values of all keys (or those that match) as of one moment."""
+        """Iterate over the values of all keys (or those that match) at one point in time."""
         return self._portal.items(
             self._portal.run(
                 self._inner.snapshot,
@@ -717,11 +718,11 @@ class TypedKeyValue(Generic[T]):
         )
 
     def encode(self, value: T) -> bytes:
-        """The JSON of a value; TypeError when it is of another type than the bucket's."""
+        """The JSON of a value; TypeError if it is not of the bucket's type."""
         return self._inner.encode(value)
 
     def decode(self, entry: Entry) -> TypedEntry[T | None]:
-        """Decode the value of an entry, such as one of a watch."""
+        """Decode the value of an entry, such as one from a watch."""
         return self._inner.decode(entry)
 
     def __repr__(self) -> str:
@@ -729,7 +730,7 @@ class TypedKeyValue(Generic[T]):
 
 
 class KeyValue:
-    """A handle to one bucket. Made by ``JetStream.key_value`` and ``create_key_value``."""
+    """A handle to one bucket, from ``JetStream.key_value`` or ``create_key_value``."""
 
     def __init__(self, portal: Portal, inner: _KeyValue) -> None:
         self._portal = portal
@@ -775,12 +776,11 @@ class KeyValue:
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> Entry | D:
-        """The latest value of ``key``, or the one of a ``revision``.
+        """Get the latest value of ``key``, or that of a ``revision``.
 
-        With ``min_last_revision`` the answer comes from a copy that has seen that revision
-        (ADR-53). When there is no value, or it was deleted, ``default`` is returned if one was
-        given, else KeyNotFound is raised. MinLastSequence when the revision was not reached in
-        time.
+        With ``min_last_revision`` the answer comes from a copy that has reached that revision
+        (ADR-53). If there is no value, or it was deleted, returns ``default`` if given, else
+        raises KeyNotFound. Raises MinLastSequence if the revision was not reached in time.
         """
         return self._portal.call(
             self._inner.get(
@@ -808,10 +808,10 @@ class KeyValue:
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> dict[str, Entry]:
-        """The latest values of many keys, all as of one moment; keys without value are left out.
+        """Get the latest values of many keys, at one point in time, without keys that have none.
 
-        The moment is now, or ``at_revision`` if the bucket's history reaches back to it;
-        MinLastSequence when the bucket did not come so far.
+        The time is now, or ``at_revision`` if the bucket's history reaches back to it;
+        MinLastSequence if the bucket has not reached it.
         """
         return self._portal.call(
             self._inner.get_many(
@@ -827,11 +827,10 @@ class KeyValue:
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> Iterator[Entry]:
-        """Iterate over the values of all keys (or those that match) as of one moment.
+        """Iterate over the values of all keys (or those that match) at one point in time.
 
-        Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone),
-        if the bucket's history reaches back to it. MinLastSequence when the bucket did not come
-        so far as ``at_revision``.
+        Now, or ``at_revision``, or ``at_time`` (a datetime with time zone), if the bucket's
+        history reaches back to it. MinLastSequence if the bucket has not reached ``at_revision``.
         """
         return self._portal.items(
             self._portal.run(
@@ -847,9 +846,9 @@ class KeyValue:
     def history(
         self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[Entry]:
-        """All entries of ``key`` (wildcards allowed) that the bucket still has, oldest first.
+        """List all stored entries of ``key`` (wildcards allowed), oldest first.
 
-        Deletions are among them. Empty when there are none.
+        Includes deletions. Empty if there are none.
         """
         return self._portal.call(
             self._inner.history(key, min_last_revision=min_last_revision, timeout=timeout)
@@ -860,7 +859,7 @@ class KeyValue:
     ) -> Iterator[str]:
         """Iterate over the keys that have a value, all or those that match one of ``filters``.
 
-        ``timeout`` bounds the wait for each part of them.
+        ``timeout`` limits the wait for each part of them.
         """
         return self._portal.items(
             self._portal.run(
@@ -882,11 +881,10 @@ class KeyValue:
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then every change.
 
-        ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
-        ``include_history`` starts with all values that are there, ``updates_only`` with none,
-        ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values. A ``callback`` gets what ``for`` would give. ``timeout`` bounds the
-        start only.
+        ``filters`` are keys or patterns; none, or ``>``, is the whole bucket. ``include_history``
+        starts with all stored values, ``updates_only`` with none, ``resume_from`` with that
+        revision. ``ignore_deletes`` leaves out deletions, ``meta_only`` the values. A ``callback``
+        gets the entries that ``for`` would yield. ``timeout`` limits the start only.
         """
         return KeyWatcher(
             self._portal,
@@ -906,7 +904,7 @@ class KeyValue:
         )
 
     def status(self, *, timeout: Timeout | None = None) -> BucketStatus:
-        """Counts and configuration of the bucket; BucketNotFound when it is gone."""
+        """Counts and configuration of the bucket; BucketNotFound if it does not exist."""
         return self._portal.call(self._inner.status(timeout=timeout))
 
     def put(
@@ -917,7 +915,7 @@ class KeyValue:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
+        """Set ``key`` and return the revision; ``ttl`` is its time to live in seconds."""
         return self._portal.call(self._inner.put(key, value, ttl=ttl, timeout=timeout))
 
     def put_many(
@@ -929,8 +927,8 @@ class KeyValue:
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
 
-        Not all or nothing (``transaction`` is): when some were refused, the first refusal is
-        raised after all answers came.
+        Not all or nothing (``transaction`` is): if some were refused, the first refusal is raised
+        after all answers arrived.
         """
         return self._portal.call(self._inner.put_many(values, ttl=ttl, timeout=timeout))
 
@@ -942,9 +940,9 @@ class KeyValue:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Set ``key`` only if it has no value (none yet, deleted or purged).
+        """Set ``key`` only if it has no value (never set, deleted or purged).
 
-        Raises KeyExists with the revision that it has.
+        Raises KeyExists with the current revision.
         """
         return self._portal.call(self._inner.create(key, value, ttl=ttl, timeout=timeout))
 
@@ -963,8 +961,8 @@ class KeyValue:
     def delete(self, key: str, *, last: int | None = None, timeout: Timeout | None = None) -> int:
         """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
-        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. Of a
-        pattern it is the highest revision, 0 when no key matched.
+        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. For a
+        pattern, returns the highest revision, 0 if no key matched.
         """
         return self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
 
@@ -976,19 +974,19 @@ class KeyValue:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
+        """Delete ``key`` (wildcards allowed) and its history; a marker stays, for ``ttl``.
 
-        Returns the marker's revision; of a pattern the highest one, 0 when no key matched.
+        Returns the marker's revision; for a pattern the highest one, 0 if no key matched.
         """
         return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
     def purge_deletes(
         self, *, older_than: float | timedelta = OLDER_THAN, timeout: Timeout | None = None
     ) -> int:
-        """Remove the markers of deletions, and what is left of their keys.
+        """Remove deletion markers, and what is left of their keys.
 
-        Of deletions younger than ``older_than`` seconds the marker stays, so that others notice.
-        Returns how many markers were removed.
+        Markers younger than ``older_than`` seconds stay, so that watchers notice the deletion.
+        Returns the number of removed markers.
         """
         return self._portal.call(self._inner.purge_deletes(older_than=older_than, timeout=timeout))
 
@@ -999,7 +997,7 @@ class KeyValue:
         )
 
     def lock(self, key: str, *, owner: str = "", ttl: float | timedelta = LOCK_TTL) -> Lock:
-        """A lock that others respect; use it with ``with``. ``token`` is for fencing."""
+        """A distributed lock; use it with ``with``. ``token`` is for fencing."""
         return Lock(self._portal, self._portal.run(self._inner.lock, key, owner=owner, ttl=ttl))
 
     def elect(self, key: str, candidate: str, *, ttl: float | timedelta = LOCK_TTL) -> Election:
@@ -1007,7 +1005,7 @@ class KeyValue:
         return Election(self._portal, self._portal.run(self._inner.elect, key, candidate, ttl=ttl))
 
     def members(self, group: str, *, ttl: float | timedelta = LOCK_TTL) -> Members:
-        """Who is there: members of ``group`` that announce themselves every few seconds."""
+        """The members of ``group``, which announce themselves every few seconds."""
         return Members(self._portal, self._portal.run(self._inner.members, group, ttl=ttl))
 
     def typed(self, kind: type[T]) -> TypedKeyValue[T]:
@@ -1017,9 +1015,9 @@ class KeyValue:
     def replica(
         self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: Timeout | None = None
     ) -> KeyValueReplica:
-        """A copy of the values in memory, kept current; returns when it is complete.
+        """Keep a copy of the values in memory, updated; returns when it is complete.
 
-        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        ``timeout`` limits the wait for each part. Above ``max_bytes`` it stops: reading then
         raises BufferFull.
         """
         return KeyValueReplica(
@@ -1032,7 +1030,7 @@ class KeyValue:
         self._portal.call(self._inner.destroy(timeout=timeout))
 
     def read_only(self) -> "KeyValue":
-        """A handle to the same bucket that refuses to write."""
+        """A handle to the same bucket that refuses writes."""
         return KeyValue(self._portal, self._portal.run(self._inner.read_only))
 
     def close(self) -> None:

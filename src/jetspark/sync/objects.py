@@ -25,10 +25,10 @@ from jetspark.sync.portal import Portal
 
 
 class ObjectReader:
-    """The bytes of an object: ``for`` gives them in pieces, ``read`` as much as you ask.
+    """The bytes of an object: ``for`` yields pieces, ``read`` returns as much as you ask.
 
-    Made by ``ObjectStore.open``. The digest is checked when the whole object was read:
-    DigestMismatch when it does not hold, before the last piece is given out.
+    Created by ``ObjectStore.open``. The digest is verified once the whole object was read:
+    DigestMismatch is raised before the last piece is returned.
     """
 
     def __init__(self, portal: Portal, inner: _ObjectReader) -> None:
@@ -38,7 +38,7 @@ class ObjectReader:
 
     @property
     def info(self) -> ObjectInfo:
-        """What the store says about the object."""
+        """The metadata of the object."""
         return self._inner.info
 
     def __iter__(self) -> Self:
@@ -48,12 +48,12 @@ class ObjectReader:
         return next(self._items)
 
     def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes (all that are left when negative); empty at the end."""
+        """Read up to ``size`` bytes (all if negative); empty at the end."""
         self._items.put_back(self._inner._put_back)
         return self._portal.call(self._inner.read(size))
 
     def close(self) -> None:
-        """End it early; reading on raises AlreadyEnded."""
+        """End early; further reads raise AlreadyEnded."""
         self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
@@ -75,10 +75,10 @@ class ObjectReader:
 
 
 class ObjectWatcher:
-    """Objects as they change: ``for`` gives an ObjectInfo each, and never ends by itself.
+    """Objects as they change: ``for`` yields an ObjectInfo each, without end.
 
-    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
-    all of that is here. Made by ``ObjectStore.watch``; end it with ``close`` or ``with``.
+    ``initial`` iterates over the existing objects, and ends; ``ready`` waits until all of them
+    have arrived. Created by ``ObjectStore.watch``; end it with ``close`` or ``with``.
     """
 
     def __init__(self, portal: Portal, inner: _ObjectWatcher) -> None:
@@ -88,12 +88,12 @@ class ObjectWatcher:
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been taken."""
+        """Whether all initial data has been read."""
         return self._inner.initial_done
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the watch was closed."""
         return self._inner.is_closed
 
     def __iter__(self) -> Self:
@@ -103,16 +103,16 @@ class ObjectWatcher:
         return next(self._items)
 
     def next(self, *, timeout: Timeout | None = None) -> ObjectInfo:
-        """The next change; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next change; RequestTimeout if none arrives within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
             return ready
         return self._portal.call(self._inner.next(timeout=timeout))
 
     def initial(self) -> Iterator[ObjectInfo]:
-        """Iterate over what was there when the watch began; ends there, at once if there is none.
+        """Iterate over the initial data; ends after it, at once if it is empty.
 
-        The watch goes on with the changes since.
+        The watch continues with the changes since.
         """
         self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
@@ -123,7 +123,7 @@ class ObjectWatcher:
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
 
     def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until everything that was there when the watch began is here."""
+        """Wait until all initial data has arrived."""
         self._portal.call(self._inner.ready(timeout=timeout))
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class ObjectWatcher:
 
 
 class ObjectStore:
-    """A handle to one object store. Made by ``JetStream.object_store``."""
+    """A handle to one object store, from ``JetStream.object_store``."""
 
     def __init__(self, portal: Portal, inner: _ObjectStore) -> None:
         self._portal = portal
@@ -174,9 +174,9 @@ class ObjectStore:
     ) -> ObjectInfo:
         """Store an object: bytes, a binary file, or an iterable (also async) of bytes.
 
-        It replaces one of the same name once it is complete; a put that fails or is cancelled
-        leaves nothing behind. ``progress`` hears the bytes sent and those in all, -1 if that is
-        not known. ``info.seq`` is what a later read can ask for (ADR-53). ``timeout`` bounds the
+        It replaces an object of the same name once it is complete; a put that fails or is
+        cancelled leaves nothing. ``progress`` is called with the bytes sent and the total, -1 if
+        unknown. ``info.seq`` is the sequence for a later read (ADR-53). ``timeout`` limits the
         wait for each answer.
         """
         return self._portal.call(
@@ -200,9 +200,9 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> bytes:
-        """The whole object; ObjectNotFound, or DigestMismatch when it is damaged.
+        """Get the whole object; raises ObjectNotFound, or DigestMismatch if it is damaged.
 
-        One that is replaced while it is read is read again.
+        An object that is replaced during the read is read again.
         """
         return self._portal.call(
             self._inner.get(name, min_last_seq=min_last_seq, progress=progress, timeout=timeout)
@@ -220,9 +220,9 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectInfo:
-        """Store a file under ``name``, or under the name that it has in its folder.
+        """Store a file under ``name``, or under its file name.
 
-        It is read in pieces, on another thread. The rest is as of ``put``.
+        It is read in pieces, on another thread. Otherwise like ``put``.
         """
         return self._portal.call(
             self._inner.put_file(
@@ -246,11 +246,11 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectInfo:
-        """Write an object to the file ``path``, which appears when it is whole.
+        """Write an object to the file ``path``, which appears when it is complete.
 
-        It is written beside its place, its digest is checked, and then it replaces what is there;
-        when this fails or is cancelled, what was there stays and nothing is left behind. Raises
-        ObjectNotFound, DigestMismatch, and OSError when the file cannot be written.
+        It is written to a temporary file, its digest is verified, and then it replaces ``path``;
+        if this fails or is cancelled, an existing file is unchanged and nothing is left. Raises
+        ObjectNotFound, DigestMismatch, and OSError if the file cannot be written.
         """
         return self._portal.call(
             self._inner.get_file(
@@ -268,10 +268,10 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectReader:
-        """Read an object in pieces, or ``length`` bytes of it from ``start`` on.
+        """Read an object in pieces, or ``length`` bytes of it from ``start``.
 
-        Links are followed. With ``min_last_seq`` (a ``seq`` of ``put`` or ``watch``) the copies
-        that answer have reached that sequence (ADR-53).
+        Links are followed. With ``min_last_seq`` (a ``seq`` of ``put`` or ``watch``) only copies
+        that have reached that sequence answer (ADR-53).
         """
         return ObjectReader(
             self._portal,
@@ -290,7 +290,7 @@ class ObjectStore:
     def info(
         self, name: str, *, min_last_seq: int = 0, timeout: Timeout | None = None
     ) -> ObjectInfo:
-        """What is known about an object; ObjectNotFound when there is none."""
+        """Get the metadata of an object; ObjectNotFound if it does not exist."""
         return self._portal.call(
             self._inner.info(name, min_last_seq=min_last_seq, timeout=timeout)
         )
@@ -305,9 +305,9 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectInfo:
-        """Change name, description, headers or metadata; what is None stays.
+        """Change name, description, headers or metadata; None leaves a value unchanged.
 
-        ValueError when an object called ``new_name`` exists. Watchers see the old name deleted.
+        ValueError if an object called ``new_name`` exists. Watchers see the old name deleted.
         """
         return self._portal.call(
             self._inner.update_meta(
@@ -321,15 +321,15 @@ class ObjectStore:
         )
 
     def delete(self, name: str, *, timeout: Timeout | None = None) -> None:
-        """Delete an object; a marker tells watchers. ObjectNotFound when there is none."""
+        """Delete an object; a marker notifies watchers. ObjectNotFound if it does not exist."""
         self._portal.call(self._inner.delete(name, timeout=timeout))
 
     def link(self, name: str, target: ObjectInfo, *, timeout: Timeout | None = None) -> ObjectInfo:
-        """Make ``name`` lead to another object, of this or another store."""
+        """Make ``name`` a link to another object, of this or another store."""
         return self._portal.call(self._inner.link(name, target, timeout=timeout))
 
     def link_bucket(self, name: str, bucket: str, *, timeout: Timeout | None = None) -> ObjectInfo:
-        """Make ``name`` lead to another store as a whole."""
+        """Make ``name`` a link to another whole store."""
         return self._portal.call(self._inner.link_bucket(name, bucket, timeout=timeout))
 
     def list(
@@ -352,9 +352,9 @@ class ObjectStore:
         callback: Callable[[ObjectInfo], object] | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectWatcher:
-        """Follow the objects: first what is there, then every change.
+        """Follow the objects: first the existing ones, then every change.
 
-        A ``callback`` gets what ``for`` would give.
+        A ``callback`` gets the items that ``for`` would yield.
         """
         return ObjectWatcher(
             self._portal,
@@ -381,18 +381,18 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> OrphansPurged:
-        """Remove chunks that no object has: what puts left whose process was killed.
+        """Remove chunks that belong to no object: leftovers of puts whose process was killed.
 
-        Chunks of a put that has stored something within ``older_than`` seconds are left alone:
-        it may still be under way, here or in another process. ``progress`` hears how many of how
-        many are done. Raises StreamSealed for a sealed store, and NotSupported on a mirror.
+        Chunks of a put that stored something within the last ``older_than`` seconds are kept: it
+        may still be running, here or in another process. ``progress`` is called with the number
+        done and the total. Raises StreamSealed for a sealed store, and NotSupported for a mirror.
         """
         return self._portal.call(
             self._inner.purge_orphans(older_than=older_than, progress=progress, timeout=timeout)
         )
 
     def seal(self, *, timeout: Timeout | None = None) -> None:
-        """Allow no further change, for ever."""
+        """Make the store read-only, permanently."""
         self._portal.call(self._inner.seal(timeout=timeout))
 
     def __repr__(self) -> str:

@@ -20,11 +20,11 @@ from jetspark.sync.portal import Portal
 
 
 class OrderedConsumer:
-    """Messages of a stream in order, each once. Made by ``Stream.ordered_consumer``.
+    """Messages of a stream in order, each once. Created by ``Stream.ordered_consumer``.
 
-    Every ``messages`` and ``consume`` reads on its own, from the start that was configured;
-    ``fetch`` and ``next`` go on where the last of them ended. A missing message, silence, a
-    deleted consumer or a restarted server make it start anew behind the last message.
+    Every ``messages`` and ``consume`` reads independently, from the configured start; ``fetch``
+    and ``next`` continue where the last of them ended. After a missing message, missed heartbeats,
+    a deleted consumer or a server restart it continues after the last message.
     """
 
     def __init__(self, portal: Portal, inner: _OrderedConsumer) -> None:
@@ -38,23 +38,23 @@ class OrderedConsumer:
 
     @property
     def config(self) -> ConsumerConfig:
-        """What was asked for."""
+        """The requested configuration."""
         return self._inner.config
 
     @property
     def cached_info(self) -> ConsumerInfo | None:
-        """The consumer that ``fetch`` and ``next`` made last; None before the first of them."""
+        """The last consumer created by ``fetch`` and ``next``; None before the first call."""
         return self._inner.cached_info
 
     def fetch(self, batch: int = 1, *, timeout: Timeout | None = None) -> list[JetStreamMessage]:
-        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
+        """Fetch up to ``batch`` messages; fewer, or none, if ``timeout`` expires first."""
         return [
             JetStreamMessage(self._portal, one)
             for one in self._portal.call(self._inner.fetch(batch, timeout=timeout))
         ]
 
     def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Fetch the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         return JetStreamMessage(self._portal, self._portal.call(self._inner.next(timeout=timeout)))
 
     def messages(
@@ -64,10 +64,11 @@ class OrderedConsumer:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> MessageIterator:
-        """Iterate over the messages without end.
+        """Iterate over the messages continuously.
 
-        ``prefetch`` messages are asked for ahead (a push consumer paces itself); after ``alarm``
-        seconds (default: three times ``heartbeat``) of silence it starts anew.
+        ``prefetch`` messages are requested in advance (a push consumer controls its own flow);
+        after ``alarm`` seconds (default: three times ``heartbeat``) without messages and
+        heartbeats it restarts.
         """
         return MessageIterator(
             self._portal,
@@ -84,7 +85,7 @@ class OrderedConsumer:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> Consumption:
-        """Call ``callback`` with one message after the other, until it is stopped."""
+        """Call ``callback`` with one message at a time, until it is closed."""
         return Consumption(
             self._portal,
             self._portal.run(
@@ -97,7 +98,7 @@ class OrderedConsumer:
         )
 
     def close(self) -> None:
-        """End what ``fetch`` and ``next`` use; its consumer is deleted. Idempotent.
+        """End ``fetch`` and ``next`` and delete their consumer. Idempotent.
 
         Reading with this handle again raises AlreadyEnded.
         """

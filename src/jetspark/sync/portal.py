@@ -1,7 +1,7 @@
 """The bridge between blocking code and the asyncio client: one event loop on one daemon thread.
 
 The loop is started on first use and lives as long as the process. A forked child (a Spark worker)
-makes its own: what was opened before the fork belongs to the parent and says so when it is used.
+creates its own: objects opened before the fork belong to the parent and raise an error when used.
 """
 
 import asyncio
@@ -16,25 +16,25 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 from jetspark.client.options import NO_PICKLE
 from jetspark.errors import ConnectionClosed, InvalidState
 
-CHUNK_SIZE: Final = 256  # messages that an iterator takes over from the loop's thread at once
-SIGNAL_CHECK_INTERVAL: Final = 0.5  # seconds after which Ctrl-C is noticed at the latest
-STOP_TIMEOUT: Final = 2.0  # seconds that the loop may take to end when the process exits
+CHUNK_SIZE: Final = 256  # messages that an iterator takes from the loop's thread at once
+SIGNAL_CHECK_INTERVAL: Final = 0.5  # maximum seconds until Ctrl-C is noticed
+STOP_TIMEOUT: Final = 2.0  # seconds for the loop to end when the process exits
 
 T = TypeVar("T")
 D = TypeVar("D")
-# Waits for an item, then gives all that are there, up to a number; none at the end.
+# Waits for an item, then returns all available ones, up to a number; none at the end.
 NextChunk = Callable[[int], Coroutine[Any, Any, list[T]]]
 
 
 class _Missing:
-    """Stands for no item: an item may be None."""
+    """Marks a missing item: an item may be None."""
 
 
 _MISSING: Final = _Missing()
 
 
 class Portal:
-    """Runs coroutines on a thread of its own; ``call`` waits for their result."""
+    """Runs coroutines on its own thread; ``call`` waits for their result."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -48,12 +48,12 @@ class Portal:
         self._started.acquire()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run ``coroutine`` on the loop and return its result, or raise what it raised."""
+        """Run ``coroutine`` on the loop and return its result, or raise its exception."""
         self._check_or_close(coroutine)
         return _Call(self, self._loop, coroutine).wait()
 
     def call_keeping(self, coroutine: Coroutine[Any, Any, T], keep: Callable[[T], None]) -> T:
-        """As ``call``; a result that a Ctrl-C came between goes to ``keep`` instead of nowhere."""
+        """Like ``call``; a result interrupted by Ctrl-C is passed to ``keep``."""
         self._check_or_close(coroutine)
         call = _Call(self, self._loop, coroutine)
         try:
@@ -63,10 +63,10 @@ class Portal:
             raise
 
     def close(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run the end of something; nothing is to be done where the loop has ended before it.
+        """Run a closing coroutine; does nothing if the loop has already ended.
 
-        In a forked child the connection is the parent's, and when the process is ending the
-        connections are closed already: a ``with`` or a ``__del__`` must not fail there.
+        In a forked child the connection is the parent's, and at process exit the connections are
+        already closed: a ``with`` or a ``__del__`` must not fail there.
         """
         if self._pid != os.getpid() or not self._thread.is_alive():
             coroutine.close()
@@ -75,7 +75,7 @@ class Portal:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the process is ending."""
+        """Whether the process is exiting."""
         return self._stopping
 
     def __reduce__(self) -> NoReturn:
@@ -94,7 +94,7 @@ class Portal:
         return Items(self, next_chunk)
 
     def chunks(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
-        """A blocking iterator over a source whose items are chunks already."""
+        """A blocking iterator over a source whose items are already chunks."""
         ended = object()
 
         async def following() -> Any:
@@ -107,7 +107,7 @@ class Portal:
             self._dispose(source)
 
     def stop(self) -> None:
-        """End the loop: every task is cancelled. Called when the process exits."""
+        """End the loop and cancel every task. Called when the process exits."""
         if self._pid == os.getpid() and self._thread.is_alive():
             self._stopping = True
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -137,11 +137,11 @@ class Portal:
             )
         if threading.current_thread() is self._thread:
             raise InvalidState(
-                "a blocking call inside the event loop of jetspark.sync would wait for itself: "
-                "error and closed callbacks must not call back into the client"
+                "a blocking call inside the event loop of jetspark.sync would deadlock: "
+                "error and closed callbacks must not call the client"
             )
         if not self._thread.is_alive():
-            raise ConnectionClosed("the process is ending: its connections are closed")
+            raise ConnectionClosed("the process is exiting: its connections are closed")
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -155,7 +155,7 @@ class Portal:
 
 
 class _Call(Generic[T]):
-    """One coroutine on its way: a lock is all the waiting thread needs."""
+    """One running coroutine: the waiting thread needs only a lock."""
 
     def __init__(
         self,
@@ -176,12 +176,12 @@ class _Call(Generic[T]):
         try:
             self._loop.call_soon_threadsafe(self._start)
             # A signal that arrives just before the lock starts waiting does not interrupt it, so
-            # it looks up from time to time.
+            # check periodically.
             while not self._lock.acquire(timeout=SIGNAL_CHECK_INTERVAL):
                 pass
         except BaseException:
-            # Ctrl-C in the waiting thread: what it waited for is given up too, before the caller
-            # goes on, so that the next call finds nothing of it.
+            # Ctrl-C in the waiting thread: cancel the coroutine before the caller continues, so
+            # that the next call finds nothing of it.
             self._loop.call_soon_threadsafe(self._cancel)
             self._lock.acquire(timeout=SIGNAL_CHECK_INTERVAL)
             raise
@@ -189,7 +189,7 @@ class _Call(Generic[T]):
         return self._task.result()
 
     def hand_over(self, keep: Callable[[T], None]) -> None:
-        """Give the result to ``keep`` if there is one after all."""
+        """Pass the result to ``keep`` if there is one after all."""
         task = self._task
         if task is not None and task.done() and not task.cancelled() and not task.exception():
             keep(task.result())
@@ -203,8 +203,8 @@ class _Call(Generic[T]):
             self._task.cancel()
 
     def _finished(self, _task: asyncio.Task[T]) -> None:
-        # Only daemon threads wait while the process is ending: they wait on and end with it,
-        # instead of raising what nobody would understand there.
+        # Only daemon threads wait while the process exits: they keep waiting and end with it,
+        # instead of raising a confusing error.
         if not self._portal.is_stopping:
             self._lock.release()
 
@@ -212,7 +212,7 @@ class _Call(Generic[T]):
 class Items(Iterator[T]):
     """Items of a chunked source, one by one, without a thread switch per item.
 
-    Several threads may take from it; each item goes to one of them.
+    Several threads may read from it; each item goes to one of them.
     """
 
     def __init__(self, portal: Portal, next_chunk: NextChunk[T]) -> None:
@@ -221,14 +221,14 @@ class Items(Iterator[T]):
         self._ready: deque[T] = deque()
 
     def take_ready(self, default: D) -> T | D:
-        """An item that is here already, or ``default``."""
+        """An item that is already available, or ``default``."""
         try:
             return self._ready.popleft()
-        except IndexError:  # another thread may have been faster, so looking first is no use
+        except IndexError:  # another thread may be faster, so a check first would not help
             return default
 
     def put_back(self, take: Callable[[list[T]], None]) -> None:
-        """Give the source back what is here, before something else reads from it or ends it."""
+        """Return read-ahead items to the source, before something else reads or ends it."""
         ready: list[T] = []
         while not isinstance(item := self.take_ready(_MISSING), _Missing):
             ready.append(item)
@@ -247,7 +247,7 @@ class Items(Iterator[T]):
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the loop: uvloop where it is installed, else asyncio's own (None)."""
+    """The loop factory: uvloop if it is installed, else asyncio's own (None)."""
     try:
         import uvloop
     except ImportError:
@@ -262,7 +262,7 @@ class _Process:
     def __init__(self) -> None:
         self.portal: Portal | None = None
         self.lock = threading.Lock()
-        # Portals of the parent are kept: closing their loops here would close the parent's files.
+        # Portals of the parent are kept: closing their loops would close the parent's files.
         self.abandoned: list[Portal] = []
 
     def get(self) -> Portal:

@@ -1,4 +1,4 @@
-"""Trying again what failed for the moment: one way for all that works in bulk."""
+"""Retries after transient errors, for all bulk operations."""
 
 import random
 import time
@@ -12,12 +12,12 @@ RETRY_DELAY_MAX_S: Final = 5.0
 
 
 class Retries:
-    """Failures in a row, and the pauses between tries.
+    """Consecutive failures, and the pauses between attempts.
 
-    What is transient is tried again, and errors of the classes in ``also``: ``limit`` times
-    without a success in between. With ``outage_s`` what is transient is tried at least that long,
-    whatever the count: a server that restarts is away for some time. ``advice`` is added to an
-    error that did not go away.
+    Transient errors, and errors of the classes in ``also``, are retried ``limit`` times without a
+    success in between. With ``outage_s`` transient errors are retried at least that long,
+    regardless of the count: a server restart takes some time. ``advice`` is added to an error that
+    did not go away.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Retries:
         self._failures = 0
 
     def pause(self, error: Error) -> None:
-        """Wait before the next try; raise ``error`` when another one is of no use."""
+        """Wait before the next attempt; raise ``error`` if another one is useless."""
         if not error.transient and not isinstance(error, self._also):
             raise error
         now = time.monotonic()
@@ -52,13 +52,13 @@ class Retries:
         time.sleep(retry_delay(self._failures))
 
     def restart(self) -> None:
-        """Something went well: count from the beginning."""
+        """Reset the count after a success."""
         self._failures = 0
 
 
 def retry_delay(failures: int) -> float:
-    """Return the seconds to wait after so many failures: doubling, with jitter."""
-    jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; nothing secret about it
-    # No more doublings than are needed: 2.0 ** 1025 is no float.
+    """Return the seconds to wait after a number of failures: doubling, with jitter."""
+    jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; not for security
+    # Limited, because 2.0 ** 1025 is no float.
     doubled = RETRY_DELAY_S * 2.0 ** min(failures - 1, 10)
     return min(doubled, RETRY_DELAY_MAX_S) * jitter

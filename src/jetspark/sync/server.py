@@ -1,7 +1,7 @@
 """The blocking twin of the embedded server: ``with jetspark.sync.Server() as server``.
 
-Each server runs on a loop and a thread of its own, so that it and the blocking clients of the
-same process never wait for each other; both end when it closes.
+Each server has its own loop and thread, so that it and the blocking clients of the same process
+never wait for each other; both end when it closes.
 """
 
 from types import TracebackType
@@ -16,7 +16,7 @@ from jetspark.upstreams import connect_upstream
 
 
 class Server:
-    """A NATS server with JetStream, in a thread of this process; it takes what `Server` takes."""
+    """A NATS server with JetStream, in a thread; the arguments are those of `jetspark.Server`."""
 
     def __init__(self, **arguments: Unpack[ServerArguments]) -> None:
         arguments["upstreams"] = arguments.get("upstreams") or connect_upstream
@@ -25,7 +25,7 @@ class Server:
 
     @property
     def client_url(self) -> str:
-        """Where clients connect."""
+        """The URL for clients."""
         return self._inner.client_url
 
     @property
@@ -35,7 +35,7 @@ class Server:
 
     @property
     def monitor_url(self) -> str:
-        """Where monitoring is; empty when it is off."""
+        """The monitoring URL; empty if monitoring is off."""
         return self._inner.monitor_url
 
     def connect(self, **options: Unpack[ConnectArguments]) -> Client:
@@ -53,7 +53,7 @@ class Server:
         self._portal = portal
 
     def close(self) -> None:
-        """Put everything staged on disk, say goodbye, end the thread."""
+        """Write everything staged to disk, disconnect clients, end the thread."""
         portal, self._portal = self._portal, None
         if portal is not None:
             portal.call(self._inner.close())

@@ -281,7 +281,7 @@ CASES: Final = (
     Case(
         "publishMode to atomic",
         (
-            Step(TO_ATOMIC, None, "was begun with another", BEGUN),
+            Step(TO_ATOMIC, None, "was started with another", BEGUN),
             Step(PLAIN),
             Step(TO_ATOMIC, more_rows),
         ),
@@ -290,7 +290,7 @@ CASES: Final = (
     Case(
         "publishMode from atomic",
         (
-            Step(FROM_ATOMIC, None, "was begun with another", BEGUN),
+            Step(FROM_ATOMIC, None, "was started with another", BEGUN),
             Step(PLAIN),
             Step(FROM_ATOMIC, more_rows),
         ),
@@ -299,7 +299,7 @@ CASES: Final = (
     Case(
         "another ledgerSubject",
         (
-            Step(OTHER_SUBJECT, None, "was begun with another", BEGUN),
+            Step(OTHER_SUBJECT, None, "was started with another", BEGUN),
             Step(PLAIN),
             Step(OTHER_SUBJECT, more_rows),
         ),
@@ -308,7 +308,7 @@ CASES: Final = (
     Case(
         "another ledgerBucket",
         (
-            Step(OTHER_BUCKET, None, "was begun with another", BEGUN),
+            Step(OTHER_BUCKET, None, "was started with another", BEGUN),
             Step(PLAIN),
             Step(OTHER_BUCKET, more_rows),
         ),
@@ -317,7 +317,7 @@ CASES: Final = (
     Case(
         "another idPrefix",
         (
-            Step(OTHER_PREFIX, None, "was begun with another", BEGUN),
+            Step(OTHER_PREFIX, None, "was started with another", BEGUN),
             Step(PLAIN),
             Step(OTHER_PREFIX, more_rows),
         ),

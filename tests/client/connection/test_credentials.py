@@ -108,10 +108,18 @@ async def test_expired_credentials_are_named_as_such(nats_server: Start) -> None
 @pytest.mark.parametrize(
     ("jwt", "signature", "reason"),
     [
-        (lambda: None, lambda nonce: nonce, "the jwt callback gave NoneType: expected the user's"),
-        (lambda: "", lambda nonce: nonce, "the jwt callback gave str of 0"),
-        (lambda: JWT, lambda _: "text", "the signature callback gave str of 4: expected the 64"),
-        (lambda: JWT, lambda n: base64.b64encode(KEY.sign(n)), r"bytes of 88: .*\(no base64\)"),
+        (
+            lambda: None,
+            lambda nonce: nonce,
+            "the jwt callback returned NoneType: expected the user's",
+        ),
+        (lambda: "", lambda nonce: nonce, "the jwt callback returned str of 0"),
+        (
+            lambda: JWT,
+            lambda _: "text",
+            "the signature callback returned str of 4: expected the 64",
+        ),
+        (lambda: JWT, lambda n: base64.b64encode(KEY.sign(n)), r"bytes of 88: .*not base64"),
     ],
 )
 async def test_callbacks_that_give_something_else_are_told_so(
@@ -151,7 +159,7 @@ async def test_callbacks_that_fail_are_refused_credentials(nats_server: Start) -
         (GOOD.replace("NKEY SEED", "NOTHING"), "no block -----BEGIN USER NKEY SEED-----"),
         (GOOD.replace(KEY.seed, "SUABC"), "got 5 characters"),
         (GOOD.replace(KEY.seed, KeyPair.generate(ACCOUNT).seed), "expected the seed of a user"),
-        (GOOD.replace(KEY.seed, KeyPair.generate(USER).seed), "they must be of one user"),
+        (GOOD.replace(KEY.seed, KeyPair.generate(USER).seed), "both must belong to the same user"),
         (GOOD.replace(JWT, "abc"), "the JWT cannot be read"),
         (GOOD.replace(JWT, "a.!.c"), "no block -----BEGIN NATS USER JWT-----"),
     ],

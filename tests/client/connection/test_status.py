@@ -90,7 +90,7 @@ async def test_a_forced_reconnect_ends_the_pause_before_the_next_try(
     port = str(unused_port())
     slow: Any = {**QUICK, "reconnect_wait": 3600.0, "reconnect_wait_max": 3600.0}
     async with connect(f"127.0.0.1:{port}", retry_on_failed_connect=True, **slow) as nc:
-        with pytest.raises(RequestTimeout, match="goes on trying"):
+        with pytest.raises(RequestTimeout, match="keeps trying"):
             await nc.force_reconnect(timeout=0.05)
         server_process("jetspark", tmp_path, "-js", port=port)
         await nc.force_reconnect(timeout=60)

@@ -120,7 +120,7 @@ async def test_a_drain_that_takes_too_long_still_deletes_the_consumer(
 
         subscription = await js.subscribe(name, callback=callback)
         await called.wait()
-        with pytest.raises(RequestTimeout, match=r"not done within 0\.05 s"):
+        with pytest.raises(RequestTimeout, match=r"did not finish within 0\.05 s"):
             await subscription.drain(timeout=0.05)
 
         assert [each async for each in stream.consumer_names()] == []

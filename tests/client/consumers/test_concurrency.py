@@ -204,7 +204,9 @@ async def test_what_does_not_end_in_time_is_cancelled_and_given_back(
         consumption = consumer.consume(workers, concurrency=2)
         await until(lambda: len(workers.running) == 2)
 
-        with pytest.raises(RequestTimeout, match=r"was not done within 0\.05 s and was cancelled"):
+        with pytest.raises(
+            RequestTimeout, match=r"did not finish within 0\.05 s and was cancelled"
+        ):
             await consumption.close(timeout=0.05)
 
         assert not workers.running
@@ -384,7 +386,7 @@ async def test_what_cannot_work_is_refused(client: Connect, name: str) -> None:
             consumer.consume(print, concurrency=0)
         with pytest.raises(TypeError, match="concurrency must be an int"):
             await nc.subscribe(name, callback=print, concurrency=wrong)
-        with pytest.raises(ValueError, match="are for a callback"):
+        with pytest.raises(ValueError, match="require a callback"):
             await nc.subscribe(name, concurrency=2)
         with pytest.raises(TypeError, match="expected a function of the message"):
             await nc.subscribe(name, callback=print, concurrency=2, ordered_by=wrong)
@@ -393,7 +395,7 @@ async def test_what_cannot_work_is_refused(client: Connect, name: str) -> None:
         before = nc.stats.subscriptions
         with pytest.raises(SubscribeRefused, match="ack policy all"):
             await js.subscribe(f"{name}.>", callback=print, concurrency=2, ack_policy="all")
-        with pytest.raises(ValueError, match="are for a callback"):
+        with pytest.raises(ValueError, match="require a callback"):
             await js.subscribe(f"{name}.>", concurrency=2)
         assert nc.stats.subscriptions == before
         assert sorted([each async for each in stream.consumer_names()]) == ["all", "w"]
@@ -452,7 +454,7 @@ def test_a_blocking_pool_ends_with_what_it_has(server: Any, name: str) -> None:
 
         consumption = consumer.consume(work, concurrency=2)
         wait_until(lambda: len(begun) == 2)
-        with pytest.raises(RequestTimeout, match="left alone on its thread"):
+        with pytest.raises(RequestTimeout, match="left running on its thread"):
             consumption.close(timeout=0.05)
         others: list[bytes] = []
 

@@ -216,7 +216,7 @@ async def test_a_stream_made_anew_is_read_from_its_beginning(
         await reader.stop()
 
         assert seen == [1, 2, 3, 4, 5, 6, 7]
-        assert any("is not what it was: its last sequence is 2" in str(e) for e in errors)
+        assert any("was created again: its last sequence is 2" in str(e) for e in errors)
 
 
 @MODES
@@ -279,7 +279,7 @@ async def test_trouble_that_does_not_end_is_told(client: Connect, name: str) -> 
             waiting.cancel()
 
         assert isinstance(errors[0], ConsumerDeleted)
-        assert "starts anew" in errors[0].__notes__[0]
+        assert "restarts" in errors[0].__notes__[0]
 
 
 @pytest.mark.parametrize("heartbeat", [-1, 0.01, float("nan")])
@@ -349,7 +349,7 @@ async def test_what_it_settles_itself_is_refused(client: Connect, name: str) -> 
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 0)
 
-        with pytest.raises(ValueError, match="settles durable, ack_policy itself"):
+        with pytest.raises(ValueError, match="sets durable, ack_policy itself"):
             stream.ordered_consumer(ConsumerConfig(durable="d", ack_policy=AckPolicy.EXPLICIT))
 
 

@@ -182,7 +182,7 @@ async def test_a_callback_that_waits_for_something_cancelled_goes_on(
         await subscription.drain()
 
     assert received == [b"0", b"1"]
-    assert ["waited for something that was cancelled" in str(error) for error in errors] == [
+    assert ["awaited something that was cancelled" in str(error) for error in errors] == [
         True,
         True,
     ]
@@ -191,7 +191,9 @@ async def test_a_callback_that_waits_for_something_cancelled_goes_on(
 async def test_a_subscription_with_a_callback_is_not_read(client: Connect, name: str) -> None:
     async with client() as nc:
         subscription = await nc.subscribe(name, callback=lambda _: None)
-        with pytest.raises(AlreadyClaimed, match=r"the callback of the subscription .* takes its"):
+        with pytest.raises(
+            AlreadyClaimed, match=r"the subscription .* has a callback, which takes its"
+        ):
             await subscription.next()
         with pytest.raises(AlreadyClaimed, match="subscribe without one"):
             async for _ in subscription:
@@ -268,5 +270,5 @@ async def test_a_drain_that_was_not_done_names_what_is_left(client: Connect, nam
         await nc.subscribe(name)
         nc.publish(name)
         nc.publish(name)
-        with pytest.raises(RequestTimeout, match=f"2 messages of '{name}' were not taken"):
+        with pytest.raises(RequestTimeout, match=f"2 messages of '{name}' were not processed"):
             await nc.drain(timeout=0.1)

@@ -149,7 +149,7 @@ async def test_a_drain_that_nobody_reads_says_so(client: Connect, name: str) -> 
         nc.publish(name)
         await nc.flush()
 
-        with pytest.raises(RequestTimeout, match=r"1 messages were not taken within 0\.05 s"):
+        with pytest.raises(RequestTimeout, match=r"1 messages were not read within 0\.05 s"):
             await subscription.drain(timeout=0.05)
 
 

@@ -271,9 +271,9 @@ async def test_what_was_opened_is_not_opened_again(client: Connect, name: str) -
         with pytest.raises(InvalidState, match="not open"):
             await opening.__aexit__(None, None, None)
         await opening
-        with pytest.raises(InvalidState, match="opened already"):
+        with pytest.raises(InvalidState, match="already open"):
             await opening
-        with pytest.raises(InvalidState, match="opened already"):
+        with pytest.raises(InvalidState, match="already open"):
             async with opening:
                 pass
 

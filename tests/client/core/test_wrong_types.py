@@ -128,9 +128,9 @@ OTHERS: list[tuple[str, Any, Call]] = [
     ("description", 5, lambda h, bad: h.store.put("a", b"", description=bad)),
     ("config", 5, lambda h, bad: h.js.restore_stream(h.folder, config=bad)),
     ("max_age", "1h", lambda h, bad: h.stream.update(max_age=bad)),
-    ("keeps its name", "x", lambda h, bad: h.stream.update(**NAMED | {"name": bad})),
+    ("cannot be renamed", "x", lambda h, bad: h.stream.update(**NAMED | {"name": bad})),
     ("ack_wait", None, lambda h, bad: h.consumer.update(ack_wait=bad)),
-    ("keeps its name", "x", lambda h, bad: h.consumer.update(durable=bad)),
+    ("cannot be renamed", "x", lambda h, bad: h.consumer.update(durable=bad)),
     ("ack_policy", "some", lambda h, bad: h.js.subscribe("a", ack_policy=bad)),
 ]
 

@@ -112,7 +112,7 @@ async def test_a_conflict_names_the_keys_it_may_be_about(client: Connect, name: 
             await tx.commit()
 
         assert raised.value.__notes__ == [
-            "nothing was written; expected were 'a' without a value, 'b' at 7"
+            "nothing was written; expected revisions: 'a' without a value, 'b' at 7"
         ]
 
 

@@ -91,7 +91,7 @@ async def test_a_failed_expectation_leaves_nothing(client: Connect, name: str) -
 
         with pytest.raises(WrongLastSequence):
             await batch.commit()
-        with pytest.raises(InvalidState, match="make a new one"):
+        with pytest.raises(InvalidState, match="create a new one"):
             batch.add(f"{name}.a", b"")
         with pytest.raises(InvalidState, match="not committed"):
             _ = batch.ack
@@ -226,7 +226,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_given_up(client: Connect, n
         held = kv.lock("l", owner="me")
         token = await held.acquire()
         second = kv.lock("l")
-        with pytest.raises(RequestTimeout, match="did not become free"):
+        with pytest.raises(RequestTimeout, match="was not released"):
             await second.acquire(timeout=0.2)
         assert not await second.try_acquire()
         waiting = asyncio.create_task(second.acquire())

@@ -107,7 +107,7 @@ async def test_links_in_a_circle_are_told(client: Connect, name: str) -> None:
             }
             await js.publish(f"$O.{name}.M.{encode_name(here)}", json.dumps(meta).encode())
 
-        with pytest.raises(NotSupported, match="circle"):
+        with pytest.raises(NotSupported, match="cycle"):
             await store.get("a")
 
 

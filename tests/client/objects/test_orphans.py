@@ -243,7 +243,7 @@ async def test_where_nothing_can_be_removed_it_says_so(client: Connect, name: st
         with pytest.raises(NotSupported, match=f"of its origin, '{name}'"):
             await mirror.purge_orphans()
         await js.publish(f"$O.{name}.M.{encode_name('odd')}", b"no json")
-        with pytest.raises(ProtocolViolation, match="cannot be read") as raised:
+        with pytest.raises(ProtocolViolation, match="cannot be decoded") as raised:
             await store.purge_orphans(older_than=0)
         await store.delete("odd")
         await store.seal()

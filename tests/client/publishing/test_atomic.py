@@ -78,11 +78,11 @@ async def test_what_the_server_would_refuse_is_refused_at_once(client: Connect, 
         await js.publish(f"{name}.a", b"0")
         async with js.atomic_batch() as batch:
             batch.add(f"{name}.a", b"1", expect=Expect(last_seq=1), msg_id="x")
-            with pytest.raises(ValueError, match="first message of a batch"):
+            with pytest.raises(ValueError, match="batch's first message"):
                 batch.add(f"{name}.a", b"2", expect=Expect(last_seq=1))
-            with pytest.raises(ValueError, match="last_msg_id does not work in a batch"):
+            with pytest.raises(ValueError, match="last_msg_id is not supported in a batch"):
                 batch.add(f"{name}.a", b"2", expect=Expect(last_msg_id="x"))
-            with pytest.raises(ValueError, match="msg_id 'x' is in the batch already"):
+            with pytest.raises(ValueError, match="msg_id 'x' is already in the batch"):
                 batch.add(f"{name}.a", b"2", msg_id="x")
             batch.add(f"{name}.b", b"3")
         again = js.atomic_batch()
@@ -126,7 +126,7 @@ async def test_a_batch_over_two_streams_is_told_what_may_be_wrong(
 
         with pytest.raises(BatchIncomplete) as raised:
             await batch.commit()
-        assert "one stream must take all subjects" in raised.value.__notes__[0]
+        assert "one stream must store all subjects" in raised.value.__notes__[0]
         with pytest.raises(ValueError, match="max_messages=0: expected at least 1"):
             js.atomic_batch(max_messages=0)
 

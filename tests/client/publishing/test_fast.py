@@ -190,7 +190,7 @@ async def test_the_header_dialect(server: Any, client: Connect, name: str) -> No
         else:
             await send()
             assert len(await stored(stream)) == 100
-        with pytest.raises(ValueError, match="flow_bytes needs"):
+        with pytest.raises(ValueError, match="flow_bytes requires"):
             js.fast_publisher(flow_bytes=5)
 
 
@@ -242,7 +242,7 @@ async def test_what_has_ended_takes_no_more(client: Connect, name: str) -> None:
         await left.__aexit__(LookupError, LookupError(), None)
 
         for fast in (committed, left):
-            with pytest.raises(AlreadyEnded, match="has ended: make a new one"):
+            with pytest.raises(AlreadyEnded, match="has ended: create a new one"):
                 await fast.publish(f"{name}.a", b"3")
             with pytest.raises(AlreadyEnded, match="has ended"):
                 await fast.extend([f"{name}.a"] * 2, [b"3"] * 2)

@@ -129,7 +129,7 @@ async def test_an_end_that_never_arrives_is_an_error(
         say = fast._say
         monkeypatch.setattr(fast, "_say", lambda operation, seq: operation == 3 or say(4, seq))
 
-        with pytest.raises(RequestTimeout, match="did not arrive in 5 attempts"):
+        with pytest.raises(RequestTimeout, match="was not answered in 5 attempts"):
             await fast.commit()
 
 

@@ -109,7 +109,7 @@ async def test_a_folder_holds_one_backup(client: Connect, name: str, tmp_path: P
         stream = await filled(nc.jetstream(), name, 1)
         await stream.backup(tmp_path)
 
-        with pytest.raises(BackupFailed, match="holds a backup already"):
+        with pytest.raises(BackupFailed, match="already contains a backup"):
             await stream.backup(tmp_path)
         assert len(list(tmp_path.iterdir())) == 2
 
@@ -172,7 +172,7 @@ async def test_a_backup_that_is_not_whole_is_refused(
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 20)
-        with pytest.raises(BackupFailed, match="no complete backup"):
+        with pytest.raises(BackupFailed, match="not a complete backup"):
             await js.restore_stream(tmp_path)
         await stream.backup(tmp_path)
         await js.delete_stream(name)

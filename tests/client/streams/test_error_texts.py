@@ -41,7 +41,7 @@ async def test_what_differs_from_a_stream_that_exists_is_named(client: Connect, 
     async with client() as nc:
         js = nc.jetstream()
         await js.create_stream(name, subjects=[f"{name}.>"], max_age=60)
-        with pytest.raises(StreamExists, match=r"max_age is 60\.0 there, not 3600\.0"):
+        with pytest.raises(StreamExists, match=r"max_age is 60\.0, requested 3600\.0"):
             await js.create_stream(name, subjects=[f"{name}.>"], max_age=3600)
 
 
@@ -49,7 +49,7 @@ async def test_what_differs_from_a_bucket_that_exists_is_named(client: Connect, 
     async with client() as nc:
         js = nc.jetstream()
         await js.create_key_value(name, history=2)
-        with pytest.raises(BucketExists, match=r"configuration: history is 2 there, not 5$"):
+        with pytest.raises(BucketExists, match=r"configuration: history is 2, requested 5$"):
             await js.create_key_value(name, history=5)
 
 
@@ -59,7 +59,7 @@ async def test_what_differs_from_a_consumer_that_exists_is_named(
     async with client() as nc:
         stream = await nc.jetstream().create_stream(name, subjects=[f"{name}.>"])
         await stream.create_consumer(durable="c", ack_wait=10)
-        with pytest.raises(ConsumerExists, match=r"'c' of .*: ack_wait is 10\.0 there, not 20\.0"):
+        with pytest.raises(ConsumerExists, match=r"'c' of .*: ack_wait is 10\.0, requested 20\.0"):
             await stream.create_consumer(durable="c", ack_wait=20)
 
 
@@ -69,8 +69,8 @@ async def test_what_a_server_filled_in_is_no_difference(client: Connect, name: s
         await stream.create_consumer(durable="c", filter_subject=f"{name}.a")
         with pytest.raises(ConsumerExists) as caught:
             await stream.create_consumer(name="c")
-        assert "durable is 'c' there, not ''" in str(caught.value)
-        assert f"filter_subject is '{name}.a' there, not ''" in str(caught.value)
+        assert "durable is 'c', requested ''" in str(caught.value)
+        assert f"filter_subject is '{name}.a', requested ''" in str(caught.value)
         assert "ack_wait" not in str(caught.value)
         assert "max_waiting" not in str(caught.value)
 

@@ -138,11 +138,11 @@ async def test_what_makes_no_sense_is_refused(client: Connect, name: str) -> Non
     async with client() as nc:
         stream = await users(nc.jetstream(), name)
 
-        with pytest.raises(ValueError, match="which subjects"):
+        with pytest.raises(ValueError, match="no subjects"):
             stream.get_last_many([])
-        with pytest.raises(TypeError, match="expected a list of texts"):
+        with pytest.raises(TypeError, match="expected a list of str"):
             stream.get_last_many("foo")
-        with pytest.raises(ValueError, match="exclude each other"):
+        with pytest.raises(ValueError, match="mutually exclusive"):
             stream.get_last_many(["foo"], up_to_seq=1, up_to_time=Timestamp(1))
         with pytest.raises(ValueError, match="batch=-1: expected at least 0"):
             stream.get_last_many(["foo"], batch=-1)

@@ -93,7 +93,7 @@ async def test_a_drain_ends_when_its_time_is_up_whatever_callbacks_do(
         await called.wait()
         loop = asyncio.get_running_loop()
         began = loop.time()
-        with pytest.raises(RequestTimeout, match=r"drain was not done within 0\.2 s"):
+        with pytest.raises(RequestTimeout, match=r"drain did not finish within 0\.2 s"):
             async with asyncio.timeout(30):
                 await nc.drain(timeout=0.2)
 

@@ -164,7 +164,7 @@ async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
             await replica.wait_for(100, timeout=10)
         with pytest.raises(BucketNotFound):
             replica.get("b")
-        assert ("made anew" in raised.value.__notes__[0]) == again
+        assert ("created again" in raised.value.__notes__[0]) == again
         await replica.close()
 
 
@@ -188,7 +188,7 @@ async def test_a_stream_that_was_made_anew_is_another_one(
                 await js.publish(f"{name}.b", b"new")
             proxy.cut()
 
-            with pytest.raises(StreamNotFound, match="made anew while it was followed"):
+            with pytest.raises(StreamNotFound, match="created again while it was read"):
                 await replica.wait_for(100, timeout=10)
             with pytest.raises(StreamNotFound):
                 replica.get_last(f"{name}.a")

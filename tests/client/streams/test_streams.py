@@ -179,9 +179,9 @@ async def test_the_stream_of_a_subject(client: Connect, name: str) -> None:
         await js.create_stream(config(f"{name}-2", subjects=(f"{name}.b",)))
 
         assert await js.stream_name_by_subject(f"{name}.b") == f"{name}-2"
-        with pytest.raises(StreamNotFound, match="no stream takes the subject"):
+        with pytest.raises(StreamNotFound, match="no stream stores the subject"):
             await js.stream_name_by_subject(f"{name}.c")
-        with pytest.raises(AmbiguousSubject, match=f"{name}-1, {name}-2; name the one you mean"):
+        with pytest.raises(AmbiguousSubject, match=f"{name}-1, {name}-2; pass a stream name"):
             await js.stream_name_by_subject(f"{name}.*")
         for bad in ("", "a b", "a..b"):
             # The server would answer with all streams, or none.
@@ -220,7 +220,7 @@ async def test_purge_by_subject_sequence_and_count(client: Connect, name: str) -
         assert await stream.purge(seq=11) == 9
         assert await stream.purge(keep=5) == 13
         assert await stream.purge() == 5
-        with pytest.raises(ValueError, match="exclude each other"):
+        with pytest.raises(ValueError, match="mutually exclusive"):
             await stream.purge(seq=1, keep=1)
 
 
@@ -378,9 +378,9 @@ async def test_an_answer_that_is_no_ack_is_told_and_nothing_else_suffers(
         await nc.flush()
         await js.publish_async(name, b"1")
 
-        with pytest.raises(ProtocolViolation, match=r"is no stream: b'hello'"):
+        with pytest.raises(ProtocolViolation, match=r": b'hello'"):
             await js.publish_async_complete()
-        with pytest.raises(ProtocolViolation, match=r"is no stream: b'hello'"):
+        with pytest.raises(ProtocolViolation, match=r": b'hello'"):
             await js.publish(name, b"1")
         await nc.flush()
 
@@ -414,7 +414,7 @@ async def test_a_full_window_times_out_when_no_ack_comes(client: Connect, name: 
         js = nc.jetstream(publish_async_max=2)
         acks = [await js.publish_async(name, timeout=0.2) for _ in range(2)]
 
-        with pytest.raises(RequestTimeout, match="2 publishes wait for an ack"):
+        with pytest.raises(RequestTimeout, match="2 publishes are waiting for an ack"):
             await js.publish_async(name, timeout=0.05)
         with pytest.raises(RequestTimeout, match="whether it was stored is unknown"):
             await acks[0]

@@ -261,5 +261,5 @@ def test_a_coroutine_function_is_no_blocking_callback(nc: sync.Client, name: str
     async def wrong(_message: Message) -> None:
         """Nobody would await it."""
 
-    with pytest.raises(TypeError, match="give a plain function"):
+    with pytest.raises(TypeError, match="pass a plain function"):
         nc.subscribe(name, callback=wrong)

@@ -207,7 +207,7 @@ async def test_a_stream_from_the_year_2200_is_served_reported_and_mended(
     assert "jetspark doctor clock" in warning
     assert any("Stream 'S' has times" in record.message for record in caplog.records)
     assert "S: the newest time is 2200-01-01T" in told
-    assert "records got an earlier time" in mended
+    assert "records were corrected" in mended
     assert check == "No stream has times ahead of the clock of this machine.\n"
     assert "jetspark" not in healthy or not healthy["jetspark"].get("warnings")
     assert info["state"]["last_ts"] <= info["ts"] < "2100"

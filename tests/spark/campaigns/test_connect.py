@@ -31,4 +31,4 @@ def test_a_connect_client_reads_and_writes_streams(tmp_path: Path) -> None:
     # What `watch` reported: rows and bytes as `observed` counted them, and the lag at the end.
     assert said[5] == "['started', 'terminated'] 100 192 {'IN': 0}"
     assert "stream='IN'" in said[6]
-    assert "there is no stream 'NONE' on 127.0.0.1" in said[7]
+    assert "stream 'NONE' does not exist on 127.0.0.1" in said[7]

@@ -148,15 +148,15 @@ def test_values_that_expire_have_no_strict_past(url: str, jetstream: sync.JetStr
 def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:
     _bucket(jetstream, "FINE")
 
-    with pytest.raises(PlanningFailed, match="there is no bucket 'NONE'"):
+    with pytest.raises(PlanningFailed, match="bucket 'NONE' does not exist"):
         _read(url, "NONE")
     with pytest.raises(PlanningFailed, match="versionAsOf is 7, but bucket 'FINE' is at"):
         _read(url, "FINE", versionAsOf="7")
     with pytest.raises(InvalidOptions, match="initialSnapshot is for readStream"):
         _read(url, "FINE", initialSnapshot="true")
-    with pytest.raises(InvalidSchema, match="column 'id' has no place in a bucket"):
+    with pytest.raises(InvalidSchema, match="column 'id' does not exist in a bucket"):
         _write(url, "FINE", StructType([*ROW.fields]).add("id", "long"), {})
-    with pytest.raises(WriteRefused, match="is not overwritten as a whole"):
+    with pytest.raises(WriteRefused, match="cannot be overwritten as a whole"):
         KvDataSource(options={"servers": url, "bucket": "FINE"}).writer(ROW, True)
 
 
@@ -228,7 +228,7 @@ def test_a_null_value_is_no_deletion(url: str, jetstream: sync.JetStream) -> Non
 
     with pytest.raises(RowRefused, match="NULL in a row that puts"):
         _write(url, "NULLS", ROW, {"key": ["a"], "value": pa.array([None], pa.string())})
-    with pytest.raises(RowRefused, match="cannot be a key"):
+    with pytest.raises(RowRefused, match="is not a valid key"):
         _write(url, "NULLS", ROW, {"key": ["a b"], "value": ["1"]})
 
 

@@ -109,13 +109,15 @@ def test_rows_become_objects_and_a_second_run_changes_nothing(
 def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:
     _store(jetstream, "GOOD")
 
-    with pytest.raises(PlanningFailed, match="there is no object store 'NONE'"):
+    with pytest.raises(PlanningFailed, match="object store 'NONE' does not exist"):
         _read(_source(url, "NONE"))
-    with pytest.raises(InvalidSchema, match="column 'id' has no place"):
+    with pytest.raises(InvalidSchema, match="column 'id' does not exist"):
         _source(url, "GOOD").writer(StructType([*ROW.fields]).add("id", "long"), False)
-    with pytest.raises(WriteRefused, match="not overwritten as a whole"):
+    with pytest.raises(WriteRefused, match="cannot be overwritten as a whole"):
         _source(url, "GOOD").writer(ROW, True)
-    with pytest.raises(PlanningFailed, match=r"'nats_object' has no readStream: use spark\.read"):
+    with pytest.raises(
+        PlanningFailed, match=r"'nats_object' does not support readStream: use spark\.read"
+    ):
         _source(url, "GOOD").streamReader(ROW).initialOffset()
 
 

@@ -58,7 +58,7 @@ def test_a_streaming_query_decodes_and_rescues(
     assert good._rescued is None
     assert (bad.id, bad.price) == (None, Decimal("1.00"))
     assert bytes(bad._rescued.data) == BAD
-    assert broken._rescued.reason.startswith("no JSON: ")
+    assert broken._rescued.reason.startswith("invalid JSON: ")
     assert bytes(broken._rescued.data) == b"?"
 
 
@@ -138,7 +138,9 @@ def test_ddl_means_what_it_means_to_spark(ddl: str) -> None:
 
 
 def test_a_bad_schema_is_one_clear_line_on_the_driver() -> None:
-    with pytest.raises(InvalidSchema, match="schema 'id lung' is no DDL: at 'lung': expected a"):
+    with pytest.raises(
+        InvalidSchema, match="schema 'id lung' is not valid DDL: at 'lung': expected a"
+    ):
         decode_json("data", "id lung")
     with pytest.raises(ValueError, match="zone='Mars': expected a time zone"):
         decode_json("data", "id long", zone="Mars")

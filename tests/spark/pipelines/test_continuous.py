@@ -210,7 +210,7 @@ def test_flows_are_started_again_interrupted_and_given_up(
 
     assert [one.restart_seconds for one in second.failures()] == [1.0, None]
     assert second.run.given_up == (
-        "flow 'copies' was given up after 2 failures without a row in between: "
+        "flow 'copies' was stopped after 2 failures without progress in between: "
         "a.py:22: ValueError: the flag is up"
     )
     assert seqs(spark, "copies") == Counter(range(1, 21))
@@ -219,11 +219,11 @@ def test_flows_are_started_again_interrupted_and_given_up(
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("CREATE STREAMING TABLE t CLUSTER BY (seq) AS SELECT 1 AS seq", "'t' is divided by"),
-        ("CREATE STREAMING TABLE t; CREATE FLOW f AS INSERT INTO u SELECT 1", "nothing defines"),
-        ("CREATE STREAMING TABLE t", "nothing writes to 't'"),
+        ("CREATE STREAMING TABLE t CLUSTER BY (seq) AS SELECT 1 AS seq", "'t' is partitioned by"),
+        ("CREATE STREAMING TABLE t; CREATE FLOW f AS INSERT INTO u SELECT 1", "is not defined"),
+        ("CREATE STREAMING TABLE t", "no flow writes to 't'"),
         ("CREATE MATERIALIZED VIEW counted AS SELECT 1", "'counted' is defined twice"),
-        ("CREATE TABLE t (a INT)", r"c\.sql: .* is no statement that a continuous run knows"),
+        ("CREATE TABLE t (a INT)", r"c\.sql: .* is not supported in a continuous run"),
         ("CREATE FLOW two AS INSERT INTO numbers SELECT 1", "'numbers' has 2 flows"),
     ],
 )

@@ -153,7 +153,7 @@ def end_within_a_micro_batch(root: Path, url: str) -> str:
     """Run until SIGTERM ends the process; return what it said."""
     stopped = in_process(COMMON + CHECKED + INTERRUPTED, root, url)
     assert stopped.returncode == 143, stopped.stdout + stopped.stderr
-    assert "jetspark: stopped by SIGTERM; the next run goes on from here" in stopped.stderr
+    assert "jetspark: stopped by SIGTERM; the next run continues from here" in stopped.stderr
     (root / "waits").unlink()
     return stopped.stdout
 

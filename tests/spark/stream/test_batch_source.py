@@ -102,7 +102,7 @@ def test_a_start_that_is_gone_fails_or_is_moved(spark: SparkSession, streams: "S
     streams.fill("LOST", 100).purge(seq=61)
     reader = _reader(spark, streams, "LOST").option("startingOffsets", 10)
 
-    assert "begins at 61" in _failure(reader.load())
+    assert "starts at 61" in _failure(reader.load())
     assert reader.option("failOnDataLoss", "false").load().count() == 40
 
 
@@ -145,11 +145,11 @@ def test_headers(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"stream": "NO_SUCH"}, "there is no stream 'NO_SUCH' on 127.0.0.1"),
+        ({"stream": "NO_SUCH"}, "stream 'NO_SUCH' does not exist on 127.0.0.1"),
         ({"servers": "nats://127.0.0.1:1"}, "cannot read stream 'S' on 127.0.0.1:1"),
         (
             {"batchsize": "x", "strat": "1"},
-            "2 options are wrong: unknown option 'strat'",
+            "2 options are invalid: unknown option 'strat'",
         ),
     ],
     ids=["stream", "server", "options"],
@@ -195,7 +195,7 @@ def test_a_subject_alone_finds_its_stream(spark: SparkSession, streams: "Streams
 def test_a_subject_nobody_takes_is_one_line(spark: SparkSession, streams: "Streams") -> None:
     frame = spark.read.format("jetstream").options(servers=streams.url, subject="none.x").load()
 
-    assert "there is no stream that takes" in _failure(frame)
+    assert "a stream that stores" in _failure(frame)
 
 
 def test_times_choose_messages(spark: SparkSession, streams: "Streams") -> None:

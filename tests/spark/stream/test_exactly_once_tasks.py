@@ -193,18 +193,18 @@ def test_another_job_reads_up_to_the_last_commit(
     by_default.commit([by_default.write(_batch("STAGE", 31, 10))])
     assert read("q1", "jetspark_ledger") == list(range(1, 41))
     assert read("q1", "jetspark_ledger", by="subject") == list(range(1, 41))
-    with pytest.raises(PlanningFailed, match="'q2' has committed nothing"):
+    with pytest.raises(PlanningFailed, match="'q2' has not committed anything"):
         read("q2")
 
 
 def test_a_missing_ledger_is_found_in_planning(url: str, jetstream: sync.JetStream) -> None:
     _stream(jetstream, "NOLEDGER")
 
-    with pytest.raises(WriteRefused, match="no bucket 'NOTHERE' for the ledger"):
+    with pytest.raises(WriteRefused, match="bucket 'NOTHERE' for the ledger"):
         _writer(url, "NOLEDGER", ledgerBucket="NOTHERE")
-    with pytest.raises(WriteRefused, match="needs ledgerSubject"):
+    with pytest.raises(WriteRefused, match="requires ledgerSubject"):
         _writer(url, "NOLEDGER", publishMode="atomic")
-    with pytest.raises(WriteRefused, match="does not take the markers"):
+    with pytest.raises(WriteRefused, match="does not store the markers"):
         _writer(url, "NOLEDGER", publishMode="atomic", ledgerSubject="elsewhere")
 
 
@@ -218,7 +218,7 @@ def test_a_bucket_that_would_forget_epochs_is_no_ledger(
     jetstream.create_key_value(KeyValueConfig(bucket="COPIED", mirror=original))
 
     for bucket, problem in (
-        ("SHORT", "has a ttl of 1h0m0s, after which it forgets what is committed"),
+        ("SHORT", "has a ttl of 1h0m0s, after which commits are forgotten"),
         ("COPIED", "is a mirror of"),
     ):
         with pytest.raises(WriteRefused, match=f"'{bucket}' cannot be the ledger: it {problem}"):
@@ -300,7 +300,7 @@ def test_a_repeated_task_with_other_rows_is_refused(url: str, jetstream: sync.Je
     writer = _marked(url, "OTHER")
     writer.write(_batch("OTHER", 1, 10))
 
-    with pytest.raises(ReplayRefused, match="stored 1 rows that this repetition"):
+    with pytest.raises(ReplayRefused, match="stored 1 rows that this one"):
         writer.write(_batch("OTHER", 2, 10))
 
 
@@ -320,7 +320,7 @@ def test_an_epoch_is_stored_as_a_whole_by_the_driver(
 
     assert before == 0
     assert _stored(stream) == Counter(range(1, 301))
-    with pytest.raises(RowRefused, match="has 1000 rows, and one atomic batch at most 999"):
+    with pytest.raises(RowRefused, match="has 1000 rows, but an atomic batch at most 999"):
         writer.write(_batch("WHOLE", 1, 1000))
 
 
@@ -414,7 +414,7 @@ def test_a_job_may_write_to_several_streams_under_one_name(
 
     job("TWO_A")
     job("TWO_B")
-    with pytest.raises(WriteRefused, match="a txnAppId of their own"):
+    with pytest.raises(WriteRefused, match="use another txnAppId"):
         job("TWO_A", 6)
     job("TWO_A", ledgerBucket="TWO", txnAppId="named")
     with pytest.raises(WriteRefused, match="in stream 'TWO_A'"):
@@ -527,7 +527,7 @@ def test_rows_that_a_stream_takes_for_duplicates_of_removed_ones_are_not_committ
     stream.purge()
     jetstream.key_value("jetspark_ledger").delete("purged.PURGED")
     for _ in range(2):
-        with pytest.raises(ReplayRefused, match=r"20 rows, of which 0 are stored.*window of 2m"):
+        with pytest.raises(ReplayRefused, match=r"20 rows, but only 0 are stored.*window of 2m"):
             job()
     job("2")
     job("2")
@@ -546,7 +546,7 @@ def test_a_replay_with_accepted_gaps_does_not_lose_rows_as_duplicates(
     again = _writer(url, "GAPPED", failOnReplayGaps="false", ackTimeoutMs="200")
     told = again.write(_batch("GAPPED", 1, 20))
 
-    with pytest.raises(ReplayRefused, match="20 rows, of which 19 are stored"):
+    with pytest.raises(ReplayRefused, match="20 rows, but only 19 are stored"):
         again.commit([told])
 
 
@@ -736,7 +736,7 @@ def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
     if committed:
         first.commit([told])
 
-    with pytest.raises(WriteRefused, match="begun with another publishMode, ledgerSubject"):
+    with pytest.raises(WriteRefused, match="started with another publishMode, ledgerSubject"):
         _writer(url, name, **after).write(_batch(name, 1, 10))
     again = _writer(url, name, ackTimeoutMs="200", **before)
     again.commit([again.write(_batch(name, 1, 10))])
@@ -862,5 +862,5 @@ def test_markers_that_the_stream_would_store_elsewhere_are_refused_in_planning(
     )
     jetstream.create_stream(config)
 
-    with pytest.raises(WriteRefused, match="choose a ledgerSubject that it leaves alone"):
+    with pytest.raises(WriteRefused, match="choose a ledgerSubject without transform"):
         _marked(url, "MOVED")

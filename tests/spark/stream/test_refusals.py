@@ -31,10 +31,10 @@ def _last_line(error: BaseException) -> str:
     ("format_name", "schema", "options", "reason"),
     [
         ("jetstream", None, {"stream": "S", "maxPartitions": "2"}, "unknown option"),
-        ("jetstream", "subject long", {"stream": "S"}, "column 'subject' is string"),
+        ("jetstream", "subject long", {"stream": "S"}, "column 'subject' must be string"),
         ("nats_kv", None, {"bucket": "B", "startingOffsets": "first"}, "'first' is not"),
-        ("nats_kv", "key long", {"bucket": "B"}, "column 'key' is string"),
-        ("nats_object", None, {"bucket": "B"}, "has no readStream: use spark.read"),
+        ("nats_kv", "key long", {"bucket": "B"}, "column 'key' must be string"),
+        ("nats_object", None, {"bucket": "B"}, "does not support readStream: use spark.read"),
     ],
 )
 def test_a_refused_streaming_read_ends_with_its_reason(
@@ -122,10 +122,10 @@ def test_times_without_a_zone_are_the_sessions(spark: SparkSession, streams: "St
         assert rows.option("startingTimestamp", "2199-01-01").load().count() == 0
 
         spark.conf.set(setting, "America/New_York")
-        with pytest.raises(PySparkException, match=r"'America/New_York' by now: append Z"):
+        with pytest.raises(PySparkException, match=r"now 'America/New_York': append Z"):
             rows.option("startingTimestamp", local).load().count()
         past = spark.read.format("nats_kv").options(servers=streams.url, bucket="ZONED")
-        with pytest.raises(PySparkException, match=r"'America/New_York' by now: append Z"):
+        with pytest.raises(PySparkException, match=r"now 'America/New_York': append Z"):
             past.option("timestampAsOf", "2199-01-01 00:00:00").load().count()
     finally:
         spark.conf.set(setting, before)

@@ -221,7 +221,7 @@ def test_rows_that_expire_before_a_replay_leave_the_others_where_they_were(
     kept = [[seq for seq in part if seq > 30 and seq != 40] for part in first]
     assert query.run() == kept
     query.restart(failOnDataLoss="true")
-    with pytest.raises(DataLoss, match=r"begins at 31.*sequences 1 to 100.*failOnDataLoss"):
+    with pytest.raises(DataLoss, match=r"starts at 31.*sequences 1 to 100.*failOnDataLoss"):
         query.run()
 
 
@@ -446,7 +446,7 @@ def test_a_copy_that_ends_too_early_is_refused(streams: "Streams", name: str) ->
     _again(streams, name, 99)
     query.restart(onRecreate="continue")
 
-    with pytest.raises(DataLoss, match=r"ends at 99: it is no complete copy"):
+    with pytest.raises(DataLoss, match=r"ends at 99: it is not a complete copy"):
         query.plan()
 
 

@@ -153,7 +153,7 @@ def test_mistakes_are_one_line(spark: SparkSession, streams: "Streams", tmp_path
     streams.jetstream.create_stream(narrow)
     writer = spark.range(3).write.format(FORMAT).options(servers=streams.url, stream="NARROW")
 
-    with pytest.raises(PySparkException, match="column 'id' has no place in a message"):
+    with pytest.raises(PySparkException, match="column 'id' does not exist in a message"):
         writer.mode("append").save()
     with pytest.raises(StreamingQueryException, match="duplicate_window of 1s, less than the 1m"):
         _run(

@@ -41,7 +41,7 @@ def test_push_down_is_refused_with_what_to_use_instead(streaming: bool) -> None:
     """A filter that Spark pushed into a DataFrame stays in it and shortens later queries."""
     given = {"servers": "h:1", "stream": "S"}
 
-    with pytest.raises(InvalidOptions, match=r"pushDown is not offered.*startingOffsets"):
+    with pytest.raises(InvalidOptions, match=r"pushDown is not supported.*startingOffsets"):
         parse_source_options({**given, "pushDown": "true"}, streaming=streaming)
 
     without = parse_source_options({**given, "pushDown": "false"}, streaming=streaming)
@@ -53,7 +53,7 @@ def test_push_down_is_refused_with_what_to_use_instead(streaming: bool) -> None:
 def test_an_unknown_answer_to_a_stream_created_again_is_refused() -> None:
     given = {"servers": "h:1", "stream": "S", "onRecreate": "maybe"}
 
-    with pytest.raises(InvalidOptions, match="onRecreate 'maybe' is none of fail, earliest"):
+    with pytest.raises(InvalidOptions, match="onRecreate 'maybe' is not one of fail, earliest"):
         parse_source_options(given, streaming=True)
 
 
@@ -121,7 +121,7 @@ def test_messages_that_only_a_changed_filter_takes_are_not_given_back(
     first = reader(f"{name}.0")
     end = first.latestOffset(first.initialOffset(), ReadAllAvailable())
 
-    with pytest.raises(PlanningFailed, match=rf"has read {name}\.0 so far, now .*{name}\.1"):
+    with pytest.raises(PlanningFailed, match=rf"has read {name}\.0 so far, but now .*{name}\.1"):
         reader(f"{name}.1").latestOffset(end, ReadAllAvailable())
     # Nor where the last that happened was that messages of others were passed.
     passed = encode_offset(name, reader(f"{name}.0")._passed(31, first._look()))
@@ -275,9 +275,11 @@ def test_read_modes(streams: "Streams") -> None:
 
     assert _read(reader, reader.partitions()) == list(range(1, 11))
     refused = _source(streams, "MODESOFF", readMode="direct")
-    with pytest.raises(PlanningFailed, match="allow_direct off, which readMode direct needs"):
+    with pytest.raises(
+        PlanningFailed, match="allow_direct disabled, which readMode direct requires"
+    ):
         refused.reader(refused.schema()).partitions()
     for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
         wrong = _source(streams, "MODES", **{name: value})
-        with pytest.raises(InvalidOptions, match=f"{name} '{value}' is none of"):
+        with pytest.raises(InvalidOptions, match=f"{name} '{value}' is not one of"):
             wrong.streamReader(wrong.schema()).initialOffset()

@@ -205,5 +205,5 @@ def test_mistakes_are_one_line(pipeline: Pipeline, streams: "Streams") -> None:
         match="endingOffsets is for read, not for readStream: a stream has no end",
     ):
         pipeline.catch_up(endingOffsets="5")
-    with pytest.raises(StreamingQueryException, match="there is no stream 'NOWHERE'"):
+    with pytest.raises(StreamingQueryException, match="stream 'NOWHERE' does not exist"):
         pipeline.catch_up(stream="NOWHERE")

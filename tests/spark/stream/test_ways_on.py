@@ -100,7 +100,7 @@ def batch(name: str, numbers: range) -> Iterator[pa.RecordBatch]:
     [
         ({"delivery": "at-least-once"}, "is for delivery exactly-once"),
         ({"msg_id": "column"}, "'msg_id'"),
-        ({**MARKED, "atomicScope": "epoch"}, "no meaning with atomicScope epoch"),
+        ({**MARKED, "atomicScope": "epoch"}, "no effect with atomicScope epoch"),
     ],
     ids=["at-least-once", "msg_id", "epoch"],
 )
@@ -272,7 +272,7 @@ def test_a_replay_by_markers_is_not_committed_when_rows_are_missing(
 
     with monkeypatch.context() as patch:
         patch.setattr("jetspark.spark.stream.sink.writer.MarkedWriter.write", lambda *_: 0)
-        with pytest.raises(ReplayRefused, match="has 20 rows, of which 10 are stored"):
+        with pytest.raises(ReplayRefused, match="has 20 rows, but only 10 are stored"):
             query.run(0, range(20))
     query.run(0, range(20))
 

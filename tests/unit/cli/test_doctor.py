@@ -133,7 +133,7 @@ def test_repair_copies_damage_aside_and_the_next_check_finds_nothing_new(store: 
         result = run(command, store.folder)
         assert result.exit_code == 0
         assert "Healthy" not in result.output
-        assert "Damaged: ORDERS; messages lost: 1 at most" in result.output
+        assert "Damaged: ORDERS; messages lost: at most 1" in result.output
     document = json.loads(run("check", store.folder, "--json").stdout)
     assert (document["known_damage"], document["lost_messages"]) == (1, 1)
 
@@ -148,7 +148,7 @@ def test_a_segment_that_was_lost_is_in_every_later_report(store: Store) -> None:
     document = json.loads(run("check", store.folder, "--json").stdout)
 
     assert result.exit_code == 0, result.output
-    assert f"messages lost: {lost} at most" in result.output
+    assert f"messages lost: at most {lost}" in result.output
     assert "Healthy" not in result.output
     assert document["lost_messages"] == lost
 
@@ -225,7 +225,7 @@ def test_export_refuses_to_overwrite(store: Store, tmp_path: Path) -> None:
     result = run("export", store.folder, "--stream", "ORDERS", "--out", out)
 
     assert result.exit_code == 2
-    assert "exists; choose another name" in result.stderr
+    assert "already exists: choose another name" in result.stderr
     assert out.read_text() == "precious"
 
 
@@ -233,7 +233,7 @@ def test_export_of_an_unknown_stream_says_which_there_are(store: Store, tmp_path
     result = run("export", store.folder, "--stream", "NONE", "--out", tmp_path / "x")
 
     assert result.exit_code == 2
-    assert "there is no stream NONE in this store; there are: ORDERS, OTHER" in result.stderr
+    assert "stream NONE does not exist in this store; existing: ORDERS, OTHER" in result.stderr
     assert not (tmp_path / "x").exists()
 
 
@@ -274,7 +274,7 @@ def test_a_store_in_use_is_refused(store: Store) -> None:
 
     for result in results:
         assert result.exit_code == 2
-        assert "is used by a jetspark server: stop that first" in result.stderr
+        assert "is in use by a jetspark server: stop it first" in result.stderr
 
 
 def test_a_stream_that_cannot_be_opened_does_not_hide_the_others(store: Store) -> None:
@@ -304,7 +304,7 @@ def test_an_empty_store_is_healthy(tmp_path: Path) -> None:
     result = run(tmp_path / "empty")
 
     assert result.exit_code == 0
-    assert "There is no stream" in result.output
+    assert "No streams" in result.output
 
 
 @pytest.mark.parametrize("word", ["check", "repair"])
@@ -314,7 +314,7 @@ def test_what_is_no_store_is_refused_with_a_reason(tmp_path: Path, word: str) ->
     (tmp_path / "nats" / "jetstream" / "$G" / "streams").mkdir(parents=True)
     reasons = {
         "nowhere": "does not exist",
-        "file": "is a file, expected is a folder",
+        "file": "is a file; expected a folder",
         "folder": "is not a jetspark store: it contains no file STORE",
         "nats": "contains a nats-server store",
     }
@@ -419,7 +419,7 @@ def test_what_lies_between_the_streams_is_named_and_left_alone(store: Store) -> 
     told = json.loads(run("repair", store.folder, "--json").stdout)
 
     assert result.exit_code == 1
-    assert f"{note} is nothing of a jetspark store" in "".join(result.output.split("\n"))
+    assert f"{note} is not part of a jetspark store" in "".join(result.output.split("\n"))
     assert told["foreign"] == [str(note), str(folder)]
     assert note.exists()
     assert folder.exists()
@@ -455,7 +455,7 @@ def test_a_consumer_that_cannot_be_served_can_be_dropped(store: Store) -> None:
     assert before.exit_code == 2
     assert "jetspark doctor drop-consumer" in " ".join(before.output.split())
     assert unknown.exit_code == 2
-    assert "there is no consumer nobody; there are: bad, number 3" in unknown.stderr
+    assert "consumer nobody does not exist; existing: bad, number 3" in unknown.stderr
     assert unclear.exit_code == 2
     assert (by_number.exit_code, by_name.exit_code) == (0, 0), by_number.output + by_name.output
     kept = [json.loads(path.read_bytes()) for path in sorted(store.stream.glob("quarantine/*"))]

@@ -38,16 +38,16 @@ def test_init_says_what_to_do_next(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["run", "--server", "nats://127.0.0.1:1"], "127.0.0.1:1"),
-        (["run", "--server", "embedded:x"], "'x' is no port"),
-        (["run", "--server", "embedded", "--conf", "a=b"], "is no spark.NAME=VALUE"),
+        (["run", "--server", "embedded:x"], "'x' is not a port"),
+        (["run", "--server", "embedded", "--conf", "a=b"], "is not spark.NAME=VALUE"),
         (
             ["run", "--server", "embedded", "--conf", "spark.jetspark.servers=x"],
             "is set by the option --server",
         ),
         (["run", "--continuous", "--trigger", "soon"], "--trigger 'soon'"),
         (["run", "--continuous", "--refresh-views", "-1s"], "is negative"),
-        (["run", "--continuous", "--master", "sc://x"], "takes no sc://"),
-        (["run", "--full-refresh-all", "--refresh", "a"], "leaves nothing to --refresh"),
+        (["run", "--continuous", "--master", "sc://x"], "does not support sc://"),
+        (["run", "--full-refresh-all", "--refresh", "a"], "excludes --refresh"),
     ],
 )
 def test_a_mistake_is_one_line(project: str, arguments: list[str], said: str) -> None:

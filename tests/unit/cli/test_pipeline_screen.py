@@ -45,9 +45,9 @@ def shown(*, terminal: bool) -> list[str]:
 def test_lines_tell_of_work_and_not_of_its_absence() -> None:
     assert shown(terminal=False) == [
         "orders: epoch 12, 125,000 rows in 2.6 s, 48,123 rows/s, lag 873,211",
-        "alerts: there is no stream [ALERTS] (again in 2 s)",
+        "alerts: there is no stream [ALERTS] (restart in 2 s)",
         "revenue: computed in 1.2 s",
-        "Stopped; the next run goes on from here.",
+        "Stopped; the next run continues from here.",
     ]
 
 

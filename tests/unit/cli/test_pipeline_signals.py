@@ -48,7 +48,7 @@ def test_a_spark_that_does_not_stop_is_not_waited_for() -> None:
     done, jvm = run("time.sleep(30)")
 
     assert done.returncode == 143
-    assert done.stderr == "jetspark: stopped by SIGTERM; the next run goes on from here\n"
+    assert done.stderr == "jetspark: stopped by SIGTERM; the next run continues from here\n"
     # A process that was killed ends when the machine comes to it.
     deadline = time.monotonic() + 20
     while is_running(jvm) and time.monotonic() < deadline:
@@ -60,6 +60,6 @@ def test_a_spark_that_stops_in_time_is_left_alone() -> None:
     done, jvm = run("pass")
 
     assert done.returncode == 143
-    assert done.stderr == "jetspark: stopped by SIGTERM; the next run goes on from here\n"
+    assert done.stderr == "jetspark: stopped by SIGTERM; the next run continues from here\n"
     assert is_running(jvm)
     os.kill(jvm, signal.SIGKILL)

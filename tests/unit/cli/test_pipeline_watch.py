@@ -132,7 +132,7 @@ def test_a_signal_while_spark_starts_is_one_line(
 
     name = signal.Signals(number).name
     assert done.exit_code == 128 + number
-    assert done.stderr == f"jetspark: stopped by {name}; the next run goes on from here\n"
+    assert done.stderr == f"jetspark: stopped by {name}; the next run continues from here\n"
     assert (project / "storage" / LOCK_NAME).read_text() == ""
 
 
@@ -188,5 +188,5 @@ def test_a_second_run_of_the_project_is_refused(project: Path, flows: type[Flows
     assert done.exit_code == 0
     for other in others:
         assert other.exit_code == 1
-        assert f"shop is running already, as process {os.getpid()}: " in other.stderr
+        assert f"shop is already running, as process {os.getpid()}: " in other.stderr
         assert other.stdout == ""

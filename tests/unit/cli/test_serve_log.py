@@ -46,4 +46,4 @@ def test_a_log_that_cannot_be_begun_anew_goes_on_in_the_old_file(tmp_path: Path)
     reopen_log(settings(log))
 
     told = moved.read_text()
-    assert f"The log goes on in the old file: cannot write the log {log}: Is a directory" in told
+    assert f"Logging continues in the old file: cannot write the log {log}: Is a directory" in told

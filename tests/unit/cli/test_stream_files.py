@@ -139,7 +139,7 @@ def test_a_device_or_a_pipe_is_never_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with (
-        pytest.raises(ExportRefused, match="is no file: choose another name"),
+        pytest.raises(ExportRefused, match="is not a file: choose another name"),
         whole_file(tmp_path / "pipe", replace=True),
     ):
         pass
@@ -162,14 +162,14 @@ def test_a_part_that_is_missing_is_noticed(tmp_path: Path) -> None:
     for first, last in ((1, 4), (9, 12)):
         (tmp_path / f"part-{first:020d}-{last:020d}.ndjson").touch()
 
-    with pytest.raises(ExportRefused, match=r"what follows part-0+1-0+4.ndjson is missing"):
+    with pytest.raises(ExportRefused, match=r"the part after part-0+1-0+4.ndjson is missing"):
         parts_of(tmp_path)
 
 
 def test_a_manifest_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "export.json").write_text('{"version":1}')
 
-    with pytest.raises(ExportRefused, match="no manifest of an export"):
+    with pytest.raises(ExportRefused, match="not an export manifest"):
         read_manifest(tmp_path)
 
 
@@ -179,15 +179,15 @@ def test_a_manifest_of_something_else_is_refused(tmp_path: Path) -> None:
         (b"nonsense", "line 1: JSON is malformed"),
         (b"[]", "Expected `object`"),
         (b'{"data":"AA=="}', "subject is None"),
-        (b'{"subject":"a","data":7}', "data is no base64"),
+        (b'{"subject":"a","data":7}', "data is not base64"),
         (b'{"subject":"a","data":"@@"}', "line 1"),
         (b'{"subject":"a","data":"AA==","seq":"7"}', "seq is '7'"),
         (b'{"subject":"a","data":"AA==","seq":-1}', "seq is -1"),
         (b'{"subject":"a","data":"AA==","time":"noon"}', "bad time 'noon'"),
-        (b'{"subject":"a","data":"AA==","headers":7}', "headers are no names"),
-        (b'{"subject":"a","data":"AA==","headers":{"a":[7]}}', "headers are no names"),
-        (b'{"subject":"a","data":"AA==","headers":{"a":"b\\r\\nc: d"}}', "headers are no names"),
-        (b'{"subject":"a","data":"AA==","headers_block":"AA=="}', "headers_block is no block"),
+        (b'{"subject":"a","data":"AA==","headers":7}', "headers must map"),
+        (b'{"subject":"a","data":"AA==","headers":{"a":[7]}}', "headers must map"),
+        (b'{"subject":"a","data":"AA==","headers":{"a":"b\\r\\nc: d"}}', "headers must map"),
+        (b'{"subject":"a","data":"AA==","headers_block":"AA=="}', "headers_block is not a block"),
         (b'{"subject":"a","data":"AA==","seq":' + b"[" * 100_000, "line 1"),
     ],
 )

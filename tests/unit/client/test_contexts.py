@@ -118,12 +118,12 @@ def test_a_context_says_who_one_is_unless_the_caller_does(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no context: Input data was truncated"),
-        ('{"password": 7, "user": "ann"}', r"is no context: Expected `str`, got `int`"),
+        ("{", "is not a context: Input data was truncated"),
+        ('{"password": 7, "user": "ann"}', r"is not a context: Expected `str`, got `int`"),
         ('{"socks_proxy": "127.0.0.1:1080"}', "socks_proxy is not supported"),
         ('{"nsc": "nsc://op/account/user"}', "nsc is not supported"),
         ('{"user_jwt": "ey.secret"}', "user_jwt without user_seed"),
-        ('{"nkey": "/nowhere/secret.seed"}', "the file of the nkey seed cannot be read"),
+        ('{"nkey": "/nowhere/secret.seed"}', "the nkey seed file cannot be read"),
     ],
 )
 def test_a_context_that_cannot_be_used_says_what_is_wrong_and_shows_no_secret(
@@ -144,7 +144,9 @@ def test_a_context_that_does_not_exist_is_named_with_those_that_do(contexts: Con
         client_options()
 
     contexts.add("near", url="nats://near:1")
-    with pytest.raises(BadCredentials, match=r"context 'gone' does not exist.*known are 'near'"):
+    with pytest.raises(
+        BadCredentials, match=r"context 'gone' does not exist.*existing contexts: 'near'"
+    ):
         client_options()
     with pytest.raises(BadCredentials, match="expected a name, not a path"):
         client_options(context="../near")

@@ -21,7 +21,7 @@ def options(**changes: Any) -> ClientOptions:
         ({"ping_interval": 0}, "ping_interval=0"),
         ({"pings_outstanding_max": 0}, "pings_outstanding_max=0: expected at least 1"),
         ({"write_buffer_bytes": 0}, "write_buffer_bytes=0"),
-        ({"token": "t", "user": "u", "password": "p"}, "a connection uses one of them"),
+        ({"token": "t", "user": "u", "password": "p"}, "use only one of them"),
         ({"user": "u"}, "password is missing"),
         ({"password": "p"}, "user is missing"),
         ({"token": "t", "nkey_seed": "S"}, "token and nkey_seed were both given"),
@@ -31,7 +31,7 @@ def options(**changes: Any) -> ClientOptions:
         ({"max_reconnects": -2}, "or -1 for no limit"),
         (
             {"retry_on_failed_connect": True, "allow_reconnect": False},
-            "retry_on_failed_connect needs allow_reconnect",
+            "retry_on_failed_connect requires allow_reconnect",
         ),
         ({"inbox_prefix": "in box"}, "inbox_prefix='in box'"),
         ({"inbox_prefix": "a.*"}, "without wildcards"),
@@ -39,7 +39,7 @@ def options(**changes: Any) -> ClientOptions:
         ({"inbox_prefix": "a."}, "inbox_prefix='a.'"),
         ({"inbox_prefix": "\ud800 "}, "without wildcards"),
         ({"timeout": float("nan")}, "timeout=nan"),
-        ({"tls": False, "tls_first": True}, "tls=False wants none"),
+        ({"tls": False, "tls_first": True}, "tls=False disables it"),
     ],
 )
 def test_an_option_that_cannot_work_is_named(changes: dict[str, Any], reason: str) -> None:
@@ -57,7 +57,7 @@ def test_an_option_that_cannot_work_is_named(changes: dict[str, Any], reason: st
         ({"echo": "no"}, "echo must be True or False, not str"),
         ({"user": b"ann"}, "user must be str, not bytes"),
         ({"error_callback": 5}, "error_callback must be a function, not int"),
-        ({"tls": "ca.pem"}, r"not str; files are named by TlsFiles\(ca_file=...\)"),
+        ({"tls": "ca.pem"}, r"not str; for files use TlsFiles\(ca_file=...\)"),
     ],
 )
 def test_an_option_of_the_wrong_type_is_named(changes: dict[str, Any], reason: str) -> None:

@@ -91,7 +91,7 @@ def test_sending_at_once_without_a_connection_keeps_to_the_limit() -> None:
     _, _, outgoing = make(detached_max=10)
     outgoing.detach()
     outgoing.send_at_once(b"PUB 456789")
-    with pytest.raises(BufferFull, match="10 bytes wait for a connection"):
+    with pytest.raises(BufferFull, match="10 bytes are waiting for a connection"):
         outgoing.send_at_once(b"PUB")
 
 
@@ -110,7 +110,7 @@ def test_a_paused_transport_fills_the_buffer_up_to_its_limit() -> None:
     loop, transport, outgoing = make(size_max=300_000)
     outgoing.pause()
     outgoing.send(bytes(200_000))
-    with pytest.raises(BufferFull, match="200000 bytes wait to be written to host:4222"):
+    with pytest.raises(BufferFull, match="200000 bytes are waiting to be written to host:4222"):
         outgoing.send(bytes(100_001))
     outgoing.send(bytes(100_000))
     loop.turn()
@@ -181,7 +181,9 @@ def test_what_waits_for_a_connection_has_a_limit_of_its_own() -> None:
     outgoing.detach()
     outgoing.send(bytes(8))
 
-    with pytest.raises(BufferFull, match=r"8 bytes wait for a connection \(reconnect_buffer"):
+    with pytest.raises(
+        BufferFull, match=r"8 bytes are waiting for a connection \(reconnect_buffer"
+    ):
         outgoing.send(bytes(3))
     with pytest.raises(BufferFull, match="no server is connected now"):
         outgoing.send_from_thread(bytes(3))

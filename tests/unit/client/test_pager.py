@@ -46,7 +46,7 @@ async def test_what_was_cut_off_does_not_look_complete() -> None:
         await asyncio.wait_for(anext(pager), 0.01)
 
     assert first == 1
-    with pytest.raises(AlreadyEnded, match="cut off by CancelledError: begin a new one"):
+    with pytest.raises(AlreadyEnded, match="interrupted by CancelledError: start a new one"):
         await anext(pager)
-    with pytest.raises(AlreadyEnded, match="cut off"):
+    with pytest.raises(AlreadyEnded, match="interrupted"):
         await pager.next_chunk(5)

@@ -62,7 +62,7 @@ def test_addresses_of_all_shapes_are_read(text: str, expected: ServerAddress) ->
         ("nats://:4222", "no host"),
         ("nats://host/path", "nothing after it"),
         ("nats://[::1", r"expected nats://host:4222 or nats://\[::1\]:4222"),
-        ("::1", "an IPv6 address stands in brackets"),
+        ("::1", "an IPv6 address must be in brackets"),
     ],
 )
 def test_a_bad_address_says_what_is_wrong(text: str, reason: str) -> None:

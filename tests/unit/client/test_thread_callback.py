@@ -76,7 +76,7 @@ async def test_a_coroutine_function_is_refused() -> None:
     async def wrong(_message: Message) -> None:
         """Nobody would await it."""
 
-    with pytest.raises(TypeError, match="give a plain function"):
+    with pytest.raises(TypeError, match="pass a plain function"):
         ThreadCallback[Message](wrong)
 
 

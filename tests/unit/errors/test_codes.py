@@ -54,11 +54,11 @@ def test_check_notices_an_old_table(
     [
         (
             "\n".join(f'{name} = {{ err_code = 1, code = 400, text = "a" }}' for name in "AB"),
-            "rise",
+            "increase",
         ),
         ('A = { err_code = 1, code = 200, text = "a" }', "not an error"),
         ('A = { err_code = 1, code = 400, text = "{}" }', "without a name"),
-        ("A = { err_code = 1, code = 400 }", "needs err_code"),
+        ("A = { err_code = 1, code = 400 }", "must have err_code"),
     ],
 )
 def test_generator_refuses_a_bad_table(generator: ModuleType, lines: str, complaint: str) -> None:

@@ -101,13 +101,13 @@ def test_chunks_come_one_call_each_and_the_source_is_closed_when_given_up() -> N
 
 
 def test_a_blocking_call_on_the_loop_itself_is_refused() -> None:
-    """It would wait for itself for ever."""
+    """It would deadlock for ever."""
     portal = get_portal()
 
     def block() -> int:
         return portal.call(value())
 
-    with pytest.raises(InvalidState, match="would wait for itself"):
+    with pytest.raises(InvalidState, match="would deadlock"):
         portal.run(block)
 
 
@@ -138,7 +138,7 @@ def test_a_stopped_portal_says_that_connections_are_closed() -> None:
     portal = Portal()
     portal.stop()
 
-    with pytest.raises(ConnectionClosed, match="process is ending"):
+    with pytest.raises(ConnectionClosed, match="process is exiting"):
         portal.call(value())
     portal.stop()
 

@@ -1,1 +1,1 @@
-"""`jetspark doctor`: stores that no server uses."""
+"""`jetspark doctor`: for stores that no server uses."""

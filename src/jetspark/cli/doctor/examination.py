@@ -1,4 +1,4 @@
-"""Look into a store that no server uses, mend it, get messages out of it."""
+"""Check, repair and export a store that no server uses."""
 
 import sys
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ UNREADABLE: Final = 2
 
 
 def check_store(folder: Path, *, wants_json: bool) -> None:
-    """Read every record, show what is damaged, and end with the exit code that says so."""
+    """Read every record, print damage, and exit with the matching code."""
     with _inspection(folder, mend=False) as inspection:
         findings = _examine(inspection, quiet=wants_json)
         _try_to_serve(inspection, findings)
@@ -38,7 +38,7 @@ def check_store(folder: Path, *, wants_json: bool) -> None:
 
 
 def repair_store(folder: Path, *, wants_json: bool) -> None:
-    """Copy damaged bytes aside, write again what can be written again, and end."""
+    """Quarantine damaged bytes, rebuild what can be rebuilt, and exit."""
     with _inspection(folder, mend=True) as inspection:
         findings = _examine(inspection, quiet=wants_json)
         foreign = inspection.foreign
@@ -50,7 +50,7 @@ def repair_store(folder: Path, *, wants_json: bool) -> None:
 
 
 def check_clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
-    """Show the streams whose times are ahead of the clock, or set them back, and end."""
+    """Print the streams whose times are ahead of the clock, or correct them, and exit."""
     now = SystemClock().now_ns()
     with _inspection(folder, mend=mend) as inspection:
         inspection.open()
@@ -65,7 +65,7 @@ def check_clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
 
 
 def export_stream(folder: Path, name: str, account: str, stream_folder: str, out: Path) -> None:
-    """Write the messages of one stream as lines of JSON, and end."""
+    """Write the messages of one stream as lines of JSON, and exit."""
     with _inspection(folder, mend=False) as inspection:
         inspection.open()
         log = find_stream(inspection.logs, name, account, stream_folder)
@@ -80,21 +80,21 @@ def export_stream(folder: Path, name: str, account: str, stream_folder: str, out
 def drop_from_stream(
     folder: Path, name: str, account: str, consumer: str, number: int | None
 ) -> None:
-    """Delete a consumer that cannot be served, by its name or its number."""
+    """Delete a consumer that cannot be served, by name or number."""
     with _inspection(folder, mend=True) as inspection:
         inspection.open()
         log = find_stream(inspection.logs, name, account)
         found = find_consumer(log, consumer, number)
         kept = inspection.drop_consumer(log, found)
-    click.echo(f"Consumer {consumer or number} of {name} was dropped; its records are in {kept}")
+    click.echo(f"Consumer {consumer or number} of {name} was deleted; its records are in {kept}")
 
 
 @contextmanager
 def _inspection(folder: Path, *, mend: bool) -> Iterator[StoreInspection]:
-    """An inspection of a folder; what keeps it from being read ends the command."""
+    """An inspection of a folder; an error that prevents reading ends the command."""
     try:
         if not folder.is_dir():
-            problem = "is a file, expected is a folder" if folder.exists() else "does not exist"
+            problem = "is a file; expected a folder" if folder.exists() else "does not exist"
             raise NotADirectoryError(f"{folder} {problem}")
         files = OsFiles() if mend else OverlayFiles(OsFiles(read_only=True))
         inspection = StoreInspection(
@@ -107,7 +107,7 @@ def _inspection(folder: Path, *, mend: bool) -> Iterator[StoreInspection]:
     except PermissionError as error:
         _refuse(f"{error.filename}: no permission; run this as the user that owns the store")
     except StoreLocked:
-        _refuse(f"{folder} is used by a jetspark server: stop that first")
+        _refuse(f"{folder} is in use by a jetspark server: stop it first")
     except (StorageFault, OSError) as error:
         _refuse(str(error))
 
@@ -129,7 +129,7 @@ def _examine(inspection: StoreInspection, *, quiet: bool) -> list[StreamFinding]
 
 
 def _try_to_serve(inspection: StoreInspection, findings: list[StreamFinding]) -> None:
-    """Add what a server could not serve although it can be read."""
+    """Add errors that prevent serving although the records can be read."""
     by_folder = {found.folder: found for found in findings}
     now = SystemClock().now_ns()
     for log in inspection.logs:
@@ -138,7 +138,7 @@ def _try_to_serve(inspection: StoreInspection, findings: list[StreamFinding]) ->
         if problems and not found.error:
             found.error = "; ".join(problems)
             if any(problem.startswith("consumer ") for problem in problems):
-                found.error += "; `jetspark doctor drop-consumer --help` says how to go on without"
+                found.error += "; see `jetspark doctor drop-consumer --help` to delete it"
 
 
 def _tell(

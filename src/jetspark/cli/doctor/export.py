@@ -1,4 +1,4 @@
-"""`jetspark doctor export`: the messages of a stream as lines of JSON, straight from its files."""
+"""`jetspark doctor export`: the messages of a stream as lines of JSON, read from its files."""
 
 import base64
 from pathlib import Path
@@ -18,7 +18,7 @@ from jetspark.units import format_rfc3339
 
 
 def find_stream(logs: list[StreamLog], name: str, account: str, folder: str = "") -> StreamLog:
-    """The stream of this name; StorageFault says what there is when it is not clear.
+    """The stream of this name; StorageFault lists the candidates if it is ambiguous.
 
     Without a ``folder`` it is the one that a server serves.
     """
@@ -35,17 +35,17 @@ def find_stream(logs: list[StreamLog], name: str, account: str, folder: str = ""
         return found[0]
     if found:
         accounts = ", ".join(sorted(log.identity.account for log in found))
-        raise StorageFault(f"several accounts have a stream {name}: say --account, of {accounts}")
+        raise StorageFault(f"several accounts have a stream {name}: give --account, of {accounts}")
     if folder:
         folders = ", ".join(log.segments.folder.name for log in logs if log.identity.name == name)
         raise StorageFault(f"no folder {folder} has a stream {name}; folders: {folders or 'none'}")
     names = ", ".join(sorted(log.identity.name for log in logs)) or "none"
     where = f" of account {account}" if account else ""
-    raise StorageFault(f"there is no stream {name}{where} in this store; there are: {names}")
+    raise StorageFault(f"stream {name}{where} does not exist in this store; existing: {names}")
 
 
 def find_consumer(log: StreamLog, name: str, number: int | None) -> int:
-    """The number of a consumer; StorageFault says which there are when it is none of them."""
+    """The number of a consumer; StorageFault lists the existing ones if it is unknown."""
     names = {
         each: name_in(records.document) or f"number {each}"
         for each, records in log.engine_state.consumers.items()
@@ -55,18 +55,18 @@ def find_consumer(log: StreamLog, name: str, number: int | None) -> int:
         return found[0]
     if found:
         numbers = ", ".join(map(str, found))
-        raise StorageFault(f"several consumers are called {name}: say --number, of {numbers}")
+        raise StorageFault(f"several consumers are named {name}: give --number, one of {numbers}")
     there = ", ".join(sorted(names.values())) or "none"
-    raise StorageFault(f"there is no consumer {name or number}; there are: {there}")
+    raise StorageFault(f"consumer {name or number} does not exist; existing: {there}")
 
 
 def write_messages(log: StreamLog, out: Path) -> tuple[int, int]:
-    """Write all messages and what cannot be read; how many there were of each."""
+    """Write all messages and list unreadable ones; returns the number of each."""
     if str(out) == "-":
         with standard_output() as file:
             return _write(log, file)
     if out.exists():
-        raise StorageFault(f"{out} exists; choose another name or remove it first")
+        raise StorageFault(f"{out} already exists: choose another name or remove it first")
     with whole_file(out, replace=False) as file:
         return _write(log, file)
 
@@ -105,7 +105,7 @@ def _message(seq: int, data: bytes, at: int) -> dict[str, object]:
 
 
 def _headers(block: bytes) -> dict[str, object]:
-    """Headers by name, each with its values; a block that is no text as it is, in base64."""
+    """Headers by name, each with its values; an undecodable block in base64."""
     try:
         block.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What `jetspark doctor` says: a table for people, JSON for programs."""
+"""The output of `jetspark doctor`: a table, or JSON."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from jetspark.units import format_bytes, format_duration, format_rfc3339
 def as_json(
     folder: Path, findings: list[StreamFinding], foreign: list[Path], *, mend: bool
 ) -> str:
-    """All that was found, as one document."""
+    """All findings as one JSON document."""
     document = {
         "store": str(folder),
         "repaired": mend,
         "healthy": not foreign and all(found.healthy for found in findings),
-        # Healthy says that nothing is new: what was lost before stays lost.
+        # Healthy means nothing new: what was lost before stays lost.
         "known_damage": sum(len(found.damage) - found.new_damage for found in findings),
         "lost_messages": sum(found.lost_messages for found in findings),
         "foreign": [str(path) for path in foreign],
@@ -37,16 +37,16 @@ def show(
     *,
     mend: bool,
 ) -> None:
-    """All that was found, for people."""
+    """Print all findings."""
     if findings:
         _show_streams(console, folder, findings, mend=mend)
     else:
-        console.print(f"There is no stream in {escape(str(folder))}.")
+        console.print(f"No streams in {escape(str(folder))}.")
     for found in findings:
         _show_details(console, folder, found)
     for path in foreign:
         console.print(
-            f"{escape(str(path))} is nothing of a jetspark store: move it away", highlight=False
+            f"{escape(str(path))} is not part of a jetspark store: move it away", highlight=False
         )
     _conclude(console, folder, findings, foreign, mend=mend)
 
@@ -54,7 +54,7 @@ def show(
 def _show_streams(
     console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool
 ) -> None:
-    """A table; lines where the screen is too narrow for it: cut names help nobody."""
+    """A table; lines if the terminal is too narrow for it: truncated names are useless."""
     table = Table(title=f"Streams in {folder}")
     table.add_column("stream")
     for title in ("messages", "bytes", "on disk", "lost"):
@@ -87,14 +87,14 @@ def _verdict(found: StreamFinding, *, mend: bool) -> str:
     if found.error:
         return "[red]cannot be read[/red]"
     if found.new_damage:
-        done = "copied aside" if mend else "new"
+        done = "quarantined" if mend else "new"
         return f"[red]{found.new_damage} ranges, {done}[/red]"
     if found.notes:
         return "[yellow]mended[/yellow]" if mend else "[yellow]metadata[/yellow]"
     if found.second_to:
         return "[yellow]not served, see below[/yellow]"
     if found.damage:
-        return "known, kept in quarantine"
+        return "known, in quarantine"
     return "[green]none[/green]"
 
 
@@ -103,7 +103,7 @@ def _show_details(console: Console, folder: Path, found: StreamFinding) -> None:
     if found.second_to:
         console.print(
             f"{name}: {escape(found.folder)} is a second folder of this stream; a server serves "
-            f"{escape(found.second_to)}. Export what you need of it with `jetspark doctor export "
+            f"{escape(found.second_to)}. Export what you need with `jetspark doctor export "
             f"{escape(str(folder))} --stream {name} --folder {Path(found.folder).name} --out FILE`"
             ", then move the folder out of the store",
             highlight=False,
@@ -117,7 +117,7 @@ def _show_details(console: Console, folder: Path, found: StreamFinding) -> None:
         console.print(f"{name}: {escape(note)}", highlight=False)
     if found.torn_bytes:
         console.print(
-            f"{name}: {found.torn_bytes:,} bytes of a write that was interrupted; nothing in it "
+            f"{name}: {found.torn_bytes:,} bytes of an interrupted write; none of it "
             "was acknowledged",
             highlight=False,
         )
@@ -151,27 +151,27 @@ def _conclude(
     if damaged:
         names = ", ".join(found.name or found.folder for found in damaged)
         lost = sum(found.lost_messages for found in damaged)
-        text = f"messages lost: {lost:,} at most" if lost else "no message is lost"
+        text = f"messages lost: at most {lost:,}" if lost else "no messages lost"
         console.print(
             f"[yellow]Damaged: {escape(names)}; {text}.[/yellow]", highlight=False, soft_wrap=True
         )
     if any(found.error for found in findings):
-        console.print("[red]Not every stream can be read.[/red]")
+        console.print("[red]Some streams cannot be read.[/red]")
     elif mend:
-        console.print("[green]All that can be made again was.[/green]")
+        console.print("[green]Everything that can be rebuilt was rebuilt.[/green]")
     elif damaged and all(found.healthy for found in findings) and not foreign:
-        console.print("No new damage: every record checks but those that are known as damaged.")
+        console.print("No new damage: every record is valid except those known as damaged.")
     elif all(found.healthy for found in findings) and not foreign:
-        console.print("[green]Healthy: every record checks.[/green]")
+        console.print("[green]Healthy: every record is valid.[/green]")
     elif any(found.new_damage or found.notes for found in findings):
         console.print(
-            f"Damage was found. `jetspark doctor repair {escape(str(folder))}` copies it aside "
-            "and makes again what can be; every good record stays."
+            f"Damage was found. `jetspark doctor repair {escape(str(folder))}` quarantines it "
+            "and rebuilds what can be rebuilt; every valid record is kept."
         )
 
 
 def clocks_as_json(folder: Path, findings: list[StreamClock], *, mend: bool) -> str:
-    """How the times of streams stand to the clock, as one document."""
+    """The clock findings as one JSON document."""
     document = {
         "store": str(folder),
         "repaired": mend,
@@ -187,7 +187,7 @@ def clocks_as_json(folder: Path, findings: list[StreamClock], *, mend: bool) -> 
 def show_clocks(
     console: Console, folder: Path, findings: list[StreamClock], *, mend: bool
 ) -> None:
-    """How the times of streams stand to the clock, for people."""
+    """Print the clock findings."""
     ahead = [found for found in findings if found.ahead]
     for found in ahead:
         text = (
@@ -197,13 +197,13 @@ def show_clocks(
         if found.error:
             text += f"; [red]{escape(found.error)}[/red]"
         elif mend:
-            text += f"; [green]{found.mended:,} records got an earlier time[/green]"
+            text += f"; [green]{found.mended:,} records were corrected[/green]"
         console.print(text, highlight=False, soft_wrap=True)
     if not ahead:
         console.print("No stream has times ahead of the clock of this machine.")
     elif not mend:
         console.print(
-            f"Nothing was changed. If the clock of this machine is right now, run "
+            f"Nothing was changed. If the clock of this machine is correct now, run "
             f"`jetspark doctor clock {escape(str(folder))} --mend`.",
             highlight=False,
             soft_wrap=True,

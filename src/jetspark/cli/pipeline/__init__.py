@@ -1,1 +1,1 @@
-"""`jetspark pipeline`: projects of Spark pipelines over streams."""
+"""`jetspark pipeline`: Spark pipeline projects over streams."""

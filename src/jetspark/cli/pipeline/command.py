@@ -1,4 +1,4 @@
-"""`jetspark pipeline`: make, check, run and watch projects of Spark pipelines over streams."""
+"""`jetspark pipeline`: create, check, run and monitor Spark pipeline projects over streams."""
 
 import contextlib
 import sys
@@ -13,7 +13,7 @@ from jetspark.cli.connection import connection_options
 EMBEDDED: Final = "embedded"
 JVM_HAS_ENDED: Final = (
     "Spark's JVM has ended: it was killed, or the machine had too little memory for it "
-    "(--conf spark.driver.memory=SIZE says how much it takes); the next run goes on from the "
+    "(set --conf spark.driver.memory=SIZE); the next run continues from the "
     "checkpoints"
 )
 
@@ -22,23 +22,23 @@ _project_option = click.option(
     "place",
     type=click.Path(path_type=Path),
     default=".",
-    help="The project's folder, or its spec. Default: here, or above.",
+    help="Project folder, or its spec. Default: the current folder, or one above it.",
 )
 _master_option = click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark's master; without --continuous also the sc:// of a Connect server.",
+    help="Spark's master; without --continuous also sc:// of a Connect server.",
 )
 _conf_option = click.option(
     "--conf",
     "confs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A Spark setting; wins over those of the spec. May be repeated.",
+    help="Spark setting; overrides those of the spec. May be repeated.",
 )
 _json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object per line, for scripts."
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line."
 )
 _samples_option = click.option(
     "--samples", is_flag=True, help="Publish the project's samples/*.ndjson first."
@@ -47,10 +47,10 @@ _samples_option = click.option(
 
 @click.group()
 def pipeline() -> None:
-    """Make, check, run and watch Spark pipelines over streams.
+    """Create, check, run and monitor Spark pipelines over streams.
 
-    A project has Spark's own form (spark-pipeline.yml, transformations in Python and SQL), and
-    jetspark.yml beside it, which names the streams and buckets it needs.
+    A project has Spark's own format (spark-pipeline.yml, transformations in Python and SQL), and
+    jetspark.yml next to it, which names the streams and buckets it needs.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def pipeline() -> None:
     "parent",
     type=click.Path(path_type=Path, file_okay=False),
     default=".",
-    help="Where the folder is made. Default: here.",
+    help="Parent of the new folder. Default: the current folder.",
 )
 def init(name: str, parent: Path) -> None:
     """Write a project NAME: a stream, a cleaned table, totals in a bucket, alerts."""
@@ -76,7 +76,7 @@ def init(name: str, parent: Path) -> None:
 
     with one_line_errors():
         root = write_project(name, parent)
-    click.echo(f"{root} is written. Try it:")
+    click.echo(f"{root} was created. Try it:")
     click.echo(f"  cd {click.format_filename(root)}")
     click.echo("  jetspark pipeline run --server embedded --samples")
 
@@ -87,7 +87,7 @@ def init(name: str, parent: Path) -> None:
 @_conf_option
 @_json_option
 def dry_run(**chosen: Any) -> None:
-    """Check a project with Spark: files, names and columns. Asks no server, writes nothing."""
+    """Check a project with Spark: files, names and columns. Contacts no server, writes nothing."""
     with one_line_errors():
         from jetspark.cli.pipeline.run import check
 
@@ -101,42 +101,44 @@ def dry_run(**chosen: Any) -> None:
 @_conf_option
 @_json_option
 @_samples_option
-@click.option("--continuous", is_flag=True, help="Do not end when everything has been read.")
+@click.option("--continuous", is_flag=True, help="Keep running when everything has been read.")
 @click.option(
     "--trigger",
     default="0s",
     show_default=True,
-    help="With --continuous: how often micro-batches begin; 0s: at once.",
+    help="With --continuous: interval of micro-batches; 0s: no pause.",
 )
 @click.option(
     "--refresh-views",
     default="30s",
     show_default=True,
-    help="With --continuous: how often materialized views are computed.",
+    help="With --continuous: interval at which materialized views are computed.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="With --continuous: serve metrics for Prometheus on this port; 0: a free one.",
+    help="With --continuous: serve Prometheus metrics on this port; 0: a free one.",
 )
 @click.option(
     "--restarts",
     type=click.IntRange(0),
     default=5,
     show_default=True,
-    help="With --continuous: how often a flow that fails without progress is started again.",
+    help="With --continuous: maximum restarts of a flow that fails without progress.",
 )
-@click.option("--refresh", multiple=True, metavar="TABLE", help="Update only this; repeatable.")
 @click.option(
-    "--full-refresh", multiple=True, metavar="TABLE", help="Compute this anew; repeatable."
+    "--refresh", multiple=True, metavar="TABLE", help="Update only this one; repeatable."
 )
-@click.option("--full-refresh-all", is_flag=True, help="Compute everything anew.")
+@click.option(
+    "--full-refresh", multiple=True, metavar="TABLE", help="Recompute this table; repeatable."
+)
+@click.option("--full-refresh-all", is_flag=True, help="Recompute everything.")
 @click.pass_context
 def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
-    """Run a project until it has caught up, or for good with --continuous.
+    """Run a project until it has caught up, or continuously with --continuous.
 
     `--server embedded` or `embedded:PORT` starts a server in this process, with its store in the
-    project. Both ways go on from the same checkpoints. Sinks are not emptied by a full refresh:
+    project. Both modes continue from the same checkpoints. A full refresh does not empty sinks:
     their rows are written again.
     """
     theirs = ("refresh", "full_refresh", "full_refresh_all")
@@ -162,7 +164,7 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
 @connection_options
 @_json_option
 def status(**chosen: Any) -> None:
-    """Show how far each flow is: lag, last committed epoch, ledger. Starts no Spark."""
+    """Show the state of each flow: lag, last committed epoch, ledger. Does not start Spark."""
     with one_line_errors():
         from jetspark.cli.pipeline.status import show_status
 
@@ -171,7 +173,7 @@ def status(**chosen: Any) -> None:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what a user can do something about into one line and exit code 1."""
+    """Turn errors that a user can act on into one line and exit code 1."""
     from jetspark.errors import Error
     from jetspark.errors.extras import extra
 
@@ -197,6 +199,6 @@ def one_line_errors() -> Iterator[None]:
 
 
 def fail(text: str) -> NoReturn:
-    """End with one line on standard error."""
+    """Exit with one line on standard error."""
     click.echo(f"jetspark: {' '.join(text.split())}", err=True)
     sys.exit(1)

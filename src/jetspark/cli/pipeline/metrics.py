@@ -1,4 +1,4 @@
-"""Numbers of a continuous run for Prometheus, on a port of their own."""
+"""Prometheus metrics of a continuous run, on a separate port."""
 
 import threading
 from collections.abc import Iterator
@@ -14,27 +14,27 @@ from jetspark.spark.pipelines.progress import (
     ViewRefreshed,
 )
 
-# Name -> (kind, what it says). All have the label flow; counters begin with the run.
+# Name -> (kind, help). All have the label flow; counters start with the run.
 METRICS: Final = {
     "jetspark_pipeline_rows_total": ("counter", "Rows read by a flow."),
     "jetspark_pipeline_batches_total": ("counter", "Micro-batches with rows."),
-    "jetspark_pipeline_batch_seconds_total": ("counter", "Time spent in those."),
+    "jetspark_pipeline_batch_seconds_total": ("counter", "Time spent in micro-batches with rows."),
     "jetspark_pipeline_failures_total": (
         "counter",
-        "How often a flow or a view ended with an error.",
+        "Errors of a flow or view.",
     ),
-    "jetspark_pipeline_view_refreshes_total": ("counter", "How often a view was computed."),
+    "jetspark_pipeline_view_refreshes_total": ("counter", "Computations of a view."),
     "jetspark_pipeline_up": ("gauge", "1 while the flow runs."),
     "jetspark_pipeline_epoch": ("gauge", "The last micro-batch."),
-    "jetspark_pipeline_lag_messages": ("gauge", "Messages that wait in the streams it reads."),
-    "jetspark_pipeline_rows_per_second": ("gauge", "Of the last micro-batch with rows."),
-    "jetspark_pipeline_batch_seconds": ("gauge", "Of the last micro-batch with rows."),
+    "jetspark_pipeline_lag_messages": ("gauge", "Messages waiting in its streams."),
+    "jetspark_pipeline_rows_per_second": ("gauge", "Rate of the last micro-batch with rows."),
+    "jetspark_pipeline_batch_seconds": ("gauge", "Duration of the last micro-batch with rows."),
 }
 _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Counts events. Events come from one thread, pages are asked for by others."""
+    """Counts events. Events come from one thread, pages are requested by others."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Metrics:
                     self._progress(event)
 
     def page(self) -> str:
-        """Return the page that Prometheus reads."""
+        """Return the page for Prometheus."""
         with self._lock:
             return "\n".join([*self._lines(), ""])
 
@@ -108,7 +108,7 @@ class MetricsServer:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing: requests come every few seconds for ever."""
+                """Log nothing: requests come every few seconds."""
 
         self._server = ThreadingHTTPServer(("", port), Handler)
         self._server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""`jetspark pipeline run` and `dry-run`: a project with Spark's own runner, once."""
+"""`jetspark pipeline run` and `dry-run`: one run of a project with Spark's own runner."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def run_once(
 ) -> None:
     """Run a project until it has caught up."""
     if full_refresh_all and (refresh or full_refresh):
-        raise PipelineRefused("--full-refresh-all leaves nothing to --refresh and --full-refresh")
+        raise PipelineRefused("--full-refresh-all excludes --refresh and --full-refresh")
     check_packages()
     project = load_project(find_project(place))
     extra = settings_of(confs)
@@ -74,16 +74,16 @@ def run_once(
 
 
 def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) -> None:
-    """Let Spark read and resolve a project, without running it."""
+    """Let Spark load and resolve a project, without running it."""
     project = load_project(find_project(place))
     say = Speaker(as_json=as_json)
     with ends_on_signals() as take_signals, tempfile.TemporaryDirectory() as nowhere:
         settings = {
             **spark_settings(project, settings_of(confs)),
-            # A check leaves nothing behind, so the tables of the last run are not looked at.
+            # A check leaves nothing, so the tables of the last run are not used.
             "spark.sql.catalogImplementation": "in-memory",
             "spark.sql.warehouse.dir": Path(nowhere).as_uri(),
-            # Seconds of work: the thorough compiler would not pay for itself.
+            # Seconds of work: the optimizing compiler would not pay off.
             "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
         }
         run_declarative(project, settings, master=master, say=say, started=take_signals, dry=True)
@@ -91,16 +91,16 @@ def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) ->
 
 
 class Speaker:
-    """Says each line to people or to scripts."""
+    """Prints each line as text or JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
-        # Spark's runner prints, and is listened to: what is said goes where it went before.
+        # Spark's runner prints, and its output is redirected: write to the original stdout.
         self._out = sys.stdout
         self._console = Console(highlight=False, file=self._out)
 
     def __call__(self, text: str) -> None:
-        """Say one line."""
+        """Print one line."""
         if not self._json:
             state = _STATE.fullmatch(text)
             if state is None:
@@ -124,7 +124,7 @@ def prepared(
     samples: bool,
     given: dict[str, str],
 ) -> Iterator[dict[str, str]]:
-    """Lend the settings by which Spark finds a server that has what the project needs."""
+    """Lend the settings with which Spark finds a server that has the project's resources."""
     if SERVERS_SETTING in {**project.configuration, **given}:
         raise PipelineRefused(
             f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
@@ -142,21 +142,21 @@ def prepared(
 
 @contextmanager
 def embedded_or(connection: ConnectionSettings, project: Project) -> Iterator[ConnectionSettings]:
-    """Lend a connection: the one given, or that to a server in this process."""
+    """Lend a connection: the given one, or one to a server in this process."""
     kind, _, port = connection.server.partition(":")
     if kind != EMBEDDED:
         yield connection
         return
     if port and not (port.isdecimal() and len(port) < 6 and int(port) < 65536):
-        raise PipelineRefused(f"--server {connection.server!r}: {port!r} is no port")
+        raise PipelineRefused(f"--server {connection.server!r}: {port!r} is not a port")
     with sync.Server(port=int(port or -1), store_dir=project.root / _STORE) as embedded:
         yield ConnectionSettings(server=embedded.client_url, timeout=connection.timeout)
 
 
 def connection_settings(connection: ConnectionSettings) -> dict[str, str]:
-    """Return a connection as the Spark settings that transformations read.
+    """Return a connection as the Spark settings for transformations.
 
-    Files by their full path: Spark's runner changes into the project.
+    Files by their full path: Spark's runner changes to the project folder.
     """
     given = connection.arguments()
     tls = given.get("tls")
@@ -185,11 +185,11 @@ def _full_path(place: str | os.PathLike[str] | None) -> str:
 
 
 def settings_of(confs: tuple[str, ...]) -> dict[str, str]:
-    """Read NAME=VALUE settings."""
+    """Parse NAME=VALUE settings."""
     settings: dict[str, str] = {}
     for conf in confs:
         name, equals, value = conf.partition("=")
         if not equals or not name.startswith("spark."):
-            raise PipelineRefused(f"--conf {conf!r} is no spark.NAME=VALUE")
+            raise PipelineRefused(f"--conf {conf!r} is not spark.NAME=VALUE")
         settings[name] = value
     return settings

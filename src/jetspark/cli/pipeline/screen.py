@@ -1,4 +1,4 @@
-"""What a continuous run shows: a table that follows along, or lines where there is no terminal."""
+"""The display of a continuous run: a live table, or lines if there is no terminal."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -31,7 +31,7 @@ class _Row:
 
 
 class Screen:
-    """Shows events to people."""
+    """Displays events."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -71,15 +71,15 @@ class Screen:
             case RunStopped():
                 for row in self._rows.values():
                     row.state = "stopped"
-                self.say("Stopped; the next run goes on from here.")
+                self.say("Stopped; the next run continues from here.")
         if self._live is not None:
             self._live.update(self._table())
 
     def _failed(self, event: FlowFailed) -> None:
         row = self._rows.setdefault(event.flow, _Row())
-        then = "given up"
+        then = "not restarted"
         if event.restart_seconds is not None:
-            then = f"again in {event.restart_seconds:g} s"
+            then = f"restart in {event.restart_seconds:g} s"
         row.state = then
         line = Text.assemble((event.flow, "red"), f": {event.error} ({then})")
         self._console.print(line, soft_wrap=True)

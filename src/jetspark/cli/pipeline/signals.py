@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C in the middle of a run: everything is put away, and one line says so."""
+"""SIGTERM and Ctrl-C during a run: clean up, and print one line."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ import click
 from jetspark.spark.session import jvm_process
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-# Seconds that Spark may take to stop. It waits for what its tasks are doing, if need be for ever.
+# Seconds that Spark may take to stop. It waits for its tasks, forever if necessary.
 _PATIENCE_S: Final = 20
 
 
 class Stopped(BaseException):
-    """A signal came; no error, so that nothing on the way takes it for one."""
+    """A signal arrived; not an Exception, so that nothing handles it as an error."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -27,9 +27,9 @@ class Stopped(BaseException):
 
 @contextmanager
 def ends_on_signals() -> Iterator[Callable[[], None]]:
-    """End at a signal with exit code 128 and its number, after everything is put away.
+    """Exit on a signal with code 128 plus its number, after cleaning up.
 
-    Lends a function that takes the signals again: Spark takes SIGINT for itself when it starts.
+    Lends a function that installs the handlers again: Spark replaces that of SIGINT at its start.
     """
     before: dict[signal.Signals, Any] = {number: signal.getsignal(number) for number in _SIGNALS}
     _take()
@@ -47,7 +47,7 @@ def ends_on_signals() -> Iterator[Callable[[], None]]:
 
 def _take() -> None:
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-        # Putting away takes seconds; a second signal ends the process at once.
+        # Cleaning up takes seconds; a second signal ends the process at once.
         for one in _SIGNALS:
             signal.signal(one, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, lambda _number, _frame: _break_off(number))
@@ -64,14 +64,14 @@ def _end(number: int) -> NoReturn:
 
 
 def _break_off(number: int) -> NoReturn:
-    """End without waiting any longer: what was committed is on disk, the rest is done again."""
+    """Exit without waiting any longer: what was committed is on disk, the rest is repeated."""
     jvm = jvm_process()
     if jvm is not None:
-        jvm.kill()  # it would go on with its tasks
+        jvm.kill()  # it would continue its tasks
     _say_why(number)
     os._exit(128 + number)
 
 
 def _say_why(number: int) -> None:
     name = signal.Signals(number).name
-    click.echo(f"jetspark: stopped by {name}; the next run goes on from here", err=True)
+    click.echo(f"jetspark: stopped by {name}; the next run continues from here", err=True)

@@ -1,4 +1,4 @@
-"""`jetspark pipeline status`: how far each flow is, from its checkpoint and the server."""
+"""`jetspark pipeline status`: the state of each flow, from its checkpoint and the server."""
 
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from jetspark.spark.pipelines.status import (
 
 
 def show_status(*, place: Path, connection: ConnectionSettings, as_json: bool) -> None:
-    """Print the state of a project; without a server, what the checkpoints tell."""
+    """Print the state of a project; without a server, only that of the checkpoints."""
     project = load_project(find_project(place))
     states = flow_states(project)
     if not states and not as_json:
-        click.echo(f"{project.name} has not run yet: there is no checkpoint in {project.storage}")
+        click.echo(f"{project.name} has not run yet: no checkpoint in {project.storage}")
         return
     problem = ""
     try:
@@ -36,7 +36,7 @@ def show_status(*, place: Path, connection: ConnectionSettings, as_json: bool) -
     else:
         _print(states)
         if problem:
-            click.echo(f"jetspark: {problem}: lag and ledger are not known", err=True)
+            click.echo(f"jetspark: {problem}: lag and ledger are unknown", err=True)
     if problem:
         raise SystemExit(1)
 
@@ -45,7 +45,7 @@ def _lag(source: SourceStatus | None) -> str:
     if source is None:
         return ""
     if source.recreated:
-        return "made anew"
+        return "created again"
     return "" if source.lag is None else f"{source.lag:,}"
 
 

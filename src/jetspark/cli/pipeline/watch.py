@@ -1,4 +1,4 @@
-"""`jetspark pipeline run --continuous`: start the flows, show them, stop them on request."""
+"""`jetspark pipeline run --continuous`: start the flows, display them, stop them on request."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ from jetspark.units import parse_duration
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# How often Spark is asked for news; a micro-batch takes a tenth of a second or more.
+# How often Spark is polled; a micro-batch takes a tenth of a second or more.
 STEP_S: Final = 0.25
 # A micro-batch that takes longer is interrupted, and run again by the next run.
 STOP_PATIENCE_S: Final = 20.0
@@ -56,7 +56,7 @@ def run_continuous(
     """Run a project until a signal ends it."""
     if master.startswith("sc://"):
         raise PipelineRefused(
-            "--continuous needs a Spark of its own: --master takes no sc:// here"
+            "--continuous needs its own Spark: --master does not support sc:// here"
         )
     check_packages()
     project = load_project(find_project(place))
@@ -71,7 +71,7 @@ def run_continuous(
         show.take(event)
 
     with ExitStack() as stack:
-        # Until there are flows that can be stopped in order.
+        # Until there are flows to stop gracefully.
         stack.enter_context(ends_on_signals())
         found = stack.enter_context(
             prepared(project, connection, show.say, samples=samples, given=extra)
@@ -79,16 +79,16 @@ def run_continuous(
         if metrics_port is not None:
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
-            show.say(f"Metrics are on http://127.0.0.1:{page.port}/metrics.")
+            show.say(f"Metrics: http://127.0.0.1:{page.port}/metrics.")
         settings = spark_settings(project, {**found, **extra})
-        # It prints every error of the analyser with both stacks, also those that are expected.
+        # It prints every error of the analyser with both stack traces, even expected ones.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")
         prepare_workers(os.environ)
         spark = session(project.name, master=master, config=settings, log_level=None)
         stack.enter_context(_stopped_at_the_end(spark))
         stop = _on_signals()
-        # Imported here: it needs pyspark[pipelines], whose absence is said in one line.
+        # Imported here: it needs pyspark[pipelines]; if that is missing, the error is one line.
         from jetspark.spark.pipelines.continuous import ContinuousOptions, ContinuousRun
 
         options = ContinuousOptions(
@@ -108,7 +108,7 @@ def run_continuous(
 
 @contextmanager
 def _stopped_at_the_end(spark: "SparkSession") -> Iterator[None]:
-    """Stop Spark, if it has not ended by itself."""
+    """Stop Spark, if it has not ended already."""
     try:
         yield
     finally:
@@ -117,7 +117,7 @@ def _stopped_at_the_end(spark: "SparkSession") -> Iterator[None]:
 
 
 class _JsonLines:
-    """Events as JSON, one per line, as they come."""
+    """Prints events as JSON, one per line."""
 
     def take(self, event: Event) -> None:
         click.echo(msgspec.json.encode(event))
@@ -131,7 +131,7 @@ class _JsonLines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to put back."""
+        """Nothing to restore."""
 
 
 def _show(*, as_json: bool) -> "_JsonLines | Screen":
@@ -156,7 +156,7 @@ def _metrics_server(metrics: Metrics, port: int) -> MetricsServer:
 
 
 def _on_signals() -> threading.Event:
-    """Return an event that the first signal sets; the second one ends at once."""
+    """Return an event that the first signal sets; the second one exits at once."""
     stopping = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -164,7 +164,7 @@ def _on_signals() -> threading.Event:
             raise SystemExit(128 + number)
         stopping.set()
 
-    # After Spark's: pyspark takes SIGINT for itself when a session starts.
+    # After Spark's: pyspark replaces the SIGINT handler when a session starts.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
     return stopping

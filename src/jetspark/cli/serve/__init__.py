@@ -1,1 +1,1 @@
-"""`jetspark serve`: a server in a process of its own."""
+"""`jetspark serve`: a server as a separate process."""

@@ -1,4 +1,4 @@
-"""`jetspark serve`: nats-server's flags; the server is loaded when they ask for one."""
+"""`jetspark serve`: nats-server's flags; the server is loaded only to run one."""
 
 import gc
 import os
@@ -35,7 +35,7 @@ def serve(flags: tuple[str, ...]) -> None:
     if not isinstance(asked, Settings):
         _do_instead(asked)
         return
-    # Looking for garbage while modules are loaded costs a tenth of the start; see run_server.
+    # Garbage collection while modules are loaded takes a tenth of the start; see run_server.
     gc.disable()
     from jetspark.cli.serve.running import run_server
 
@@ -43,7 +43,7 @@ def serve(flags: tuple[str, ...]) -> None:
 
 
 def _do_instead(asked: Instruction) -> None:
-    """Show or do what the flags asked for instead of serving."""
+    """Do what the flags requested instead of serving."""
     match asked:
         case ShowVersion():
             click.echo(f"nats-server: v{NATS_VERSION} (jetspark {VERSION})")
@@ -62,7 +62,7 @@ def _do_instead(asked: Instruction) -> None:
             from jetspark.server.auth.users import build_directory
             from jetspark.server.start_errors import in_words
 
-            # Users are looked at last: the server refuses those that it cannot serve at its start.
+            # Users are checked last: the server refuses unsupported ones at its start.
             try:
                 build_directory(settings)
             except (ConfigRefused, MissingExtra) as refusal:

@@ -1,4 +1,4 @@
-"""What `jetspark serve --help` says: nats-server's flags, from the table that parses them."""
+"""The text of `jetspark serve --help`: nats-server's flags, from the table that parses them."""
 
 from jetspark.server.config.flags import FLAGS, UNSUPPORTED_GROUP
 from jetspark.server.config.not_yet import NOT_YET
@@ -6,8 +6,8 @@ from jetspark.server.config.not_yet import NOT_YET
 _HEAD = """Usage: jetspark serve [flags]
 
 Run a NATS server with durable JetStream: an acknowledgement means that the message is on disk.
-Flags are nats-server's, with one dash or two; `-c FILE` reads its configuration language, and
-flags win over the file.
+Flags are nats-server's, with one dash or two; `-c FILE` reads its configuration format, and
+flags override the file.
 
 Examples:
   jetspark serve -js                   streams in ./jetspark-data, port 4222
@@ -15,7 +15,7 @@ Examples:
   jetspark serve -c server.conf        everything from a file
   jetspark serve -p -1                 core NATS only, any free port
   jetspark serve --replica-of nats://leader:4222 --streams 'KV_*' -sd /copies
-                                       answer reads of all buckets here, pass everything else to
+                                       serve reads of all buckets here, forward everything else to
                                        the leader, under one address (docs/replicas.md)
 """
 
@@ -24,8 +24,8 @@ _TLS = """TLS with a configuration file:
     tls {
       cert_file: "server.pem"
       key_file:  "server-key.pem"
-      ca_file:   "ca.pem"      # with verify: who may sign client certificates
-      verify:    true          # ask clients for a certificate
+      ca_file:   "ca.pem"      # with verify: CA of client certificates
+      verify:    true          # require client certificates
     }
 
 or with flags: --tls --tlscert=server.pem --tlskey=server-key.pem
@@ -34,7 +34,7 @@ or with flags: --tls --tlscert=server.pem --tlskey=server-key.pem
 
 
 def help_text() -> str:
-    """The whole help page; flags that would be refused are left out."""
+    """The whole help page, without unsupported flags."""
     lines = [_HEAD]
     flags = [f for f in FLAGS if f.group != UNSUPPORTED_GROUP and f.path not in NOT_YET]
     for group in dict.fromkeys(flag.group for flag in flags):

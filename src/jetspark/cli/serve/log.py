@@ -1,4 +1,4 @@
-"""The log of `jetspark serve`: lines as nats-server writes them, because tools read them."""
+"""The log of `jetspark serve`: in the format of nats-server, because tools parse it."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ class NatsFormatter(logging.Formatter):
         self._clock = time.gmtime if utc else time.localtime
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; a traceback follows where there is one."""
+        """One line, and a traceback if there is one."""
         line = f"[{os.getpid()}] "
         if self._with_time:
             second = time.strftime("%Y/%m/%d %H:%M:%S", self._clock(record.created))
@@ -40,7 +40,7 @@ class NatsFormatter(logging.Formatter):
 
 
 def open_log(settings: Settings) -> logging.Handler:
-    """Where the settings say that the log goes: stderr or a file. Raises OSError."""
+    """The log destination of the settings: stderr or a file. Raises OSError."""
     handler: logging.Handler
     if settings.logfile:
         try:
@@ -67,12 +67,12 @@ def set_up_log(settings: Settings, handler: logging.Handler) -> None:
 
 
 def reopen_log(settings: Settings) -> None:
-    """Begin a new file after the old one was moved away (SIGUSR1)."""
+    """Start a new file after the old one was moved away (SIGUSR1)."""
     log = logging.getLogger("jetspark.server")
     try:
         handler = open_log(settings)
     except OSError as error:
-        log.error("The log goes on in the old file: %s", error.strerror)  # noqa: TRY400
+        log.error("Logging continues in the old file: %s", error.strerror)  # noqa: TRY400
         return
     set_up_log(settings, handler)
     log.info("File log re-opened")

@@ -1,4 +1,4 @@
-"""A server in this process until a signal ends it, with its log, pid file and reloads."""
+"""Runs a server in this process until a signal ends it, with log, pid file and reloads."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ from jetspark.server.start_errors import in_words
 from jetspark.upstreams import connect_upstream
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
-# Interpreted, the lock changes hands only every 5 ms by default; acks would wait for that.
+# Interpreted, the GIL is switched only every 5 ms by default; acks would wait for that.
 SWITCH_INTERVAL_S: Final = 0.0005
 GC_THRESHOLD: Final = (100_000, 20, 100)
 
@@ -34,14 +34,14 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 
 
 def run_server(asked: Settings, flags: tuple[str, ...]) -> None:
-    """Serve until a signal ends it; ``flags`` are read again for a reload."""
+    """Serve until a signal ends it; ``flags`` are parsed again for a reload."""
     try:
         set_up_log(asked, open_log(asked))
     except OSError as error:
         click.echo(f"[FTL] {in_words(error)}", err=True)
         sys.exit(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    # Nothing that is made before the server is ready is garbage, streams of many subjects least.
+    # Nothing created before the server is ready is garbage, least of all large subject indexes.
     gc.disable()
     try:
         with contextlib.ExitStack() as pid_files:
@@ -54,7 +54,7 @@ def run_server(asked: Settings, flags: tuple[str, ...]) -> None:
 
 
 def _write_pid(path: str, pid_files: contextlib.ExitStack) -> None:
-    """Say in a file which process serves; the end of ``pid_files`` removes it."""
+    """Write the process id to a file; the end of ``pid_files`` removes it."""
     if not path:
         return
     try:
@@ -90,8 +90,8 @@ async def _serve(
     for warning in [*settings.warnings, *settings.remarks]:
         log.warning("%s", warning)
     async with server:
-        # What is there now stays for good; what comes per subject and per connection is not
-        # worth looking through every 700 objects (hot-path.md, Memory).
+        # Objects that exist now stay permanently; those per subject and per connection are not
+        # worth a collection every 700 objects (hot-path.md, Memory).
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
@@ -102,16 +102,16 @@ async def _serve(
 
 
 def how_to_have_streams(store_dir: str) -> str:
-    """What to say where JetStream is off; ``store_dir`` may have been given in vain."""
+    """The hint if JetStream is off; ``store_dir`` may have been given in vain."""
     idle = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
     return (
         f"JetStream is off{idle}: start with -js, or put 'jetstream {{}}' into the configuration, "
-        "to have streams"
+        "to enable streams"
     )
 
 
 def _server(settings: Settings) -> Server:
-    """The server that was asked for: a replica of another, or one that has streams itself."""
+    """The requested server: a replica of another, or one with its own streams."""
     if settings.jetspark.replica is None:
         return Server(config=settings, upstreams=connect_upstream)
     from jetspark.replica import ReplicaServer
@@ -137,7 +137,7 @@ def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None])
 
 
 def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
-    """Read the configuration again and take over what can change; all of it or nothing."""
+    """Read the configuration again and apply what can change; all of it or nothing."""
     asked = from_command_line(flags, os.environ)
     if not isinstance(asked, Settings):
         problems = asked.error.splitlines() if isinstance(asked, Exit) else [str(asked)]

@@ -1,4 +1,4 @@
-"""`jetspark stream`: what its commands are called with; the client is loaded when one runs."""
+"""`jetspark stream`: the command line; the client is loaded when a command runs."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import click
 
 from jetspark.cli.connection import ConnectionSettings, connection_options
 
-_json = click.option("--json", "wants_json", is_flag=True, help="Write a summary as JSON.")
+_json = click.option("--json", "wants_json", is_flag=True, help="Print a summary as JSON.")
 _sequence = click.IntRange(min=1, max=2**63 - 1)
 
 
@@ -28,28 +28,28 @@ def stream() -> None:
     "--format",
     "kind",
     type=click.Choice(("parquet", "ndjson")),
-    help="Without it the ending of FILE decides; DIR is parquet, - is ndjson.",
+    help="Default: by the extension of FILE; DIR is parquet, - is ndjson.",
 )
-@click.option("--subject", "subjects", multiple=True, help="Filter; may be given several times.")
+@click.option("--subject", "subjects", multiple=True, help="Subject filter; may be repeated.")
 @click.option("--first", type=_sequence, help="First sequence.")
-@click.option("--last", type=_sequence, help="Last sequence; without it the last one now.")
+@click.option("--last", type=_sequence, help="Last sequence. Default: the current one.")
 @click.option("--since", help="Time (2026-11-15T12:00:00Z) or age (2h30m) of the first message.")
 @click.option(
     "--batch",
     default=5000,
     show_default=True,
     type=click.IntRange(1, 1_000_000),
-    help="Messages asked for at once.",
+    help="Messages per request.",
 )
 @click.option(
     "--rows-per-file",
     default=1_000_000,
     show_default=True,
     type=click.IntRange(min=1),
-    help="DIR: messages of one part, rounded up to a batch.",
+    help="DIR: messages per part, rounded up to a batch.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
-@click.option("--resume", is_flag=True, help="Go on with the export in DIR.")
+@click.option("--resume", is_flag=True, help="Continue the export in DIR.")
 @_json
 @connection_options
 def export_command(
@@ -57,11 +57,11 @@ def export_command(
     last: int | None, since: str | None, batch: int, rows_per_file: int, force: bool, resume: bool,
     wants_json: bool, connection: ConnectionSettings,
 ) -> None:  # fmt: skip
-    """Write the messages of a stream into a file, a folder of parts, or the standard output.
+    """Write the messages of a stream to a file, a folder of parts, or standard output.
 
-    Nothing is created on the server and nothing acknowledged. A file gets its name when it is
-    whole: an export that is cut leaves none. A folder holds parts; --resume goes on behind the
-    last one, also later with what came in since. Columns: stream, seq, time, subject, headers,
+    Nothing is created on the server and nothing is acknowledged. A file gets its name when it is
+    complete: an interrupted export leaves none. A folder holds parts; --resume continues after the
+    last one, even later with messages stored since. Columns: stream, seq, time, subject, headers,
     data (in ndjson as base64).
 
     \b
@@ -84,8 +84,8 @@ def export_command(
 @click.argument(
     "sources", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option("--create", is_flag=True, help="Make the stream, as the exported one was.")
-@click.option("--incomplete", is_flag=True, help="Take a folder whose export was cut short.")
+@click.option("--create", is_flag=True, help="Create the stream with the exported configuration.")
+@click.option("--incomplete", is_flag=True, help="Accept a folder whose export was interrupted.")
 @_json
 @connection_options
 def import_command(
@@ -94,10 +94,10 @@ def import_command(
 ) -> None:  # fmt: skip
     """Store the messages of export files in a stream.
 
-    Takes what `jetspark stream export` and `jetspark doctor export` write, and Parquet files with
+    Accepts files of `jetspark stream export` and `jetspark doctor export`, and Parquet files with
     the columns subject and data. Sequences and times are new; subjects, headers and payloads are
-    as they were. Each message has an id by which a repeat stores nothing twice: an import that
-    was cut is simply run again.
+    unchanged. Each message has an id, so that repeating an import stores nothing twice: if one
+    was interrupted, just run it again.
 
     \b
     Examples:

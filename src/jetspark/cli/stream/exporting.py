@@ -1,4 +1,4 @@
-"""`jetspark stream export`: messages of a stream into files, over the bulk scan of any server."""
+"""`jetspark stream export`: writes messages of a stream to files, with bulk scans."""
 
 import heapq
 import time
@@ -31,7 +31,7 @@ from jetspark.errors import Error, MessageNotFound, StreamNotFound
 from jetspark.sync.retry import Retries
 from jetspark.units import format_rfc3339
 
-# A scan that loses its server goes on from where it was: tries without a message in between.
+# A scan that loses its server continues where it was: attempts without a message in between.
 RETRIES_MAX: Final = 5
 _MERGED_ROWS: Final = 1_000
 _NAMES_SHOWN: Final = 20
@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 
 
 class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asked for."""
+    """The arguments of the command."""
 
     stream: str
     target: Path
@@ -56,7 +56,7 @@ class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportSummary(msgspec.Struct, kw_only=True):
-    """What was done, as `--json` shows it."""
+    """The result, as printed by `--json`."""
 
     stream: str
     first: int
@@ -68,15 +68,15 @@ class ExportSummary(msgspec.Struct, kw_only=True):
 
 
 def _found(jetstream: sync.JetStream, name: str) -> sync.Stream:
-    """The stream, or what there is instead."""
+    """The stream, or an error that lists the existing ones."""
     try:
         return jetstream.stream(name)
     except StreamNotFound:
         there = sorted(jetstream.stream_names())
     shown = ", ".join(there[:_NAMES_SHOWN]) + (", ..." if len(there) > _NAMES_SHOWN else "")
     raise ExportRefused(
-        f"there is no stream {name} on this server; there "
-        + (f"are: {shown}" if there else "are none")
+        f"stream {name} does not exist on this server; existing streams: "
+        + (shown if there else "none")
     )
 
 
@@ -93,7 +93,7 @@ class Export:
         self._summary = ExportSummary(stream=request.stream, first=self.first, last=self.last)
 
     def run(self, progress: Progress) -> ExportSummary:
-        """Write everything; ``progress`` hears how far in sequences it got."""
+        """Write everything; ``progress`` is called with the sequences done."""
         begun = time.monotonic()
         target = self._request.target
         if str(target) == "-":
@@ -108,9 +108,11 @@ class Export:
 
     def _run_file(self, target: Path, progress: Progress) -> None:
         if self._request.resume:
-            raise ExportRefused("--resume goes on with a folder of parts; a file is written anew")
+            raise ExportRefused(
+                "--resume is for folders of parts; a file is written from the start"
+            )
         if not target.parent.is_dir():
-            raise ExportRefused(f"there is no folder {target.parent}: make it first")
+            raise ExportRefused(f"folder {target.parent} does not exist: create it first")
         with whole_file(target, replace=self._request.force) as file:
             writer = writer_of(self._request.format, file, self._metadata())
             self._write(writer, self.first, progress)
@@ -151,7 +153,7 @@ class Export:
                 raise ExportRefused(f"{folder} is not empty and no export: choose another folder")
         elif not request.resume:
             raise ExportRefused(
-                f"{folder} holds an export of stream {found.stream}: --resume goes on with it, "
+                f"{folder} contains an export of stream {found.stream}: continue it with --resume "
                 "or choose another folder"
             )
         else:
@@ -168,7 +170,7 @@ class Export:
         source: Iterator[ExportRows],
         progress: Progress,
     ) -> tuple[int, ExportRows | None]:
-        """Write one part; the last sequence it covers, and the rows behind it."""
+        """Write one part; returns the last sequence it covers, and the rows after it."""
         rows: ExportRows | None = pending
         count, end = 0, first
         path = folder / f"part-{first:020d}"
@@ -208,19 +210,19 @@ class Export:
             yield ExportRows([name] * len(chunk), chunk)
 
     def _range(self) -> tuple[int, int]:
-        """Return the first and the last sequence to read; the first is higher for nothing."""
+        """Return the first and the last sequence to read; the first is higher if none."""
         request, state = self._request, self._info.state
         last = state.last_seq
         if request.last is not None:
             if request.last > last:
                 raise ExportRefused(
                     f"--last {request.last}: stream {request.stream} ends at {last}; "
-                    "without --last everything is exported that it has now"
+                    "leave out --last to export everything up to now"
                 )
             last = request.last
         first = max(request.first or 1, state.first_seq, 1)
         if request.since_ns is not None:
-            # A far future is beyond what nats-server compares rightly.
+            # nats-server does not compare times in the far future correctly.
             if request.since_ns > to_wire(state).last_ts:
                 return last + 1, last
             try:
@@ -239,14 +241,14 @@ class Export:
 
 
 def is_folder(target: Path) -> bool:
-    """Say whether a target is a folder of parts: one that exists, or a name without ending."""
+    """Whether a target is a folder of parts: an existing one, or a name without extension."""
     return target.is_dir() or (not target.exists() and not target.suffix)
 
 
 def scan_in_order(
     stream: sync.Stream, first: int, last: int, subjects: Sequence[str], batch: int
 ) -> Iterator[MessageColumns]:
-    """Yield the messages of a range by sequence, whatever the number of filters."""
+    """Yield the messages of a range by sequence, for any number of filters."""
     if len(subjects) <= 1:
         yield from _scan(stream, first, last, tuple(subjects), batch)
         return
@@ -294,7 +296,7 @@ def _check_same(folder: Path, found: Manifest, asked: Manifest) -> None:
         was, now = getattr(found, name), getattr(asked, name)
         if was != now:
             raise ExportRefused(
-                f"--resume: {folder / MANIFEST} says {name} {_shown(was)}, and this is "
+                f"--resume: {folder / MANIFEST} has {name} {_shown(was)}, but this export has "
                 f"{_shown(now)}: choose another folder"
             )
 

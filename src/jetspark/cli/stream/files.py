@@ -1,4 +1,4 @@
-"""Export files on disk: whole under their final name or not there at all; folders of parts."""
+"""Export files: complete under their final name, or absent; folders of parts."""
 
 import contextlib
 import itertools
@@ -17,7 +17,7 @@ from jetspark.cli.stream.rows import ExportRows
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where two exports to one name are the user's to avoid
+except ImportError:  # not on Windows, where users must avoid two exports to one name
     fcntl = None  # type: ignore[assignment]
 
 MANIFEST: Final = "export.json"
@@ -27,11 +27,11 @@ Writer = NdjsonWriter | ParquetWriter
 
 
 class ExportRefused(Exception):
-    """An export or import that cannot begin or go on; the text says what to do."""
+    """An export or import that cannot start or continue; the text says what to do."""
 
 
 class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a folder of parts holds: written first, and again when it is complete."""
+    """The manifest of a folder of parts: written first, and again when it is complete."""
 
     version: int = 1
     stream: str
@@ -46,21 +46,21 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @contextmanager
 def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
-    """Lend a file that gets its name, synced, when the block ends without an exception.
+    """Lend a file that is synced and renamed if the block ends without an exception.
 
-    Until then it is `.NAME.partial` beside it, which the next try uses again.
+    Until then it is `.NAME.partial` next to it, which the next attempt reuses.
     """
     if path.exists() and not replace:
-        raise ExportRefused(f"{path} exists: choose another name, or --force replaces it")
+        raise ExportRefused(f"{path} already exists: choose another name, or use --force")
     if path.exists() and not path.is_file():
-        raise ExportRefused(f"{path} is no file: choose another name, or - and a redirection")
+        raise ExportRefused(f"{path} is not a file: choose another name, or - and a redirection")
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("ab") as file:
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ExportRefused(f"another process is writing {partial}: let it end") from None
+                raise ExportRefused(f"another process is writing {partial}: wait for it") from None
         file.truncate(0)
         try:
             yield file
@@ -75,17 +75,17 @@ def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
 
 
 def writer_of(kind: str, file: BinaryIO, metadata: dict[str, str]) -> Writer:
-    """Return what writes messages in a format."""
+    """Return the writer of a format."""
     return ParquetWriter(file, metadata) if kind == "parquet" else NdjsonWriter(file)
 
 
 def part_path(folder: Path, first: int, last: int, kind: str) -> Path:
-    """Return the name of the part that covers a range of sequences."""
+    """Return the path of the part that covers a range of sequences."""
     return folder / f"part-{first:020d}-{last:020d}.{kind}"
 
 
 def parts_of(folder: Path) -> list[tuple[int, int, Path]]:
-    """Return the parts of a folder in order; ``ExportRefused`` when one is missing between."""
+    """Return the parts of a folder in order; ``ExportRefused`` if one is missing in between."""
     found = []
     for path in folder.iterdir():
         name = _PART.fullmatch(path.name)
@@ -94,12 +94,12 @@ def parts_of(folder: Path) -> list[tuple[int, int, Path]]:
     found.sort()
     for (_, end, path), (begin, _, _) in itertools.pairwise(found):
         if begin != end + 1:
-            raise ExportRefused(f"{folder}: what follows {path.name} is missing")
+            raise ExportRefused(f"{folder}: the part after {path.name} is missing")
     return found
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return what a folder says of itself; None where it says nothing."""
+    """Return the manifest of a folder; None if it has none."""
     try:
         text = (folder / MANIFEST).read_bytes()
     except FileNotFoundError:
@@ -107,20 +107,20 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         return msgspec.json.decode(text, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise ExportRefused(f"{folder / MANIFEST} is no manifest of an export: {error}") from None
+        raise ExportRefused(f"{folder / MANIFEST} is not an export manifest: {error}") from None
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write what a folder holds, at once."""
+    """Write the manifest, atomically."""
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
     with whole_file(folder / MANIFEST, replace=True) as file:
         file.write(text + b"\n")
 
 
 def read_rows(path: Path) -> Iterator[tuple[ExportRows, float]]:
-    """Yield the messages of an export file, and the share of it that was read.
+    """Yield the messages of an export file, and the fraction that was read.
 
-    The first bytes say which kind it is.
+    The first bytes determine the format.
     """
     with path.open("rb") as file:
         head = file.read(4)
@@ -128,7 +128,7 @@ def read_rows(path: Path) -> Iterator[tuple[ExportRows, float]]:
 
 
 def saved_config(path: Path) -> bytes | None:
-    """Return the configuration of the stream a file was exported from, if it was noted."""
+    """Return the stream configuration in an export file, if it has one."""
     with path.open("rb") as file:
         if file.read(4) != b"PAR1":
             return None
@@ -137,7 +137,7 @@ def saved_config(path: Path) -> bytes | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # a rename that some file systems cannot sync
+    with contextlib.suppress(OSError):  # some file systems cannot sync a rename
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

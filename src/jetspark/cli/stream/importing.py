@@ -1,8 +1,8 @@
-"""`jetspark stream import`: messages out of export files into a stream of any server.
+"""`jetspark stream import`: stores messages of export files in a stream of any server.
 
-Each message gets the id `import:<stream>:<sequence>:<time>` of where it came from. A repeat is
-dropped by the server within its duplicate window; before that, the ids that the stream already
-holds are read, so that a repeat stores nothing twice whatever the delay.
+Each message gets the id `import:<stream>:<sequence>:<time>` of its origin. Within the duplicate
+window the server drops a repeat; before that, the ids already in the stream are read, so that a
+repeat stores nothing twice, however late.
 """
 
 import time
@@ -43,7 +43,7 @@ from jetspark.sync.retry import Retries
 RETRIES_MAX: Final = 5
 _IN_FLIGHT: Final = 4_000
 _ID_PREFIX: Final = b"import:"
-# Orders to the stream that took the message first; given again they would refuse or remove.
+# Instructions to the stream that first stored the message; sent again they would refuse or remove.
 _ORDERS: Final = (names.MSG_ID, names.ROLLUP, names.INCR, names.FAST_BATCH_ID, names.FLOW)
 _ORDER_PREFIXES: Final = (names.EXPECTED_PREFIX, b"Nats-Batch-")
 
@@ -51,7 +51,7 @@ Progress = Callable[[int], None]
 
 
 class ImportRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asked for."""
+    """The arguments of the command."""
 
     stream: str
     sources: tuple[Path, ...]
@@ -61,7 +61,7 @@ class ImportRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportSummary(msgspec.Struct, kw_only=True):
-    """What was done, as `--json` shows it."""
+    """The result, as printed by `--json`."""
 
     stream: str
     messages: int = 0
@@ -82,7 +82,7 @@ class Import:
             path for source in request.sources for path in self._files(source)
         ]
         if not self.files:
-            raise ExportRefused("there is no file to import")
+            raise ExportRefused("no file to import")
         self._stream = self._open()
         self._config = self._stream.info().config
         self._check_config()
@@ -91,7 +91,7 @@ class Import:
         self._summary = ImportSummary(stream=request.stream)
 
     def run(self, progress: Progress) -> ImportSummary:
-        """Store everything that is not there yet; ``progress`` hears how many bytes were read."""
+        """Store everything that is missing; ``progress`` is called with the bytes read."""
         begun = time.monotonic()
         stored = self._stored_ids()
         read = 0
@@ -128,7 +128,7 @@ class Import:
         self._summary.bytes += sum(map(len, taken.data))
 
     def _block(self, rows: ExportRows, row: int) -> bytes:
-        """Return the headers a message is stored with: its own, without orders, with our id."""
+        """Return the headers of a stored message: its own, without instructions, with our id."""
         block = rows.messages.headers[row]
         if block and has_nats_headers(block):
             for name in _ORDERS:
@@ -146,7 +146,7 @@ class Import:
         if seq:
             source = rows.streams[row].encode("utf-8", "replace")
             return b"%b%b:%d:%d" % (_ID_PREFIX, source, seq, rows.messages.times[row])
-        # A file of somebody else's: the same content in the same place is the same message.
+        # A file of another tool: the same content in the same place is the same message.
         digest = blake2b(rows.messages.data[row], digest_size=16)
         digest.update(rows.messages.headers[row])
         digest.update(rows.messages.subjects[row].encode("utf-8", "surrogateescape"))
@@ -154,7 +154,7 @@ class Import:
         return b"%b:%d:%b" % (_ID_PREFIX, where, digest.hexdigest().encode())
 
     def _send(self, messages: MessageColumns) -> None:
-        """Store messages; what is transient is tried again with the same ids."""
+        """Store messages; retried after transient errors with the same ids."""
         left, retries = messages, Retries(RETRIES_MAX)
         while len(left):
             publisher: sync.FastPublisher | None = None
@@ -180,7 +180,7 @@ class Import:
                 return
 
     def _stored_ids(self) -> set[bytes]:
-        """Return the ids of what an earlier import stored; a new stream has none."""
+        """Return the ids that an earlier import stored; a new stream has none."""
         found: set[bytes] = set()
         last = self._stream.info().state.last_seq
         if not last:
@@ -194,29 +194,29 @@ class Import:
         return found
 
     def _check_subjects(self, rows: ExportRows) -> None:
-        """Refuse subjects that the stream does not take: nobody would answer for them."""
+        """Refuse subjects that the stream does not store: they would get no answer."""
         for subject in set(rows.messages.subjects) - self._known_subjects:
             name = subject.encode("utf-8", "surrogateescape")
             if not any(matches(name, own.encode()) for own in self._config.subjects):
                 raise ExportRefused(
-                    f"subject {subject!r} is none of stream {self._request.stream}, which takes "
-                    f"{', '.join(self._config.subjects)}"
+                    f"subject {subject!r} does not belong to stream {self._request.stream}, which "
+                    f"stores {', '.join(self._config.subjects)}"
                 )
             self._known_subjects.add(subject)
 
     def _files(self, source: Path) -> Iterator[Path]:
         if not source.is_dir():
             if not source.exists():
-                raise ExportRefused(f"there is no file {source}")
+                raise ExportRefused(f"file {source} does not exist")
             yield source
             return
         manifest = read_manifest(source)
         if manifest is None:
-            raise ExportRefused(f"{source} is no export: it has no export.json")
+            raise ExportRefused(f"{source} is not an export: it has no export.json")
         if not manifest.complete and not self._request.incomplete:
             raise ExportRefused(
-                f"the export in {source} was cut short: `jetspark stream export --resume` "
-                "finishes it, --incomplete imports what is there"
+                f"the export in {source} is incomplete: finish it with `jetspark stream export "
+                "--resume`, or import what it has with --incomplete"
             )
         parts = parts_of(source)
         if parts and parts[0][0] != manifest.first:
@@ -231,14 +231,14 @@ class Import:
         except StreamNotFound:
             if not request.create:
                 raise ExportRefused(
-                    f"there is no stream {request.stream}: create it, or --create makes one as "
-                    "the exported one was"
+                    f"stream {request.stream} does not exist: create it, or use --create "
+                    "to create it like the exported one"
                 ) from None
         config = self._saved()
         if config is None:
             raise ExportRefused(
-                "--create: these files do not say how their stream was configured (folders and "
-                "Parquet files of `jetspark stream export` do): create the stream first"
+                "--create: these files do not contain the configuration of their stream (folders "
+                "and Parquet files of `jetspark stream export` do): create the stream first"
             )
         return self._jetstream.create_stream(
             from_wire(PublicStreamConfig, _own_config(config, request.stream))
@@ -259,29 +259,28 @@ class Import:
         config = self._config
         reason = ""
         if config.mirror is not None:
-            reason = "is a mirror, which takes no messages"
+            reason = "is a mirror, which accepts no messages"
         elif config.sealed:
-            reason = "is sealed, which takes no messages"
+            reason = "is sealed, which accepts no messages"
         elif config.allow_msg_counter:
-            reason = "counts: its values cannot be imported, only added up again"
+            reason = "is a counter: its values cannot be imported, only added up again"
         elif config.no_ack:
-            reason = "has no_ack on: nobody could tell what was stored"
+            reason = "has no_ack: it would be unknown what was stored"
         if reason:
             raise ExportRefused(f"stream {self._request.stream} {reason}")
 
 
 def _own_config(saved: bytes, name: str) -> StreamConfig:
-    """Return the configuration for a new stream: that of the old one, taking messages itself."""
+    """Return the configuration of a new stream: that of the old one, storing messages itself."""
     try:
         config = decoder(StreamConfig).decode(saved)
     except msgspec.MsgspecError as error:
         raise ExportRefused(
-            f"--create: the configuration in the export is none: {error}"
+            f"--create: the configuration in the export is invalid: {error}"
         ) from None
     if config.mirror is not None or not config.subjects:
         raise ExportRefused(
-            "--create: the exported stream had no subjects of its own (a mirror): "
-            "create the stream first"
+            "--create: the exported stream had no own subjects (a mirror): create the stream first"
         )
     metadata = {
         key: value

@@ -1,4 +1,4 @@
-"""Export files of one line of JSON for each message, as `jetspark doctor export` writes them."""
+"""Export files with one line of JSON per message, like those of `jetspark doctor export`."""
 
 import base64
 import binascii
@@ -57,15 +57,15 @@ class NdjsonWriter:
             self._file.write(b"\n".join(lines))
 
     def finish(self) -> None:
-        """Write what was held back: nothing."""
+        """Nothing is buffered."""
 
 
 def read_ndjson(path: Path) -> Iterator[tuple[ExportRows, float]]:
-    """Yield the messages of a file and the share of it that was read.
+    """Yield the messages of a file and the fraction that was read.
 
-    ``UnreadableRow`` names the line that is no message.
+    ``UnreadableRow`` names a line that is no message.
 
-    Lines by which `jetspark doctor export` lists what it could not read are passed over.
+    Lines with which `jetspark doctor export` lists unreadable records are skipped.
     """
     rows, size, total, read = ExportRows.empty(), 0, path.stat().st_size, 0
     with path.open("rb") as file:
@@ -85,7 +85,7 @@ def read_ndjson(path: Path) -> Iterator[tuple[ExportRows, float]]:
 
 
 def _add(rows: ExportRows, line: bytes) -> int:
-    """Take a line apart and append it; the size of its message."""
+    """Parse a line and append it; returns the size of its message."""
     found = _DECODE(line)
     if "unreadable" in found:
         return 0
@@ -94,7 +94,7 @@ def _add(rows: ExportRows, line: bytes) -> int:
     payload = _bytes(found, "data")
     seq = found.get("seq", 0)
     if not isinstance(seq, int) or isinstance(seq, bool) or seq < 0:
-        raise UnreadableRow(f"seq is {seq!r}: expected a whole number")
+        raise UnreadableRow(f"seq is {seq!r}: expected an integer")
     time = found.get("time", "")
     if not isinstance(time, str):
         raise UnreadableRow(f"time is {time!r}: expected RFC 3339 text")
@@ -108,5 +108,5 @@ def _bytes(found: dict[str, Any], name: str) -> bytes | None:
     if text is None:
         return None
     if not isinstance(text, str):
-        raise UnreadableRow(f"{name} is no base64 text")
+        raise UnreadableRow(f"{name} is not base64 text")
     return base64.b64decode(text, validate=True)

@@ -1,4 +1,4 @@
-"""Export files in Parquet: a row for each message, for whatever reads Parquet."""
+"""Export files in Parquet: a row per message."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +15,14 @@ from jetspark.cli.stream.rows import (
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors.extras import extra
 
-# A row group is held in memory until it is full: few large ones compress and read best.
+# A row group is kept in memory until it is full: few large ones compress and read best.
 _GROUP_ROWS: Final = 100_000
 _GROUP_BYTES: Final = 64 * 1024 * 1024
 _READ_ROWS: Final = 5_000
 
 
 def pyarrow() -> Any:
-    """Import the package, or say what installs it."""
+    """Import the package, or raise an error that names what to install."""
     with extra("spark", "Parquet needs (and --format ndjson does not)"):
         import pyarrow as pa
         import pyarrow.parquet
@@ -94,19 +94,19 @@ class ParquetWriter:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return what the writer noted in the file."""
+    """Return the metadata of the file."""
     pa = pyarrow()
     try:
         found = pa.parquet.read_schema(path).metadata or {}
     except pa.ArrowInvalid as error:
-        raise UnreadableRow(f"{path} is no Parquet file: {error}") from None
+        raise UnreadableRow(f"{path} is not a Parquet file: {error}") from None
     return {key.decode(): value.decode("utf-8", "replace") for key, value in found.items()}
 
 
 def read_parquet(path: Path) -> Iterator[tuple[ExportRows, float]]:
-    """Yield the messages of a file and the share of it that was read.
+    """Yield the messages of a file and the fraction that was read.
 
-    It is one of an export, or any with the columns ``subject`` and ``data``.
+    It is a file of an export, or any with the columns ``subject`` and ``data``.
     """
     pa = pyarrow()
     try:
@@ -163,7 +163,7 @@ def _rows(pa: Any, batch: Any) -> ExportRows:
 
 
 def _headers(pa: Any, batch: Any, count: int) -> tuple[list[Any], list[Any]]:
-    """Return headers by name, or raw blocks where the column is binary."""
+    """Return headers by name, or raw blocks if the column is binary."""
     nothing: list[Any] = [None] * count
     if "headers" not in batch.schema.names:
         return nothing, nothing

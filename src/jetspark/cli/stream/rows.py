@@ -1,7 +1,7 @@
-"""Messages as rows of export files: what a message looks like outside of a stream, and back.
+"""Messages as rows of export files, and back.
 
-Nothing is lost: headers are names with their values where that says everything, otherwise the
-block itself stands in ``headers_block``; a subject that is no UTF-8 stands in ``subject_bytes``.
+Nothing is lost: headers are names with values if that is exact, otherwise the block itself is in
+``headers_block``; a subject that is not UTF-8 is in ``subject_bytes``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ COLUMNS: Final = (
 
 
 class ExportRows(msgspec.Struct, gc=False):
-    """Messages of an export, and the stream that each was in."""
+    """Messages of an export, and the stream of each."""
 
     streams: list[str]
     messages: MessageColumns
@@ -49,7 +49,7 @@ class UnreadableRow(ValueError):
 
 
 def named_headers(block: bytes) -> dict[str, list[str]] | None:
-    """Return names with their values, or None where that would not give the block back."""
+    """Return names with values, or None if the block could not be restored from them."""
     if not block:
         return {}
     try:
@@ -64,7 +64,7 @@ def named_headers(block: bytes) -> dict[str, list[str]] | None:
 
 
 def block_of(headers: Mapping[str, Any]) -> bytes | None:
-    """Return the block of names with their values; None for what cannot be a header."""
+    """Return the block for names with values; None if they cannot be headers."""
     pairs: list[tuple[str, str]] = []
     for name, value in headers.items():
         several: Sequence[Any] = [value] if isinstance(value, str) else value
@@ -78,7 +78,7 @@ def block_of(headers: Mapping[str, Any]) -> bytes | None:
 
 
 def subject_text(subject: str) -> tuple[str, bytes | None]:
-    """Return a subject as UTF-8 text, and its bytes where the text does not say everything."""
+    """Return a subject as UTF-8 text, and its bytes if the text is not exact."""
     try:
         subject.encode()
     except UnicodeEncodeError:
@@ -88,11 +88,11 @@ def subject_text(subject: str) -> tuple[str, bytes | None]:
 
 
 def subject_of(text: Any, exact: bytes | None) -> str:
-    """Return the subject of a row as the client spells it."""
+    """Return the subject of a row in the client's form."""
     if exact is not None:
         return exact.decode("utf-8", "surrogateescape")
     if not isinstance(text, str) or not text:
-        raise UnreadableRow(f"subject is {text!r}: expected text")
+        raise UnreadableRow(f"subject is {text!r}: expected a string")
     return text
 
 
@@ -100,11 +100,11 @@ def headers_of(named: Any, block: bytes | None) -> bytes:
     """Return the header block of a row."""
     if block is not None:
         if not block.startswith(b"NATS/1.0") or not block.endswith(b"\r\n\r\n"):
-            raise UnreadableRow("headers_block is no block from NATS/1.0 to an empty line")
+            raise UnreadableRow("headers_block is not a block from NATS/1.0 to an empty line")
         return block
     if not named:
         return b""
     made = block_of(named) if isinstance(named, Mapping) else None
     if made is None:
-        raise UnreadableRow("headers are no names with a text, or a list of texts, for each")
+        raise UnreadableRow("headers must map each name to a string or a list of strings")
     return made

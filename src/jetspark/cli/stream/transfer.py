@@ -1,4 +1,4 @@
-"""Exports and imports as the command line asks for them, with a bar and one line of result."""
+"""Exports and imports of the command line, with a progress bar and one line of result."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ def export_stream(
     subjects: tuple[str, ...], first: int | None, last: int | None, since: str | None, batch: int,
     rows_per_file: int, force: bool, resume: bool, wants_json: bool,
 ) -> None:  # fmt: skip
-    """Write the messages of a stream as the options say, and show what was done."""
+    """Write the messages of a stream according to the options, and print the result."""
     request = ExportRequest(
         stream=name, target=target, format=_format(target, kind), subjects=subjects, first=first,
         last=last, since_ns=_since(since), batch=batch, rows_per_file=rows_per_file, force=force,
@@ -57,7 +57,7 @@ def import_files(
     connection: ConnectionSettings, name: str, sources: tuple[Path, ...], *, create: bool,
     incomplete: bool, wants_json: bool,
 ) -> None:  # fmt: skip
-    """Store the messages of export files in a stream, and show what was done."""
+    """Store the messages of export files in a stream, and print the result."""
     request = ImportRequest(
         stream=name, sources=sources, create=create, incomplete=incomplete,
         timeout=connection.timeout,
@@ -72,7 +72,7 @@ def import_files(
         return
     Console(stderr=True).print(
         f"{summary.messages:,} messages stored in {name} ({format_bytes(summary.bytes)}), "
-        f"{summary.already_there:,} were there already",
+        f"{summary.already_there:,} already existed",
         highlight=False,
     )
 
@@ -81,19 +81,18 @@ def _format(target: Path, kind: str | None) -> str:
     if str(target) == "-":
         if kind == "parquet":
             raise click.UsageError(
-                "--format parquet cannot go to the standard output: name a file"
+                "--format parquet cannot be written to standard output: name a file"
             )
         return "ndjson"
     if kind is None and not is_folder(target):
         kind = _ENDINGS.get(target.suffix)
         if kind is None:
             raise click.UsageError(
-                f"{target}: the ending does not say the format: expected one of "
-                f"{', '.join(_ENDINGS)}, or --format"
+                f"{target}: unknown extension: expected one of {', '.join(_ENDINGS)}, or --format"
             )
     found = kind or "parquet"
     if found == "parquet":
-        pyarrow()  # missing: said before anything is read
+        pyarrow()  # fails early if it is missing
     return found
 
 
@@ -108,14 +107,14 @@ def _since(text: str | None) -> int | None:
         return SystemClock().now_ns() - abs(parse_duration(text))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is no time such as 2026-11-15T12:00:00Z and no age such as 2h30m",
+            f"{text!r} is neither a time such as 2026-11-15T12:00:00Z nor an age such as 2h30m",
             param_hint="--since",
         ) from None
 
 
 @contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
-    """Turn what users can cause into one line."""
+    """Turn errors that users can cause into one line."""
     try:
         yield
     except (ExportRefused, UnreadableRow) as error:
@@ -123,7 +122,7 @@ def _plain_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or path
         raise click.ClickException(
-            f"{where}: {error.strerror or error}; what is under a final name is whole, and "
+            f"{where}: {error.strerror or error}; files under their final name are complete, and "
             "nothing else was kept"
         ) from error
     except ValueError as error:

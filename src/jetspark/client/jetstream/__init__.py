@@ -1,1 +1,1 @@
-"""Streams over a client: manage them, publish into them, read them."""
+"""JetStream: manage streams, publish to them, read them."""

@@ -1,4 +1,4 @@
-"""One JSON request to ``$JS.API``: encode, ask, decode, errors as exceptions; paging."""
+"""One JSON request to ``$JS.API``: encode, send, decode, raise errors."""
 
 from typing import Final, TypeVar
 
@@ -29,23 +29,23 @@ S = TypeVar("S", bound=ApiStruct)
 
 
 def api_prefix(domain: str, prefix: str) -> str:
-    """The subject prefix of the API; ``domain`` and ``prefix`` exclude each other."""
+    """The subject prefix of the API; ``domain`` and ``prefix`` are mutually exclusive."""
     text(domain, "domain")
     text(prefix, "prefix")
     if domain and prefix:
         raise ValueError(
-            "domain and prefix were both given: a domain is a prefix ($JS.<domain>.API)"
+            "domain and prefix were both given: use one; domain means the prefix $JS.<domain>.API"
         )
     if domain:
         prefix = f"$JS.{domain}.API"
     prefix = prefix.rstrip(".") or DEFAULT_PREFIX
     if not is_valid_literal(encode_subject(prefix)):
-        raise BadSubject(prefix, "an API prefix is a subject without wildcards, such as $JS.API")
+        raise BadSubject(prefix, "expected a subject without wildcards, such as $JS.API")
     return prefix
 
 
 class ApiClient:
-    """Asks the JetStream API of one account or domain."""
+    """Sends requests to the JetStream API of one account or domain."""
 
     def __init__(
         self,
@@ -59,25 +59,25 @@ class ApiClient:
         self.core = core
         self.prefix: Final = prefix
         self.timeout: Final = timeout
-        # How often a publish that nobody took is repeated.
+        # How often a publish without responders is repeated.
         self.publish_retries: Final = publish_retries
         self.nuid: Final = Nuid()
-        # What the handle remembers of its writes, if it was asked to (ADR-53).
+        # The sequences that the handle wrote, if it was created with read_after_write (ADR-53).
         self.high_water: Final = high_water or HighWater(enabled=False)
-        # Subjects of atomic batches that were committed: their streams take such batches.
+        # Subjects of atomic batches that were committed: their streams accept such batches.
         self.atomic_subjects: Final[set[bytes]] = set()
 
     def new_inbox(self) -> str:
-        """A subject that nobody else listens on."""
+        """A unique subject."""
         return new_inbox(self.nuid, self.core.options.inbox_prefix)
 
     @property
     def is_routed(self) -> bool:
-        """Whether messages of consumers may come through another server than ours."""
+        """Whether messages of consumers may come through a server other than ours."""
         return bool(self.core.server_info.cluster) or self.prefix != DEFAULT_PREFIX
 
     def seconds(self, timeout: Timeout | None) -> float:
-        """The timeout of a call: its own, or the default of this handle."""
+        """The timeout of a call: its own, or this handle's default."""
         return call_seconds(timeout, self.timeout)
 
     def subject(self, verb: str) -> bytes:
@@ -92,7 +92,7 @@ class ApiClient:
         *,
         timeout: Timeout | None = None,
     ) -> S:
-        """Ask and return the answer's model; an error body is raised as its exception."""
+        """Send a request and return the decoded answer; raises an error body as its exception."""
         body = b"" if request is None else encode_request(request)
         subject = self.subject(verb)
         reply = await self.core.ask(subject, b"", body, self.seconds(timeout))
@@ -100,7 +100,7 @@ class ApiClient:
             raise JetStreamNotEnabled(
                 NO_RESPONDERS,
                 ErrCode.NOT_ENABLED_FOR_ACCOUNT,
-                f"nobody answers on {subject.decode()!r}: JetStream is off on this server or for "
+                f"no responders on {subject.decode()!r}: JetStream is off on this server or for "
                 "this account (nats-server: -js), or domain/prefix is wrong",
             )
         try:
@@ -111,7 +111,7 @@ class ApiClient:
 
 
 def asset_of(verb: str) -> str:
-    """The stream or consumer that a verb such as ``CONSUMER.INFO.ORDERS.w`` is about."""
+    """The stream or consumer that a verb such as ``CONSUMER.INFO.ORDERS.w`` refers to."""
     kind, *words = verb.split(".")
     if kind == "STREAM" and words[:1] == ["MSG"]:
         words = words[1:]
@@ -123,12 +123,12 @@ def asset_of(verb: str) -> str:
 
 
 def read_answer(subject: bytes, response: Response[S], data: bytes) -> S:
-    """The model of an answer that came on ``subject``; an error body is raised."""
+    """Decode an answer received on ``subject``; raises an error body."""
     try:
         answer = response.decode(data)
     except UNREADABLE as error:
         raise ProtocolViolation(
-            f"the answer on {subject.decode()!r} cannot be read: {error}"
+            f"the answer on {subject.decode()!r} cannot be decoded: {error}"
         ) from error
     if isinstance(answer, ApiErrorBody):
         raise api_error(answer.code, answer.err_code, answer.description)

@@ -1,8 +1,8 @@
-"""Backups of a stream: a folder with ``backup.json`` and ``stream.tar.s2``, as of the nats CLI.
+"""Backups of a stream: a folder with ``backup.json`` and ``stream.tar.s2``, as in the nats CLI.
 
-The archive is the server's own and opaque to clients: one of nats-server goes
-back into a nats-server, one of ours into ours. ``backup.json`` holds configuration and state; we
-add size and SHA-256 of the archive. It is written last, so that a folder with it is complete.
+The archive format is the server's and opaque to clients: an archive of nats-server can only be
+restored to a nats-server, one of ours to ours. ``backup.json`` holds configuration and state; we
+add size and SHA-256 of the archive. It is written last, so a folder that has it is complete.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _DRAFT: Final = f"{META_FILE}.part"
 DATA_FILE: Final = "stream.tar.s2"
 CHUNK_BYTES: Final = 128 * 1024  # of a backup; the server allows 1 KiB to 1 MiB
 RESTORE_CHUNK_BYTES: Final = 512 * 1024
-RESTORE_PATIENCE: Final = 60.0  # seconds for the last answer: the server unpacks before it
+RESTORE_PATIENCE: Final = 60.0  # seconds for the last answer, sent after unpacking
 
 BackupProgress = Callable[[int], None]
 _Result = TypeVar("_Result")
@@ -56,7 +56,7 @@ class BackupMeta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamBackup(Model[BackupMeta], wire=BackupMeta):
-    """What ``backup.json`` says: the stream as it was, and what its archive must be.
+    """The contents of ``backup.json``: the stream at that time, and a checksum of its archive.
 
     ``size`` and ``sha256`` are empty in backups of other tools.
     """
@@ -73,19 +73,19 @@ _DECODER: Final = decoder(BackupMeta)
 
 
 def read_backup(folder: str | os.PathLike[str]) -> StreamBackup:
-    """What a backup holds, without restoring it; BackupFailed when the folder has none."""
+    """The contents of a backup, without restoring it; BackupFailed if the folder has none."""
     return from_wire(StreamBackup, read_meta(folder))
 
 
 def read_meta(folder: str | os.PathLike[str]) -> BackupMeta:
-    """What ``backup.json`` says; BackupFailed when the folder has none."""
+    """Read ``backup.json``; BackupFailed if the folder has none."""
     path = Path(folder, META_FILE)
     try:
         return _DECODER.decode(path.read_bytes())
     except OSError as error:
         raise BackupFailed(
-            f"{str(folder)!r} is no complete backup: {META_FILE} cannot be read "
-            f"({error.strerror}); it is written when everything else is there"
+            f"{str(folder)!r} is not a complete backup: {META_FILE} cannot be read "
+            f"({error.strerror}); it is written after everything else"
         ) from error
     except UNREADABLE as error:
         raise BackupFailed(f"{str(path)!r} does not describe a stream: {error}") from error
@@ -99,7 +99,7 @@ async def take_backup(
     progress: BackupProgress | None,
     timeout: Timeout | None,
 ) -> StreamBackup:
-    """Let the server send its archive, and write it into ``folder``."""
+    """Receive the archive from the server and write it to ``folder``."""
     place = Path(folder)
     files = _Files(place)
     inbox = api.new_inbox()
@@ -135,7 +135,7 @@ async def take_backup(
 
 
 class _Files:
-    """The files of a backup, written in a thread, and removed when it comes to nothing."""
+    """The files of a backup, written in a thread, removed if the backup fails."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -143,13 +143,13 @@ class _Files:
         self.begun: BinaryIO | None = None
 
     async def do(self, work: Callable[..., _Result], *arguments: object) -> _Result:
-        """Run work in a thread; one that is cancelled goes on there."""
+        """Run work in a thread; if cancelled, it continues there."""
         working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
         self._working = working
         return await asyncio.shield(working)
 
     async def remove(self) -> None:
-        """Leave nothing, when no thread writes any more; that happens even if nobody waits."""
+        """Remove everything after the thread's last write, even if the caller does not wait."""
         if self._working is not None:
             self._working.add_done_callback(self._remove)
             await asyncio.wait({self._working})
@@ -159,14 +159,14 @@ class _Files:
         if self.begun is None and not failed:
             self.begun = worked.result()
         if self.begun is None:
-            return  # what is there is not ours
+            return  # the folder's contents are not ours
         self.begun.close()
         for name in (DATA_FILE, _DRAFT, META_FILE):
             (self._place / name).unlink(missing_ok=True)
 
 
 class _Archive:
-    """The archive of a backup on its way from the server into a file."""
+    """The archive of a backup, received from the server and written to a file."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Archive:
         self.digest = hashlib.sha256()
 
     async def fill(self, subscription: SubscriptionCore, seconds: float) -> None:
-        """Take chunks until the server says that it was the last; each is acknowledged."""
+        """Receive and acknowledge chunks until the last one."""
         ended = False
         while not ended:
             try:
@@ -193,7 +193,7 @@ class _Archive:
                     arrived = await subscription.next_chunk(64)
             except TimeoutError:
                 raise RequestTimeout(
-                    f"backup of stream {self._stream!r}: no chunk came within {seconds} s"
+                    f"backup of stream {self._stream!r}: no chunk received within {seconds} s"
                 ) from None
             if not arrived:
                 raise self._api.core.closed_error()  # drained
@@ -205,7 +205,7 @@ class _Archive:
                     break
                 if message.reply:
                     self._api.core.send_message(message.reply.encode(), b"", b"", b"")
-            # Also of what came together with the end: a small archive is one chunk.
+            # Also for data that came with the end: a small archive is one chunk.
             if self._progress is not None and self.size > before:
                 self._progress(self.size)
 
@@ -222,7 +222,7 @@ class _Archive:
         code, text = parse_status(message.header_block) if message.header_block else (0, b"")
         if code not in {0, END_OF_BATCH}:
             error = status_error(code, text.decode("utf-8", "replace"))
-            error.add_note(f"the server gave up the backup of stream {self._stream!r}")
+            error.add_note(f"the server aborted the backup of stream {self._stream!r}")
             raise error
         return True
 
@@ -234,7 +234,7 @@ async def put_back(
     progress: BackupProgress | None,
     timeout: Timeout | None,
 ) -> wire.StreamInfo:
-    """Make a stream from a backup; the answer of the server."""
+    """Create a stream from a backup; returns the server's answer."""
     backup = await asyncio.to_thread(read_meta, folder)
     path = Path(folder, DATA_FILE)
     await asyncio.to_thread(_check_archive, path, backup)
@@ -262,7 +262,7 @@ async def put_back(
 
 
 def _check_archive(path: Path, backup: BackupMeta) -> None:
-    """Refuse an archive that is not the one that was taken, before the server unpacks it."""
+    """Refuse an archive with another checksum, before the server unpacks it."""
     try:
         with path.open("rb") as file:
             found = os.fstat(file.fileno()).st_size
@@ -277,10 +277,10 @@ def _check_archive(path: Path, backup: BackupMeta) -> None:
 
 
 def _begin(place: Path) -> BinaryIO:
-    """The file of a new archive in a folder that has none."""
+    """Open the file of a new archive in a folder that has none."""
     place.mkdir(parents=True, exist_ok=True)
     if (place / META_FILE).exists() or (place / DATA_FILE).exists():
-        raise BackupFailed(f"{str(place)!r} holds a backup already: choose another folder")
+        raise BackupFailed(f"{str(place)!r} already contains a backup: choose another folder")
     return (place / DATA_FILE).open("xb")
 
 
@@ -291,7 +291,7 @@ def _finish(file: BinaryIO) -> None:
 
 
 def _write_meta(place: Path, backup: BackupMeta) -> None:
-    """Write it under another name first: the folder is complete when it has its own."""
+    """Write under another name first: the folder is complete once the file is renamed."""
     draft = place / _DRAFT
     with draft.open("wb") as file:
         file.write(msgspec.json.format(encode(backup), indent=2))

@@ -1,6 +1,6 @@
-"""What stands in the way of a stream or consumer that the server refused to create.
+"""Explains conflicts with an existing stream or consumer after a refused create.
 
-Servers say only that something does. On the way of an error one more question costs nothing.
+Servers only report that there is a conflict. After an error, one more request does no harm.
 """
 
 from contextlib import suppress
@@ -19,7 +19,7 @@ from jetspark.client.timeouts import Timeout
 from jetspark.errors import Error, StreamExists, SubjectsOverlap
 from jetspark.subjects.match import overlaps
 
-# What a server fills in where nothing was said: no difference that somebody chose.
+# Filled in by the server if left out: no difference that a user chose.
 FILLED_IN: Final = frozenset(
     {
         "ack_wait",
@@ -31,13 +31,13 @@ FILLED_IN: Final = frozenset(
         "num_replicas",
     }
 )
-NAMED_MAX: Final = 5  # differences and streams that a message lists
+NAMED_MAX: Final = 5  # differences and streams listed in a message
 
 
 async def create_stream(
     api: ApiClient, config: StreamConfig, timeout: Timeout | None
 ) -> StreamInfo:
-    """Create a stream; StreamExists says what differs, SubjectsOverlap which stream it is."""
+    """Create a stream; StreamExists lists the differences, SubjectsOverlap names the stream."""
     try:
         return await api.call(
             f"STREAM.CREATE.{config.name}", config, STREAM_CREATE, timeout=timeout
@@ -55,17 +55,17 @@ async def create_stream(
 
 
 def stream_differences(asked: StreamConfig, found: StreamConfig) -> str:
-    """In words: what was asked for, and is otherwise in the stream that there is."""
+    """Describe how the existing stream differs from the requested one."""
     return _differences(asked, found, StreamConfig(name=asked.name), ShownStream)
 
 
 def consumer_differences(asked: ConsumerConfig, found: ConsumerInfo) -> str:
-    """In words: what was asked for, and is otherwise in the consumer that there is."""
+    """Describe how the existing consumer differs from the requested one."""
     return _differences(asked, found.config, ConsumerConfig(), ShownConsumer)
 
 
 def _differences(asked: Any, found: Any, plain: Any, shown: Any) -> str:
-    """Fields that were left alone are compared last: a server may have filled them in."""
+    """Fields that were left out come last: the server may have filled them in."""
     different = [
         field.name
         for field in msgspec.structs.fields(asked)
@@ -76,7 +76,7 @@ def _differences(asked: Any, found: Any, plain: Any, shown: Any) -> str:
     names = [name.replace("durable_name", "durable") for name in likely]
     has, wanted = from_wire(shown, found), from_wire(shown, asked)
     parts = [
-        f"{name} is {_text(getattr(has, name))} there, not {_text(getattr(wanted, name))}"
+        f"{name} is {_text(getattr(has, name))}, requested {_text(getattr(wanted, name))}"
         for name in names
         if hasattr(has, name)
     ]

@@ -1,4 +1,4 @@
-"""JetStream: streams by name, and publishing into them."""
+"""The JetStream context: streams by name, publishing, subscribing, buckets, object stores."""
 
 import os
 from collections.abc import Sequence
@@ -122,7 +122,7 @@ from jetspark.subjects.tokens import stream_name_problem
 
 
 class JetStream:
-    """Streams of one account or domain. Made by ``Client.jetstream``."""
+    """Streams, buckets and object stores of one account or domain, from ``Client.jetstream``."""
 
     def __init__(
         self,
@@ -156,8 +156,8 @@ class JetStream:
         """Create a stream: a name with `StreamOptions`, or a `StreamConfig`.
 
         ``create_stream("ORDERS", subjects=["orders.>"], max_age=3600)``. The same configuration
-        again is no error. Raises StreamExists when the name is taken with another configuration,
-        SubjectsOverlap when another stream has one of its subjects, ApiError for a refused
+        again is no error. Raises StreamExists if the name is taken with another configuration,
+        SubjectsOverlap if another stream has one of its subjects, ApiError for a refused
         configuration.
         """
         struct = stream_config(config, options)
@@ -172,11 +172,11 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
-        """Change a stream: with its name only what the options name, as ``Stream.update``.
+        """Change a stream: given a name, only the given options, as ``Stream.update``.
 
-        A `StreamConfig` is the whole new configuration: what it leaves out gets its default.
-        Raises StreamNotFound, ApiError for a change that is not allowed, and NotSupported when
-        the server did not do what the options say.
+        A `StreamConfig` is the whole new configuration: omitted settings get their default. Raises
+        StreamNotFound, ApiError for a change that is not allowed, and NotSupported if the server
+        ignored one of the options.
         """
         if isinstance(config, str):
             changed = await update_stream(self._api, check_name(config), options, timeout)
@@ -195,40 +195,40 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[StreamOptions],
     ) -> Stream:
-        """Update the stream as ``update_stream``, or create it when it does not exist."""
+        """Update the stream like ``update_stream``, or create it if it does not exist."""
         try:
             return await self.update_stream(config, timeout=timeout, **options)
         except StreamNotFound:
             return await self.create_stream(config, timeout=timeout, **options)
 
     async def stream(self, name: str, *, timeout: Timeout | None = None) -> Stream:
-        """A handle to an existing stream; StreamNotFound when there is none."""
+        """Get a handle to an existing stream; StreamNotFound if it does not exist."""
         verb = f"STREAM.INFO.{check_name(name)}"
         info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
         return Stream(self._api, info, self._high_water)
 
     async def delete_stream(self, name: str, *, timeout: Timeout | None = None) -> None:
-        """Delete a stream with everything in it; StreamNotFound when there is none."""
+        """Delete a stream and its messages; StreamNotFound if it does not exist."""
         await delete_stream(self._api, check_name(name), self._high_water, timeout)
 
     def streams(self, *, subject: str = "", timeout: Timeout | None = None) -> Pager[StreamInfo]:
-        """Iterate over all streams, or those whose subjects collide with ``subject``."""
+        """Iterate over all streams, or those whose subjects overlap ``subject``."""
         return Pager(models(StreamInfo, stream_pages(self._api, subject, timeout)))
 
     def stream_names(self, *, subject: str = "", timeout: Timeout | None = None) -> Pager[str]:
-        """Iterate over the names of all streams, or of those that collide with ``subject``."""
+        """Iterate over the names of all streams, or of those that overlap ``subject``."""
         return Pager(stream_name_pages(self._api, subject, timeout))
 
     async def stream_name_by_subject(self, subject: str, *, timeout: Timeout | None = None) -> str:
-        """The one stream that takes ``subject`` (ADR-15).
+        """Find the one stream that stores ``subject`` (ADR-15).
 
-        Raises StreamNotFound when there is none, and AmbiguousSubject when there are several.
+        Raises StreamNotFound if there is none, and AmbiguousSubject if there are several.
         """
         check_filter(subject)
         names = [name async for name in self.stream_names(subject=subject, timeout=timeout)]
         if not names:
             raise StreamNotFound(
-                404, ErrCode.STREAM_NOT_FOUND, f"no stream takes the subject {subject!r}"
+                404, ErrCode.STREAM_NOT_FOUND, f"no stream stores the subject {subject!r}"
             )
         if len(names) > 1:
             raise AmbiguousSubject(subject, tuple(names))
@@ -242,13 +242,13 @@ class JetStream:
         progress: BackupProgress | None = None,
         timeout: Timeout | None = None,
     ) -> Stream:
-        """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
+        """Create a stream from a backup of ``Stream.backup`` or the nats CLI.
 
-        ``config`` replaces the configuration of the backup, its name included (``read_backup``
-        gives that to start from). ``progress`` hears the bytes sent so far. Raises StreamExists
-        when the name is taken, BackupFailed when the folder has no whole backup, ApiError when
-        the server cannot read the archive: those of nats-server go into nats-server, ours into
-        ours.
+        ``config`` replaces the configuration of the backup, including its name (``read_backup``
+        returns that as a starting point). ``progress`` is called with the bytes sent so far.
+        Raises StreamExists if the name is taken, BackupFailed if the folder has no complete
+        backup, ApiError if the server cannot read the archive: archives of nats-server can be
+        restored to nats-server only, ours to ours.
         """
         wanted = to_wire(instance(config, StreamConfig, "config")) if config is not None else None
         info = await put_back(self._api, folder, wanted, progress, timeout)
@@ -284,7 +284,7 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Change a consumer of a stream, as ``Stream.update_consumer``."""
+        """Change a consumer of a stream, like ``Stream.update_consumer``."""
         if isinstance(config, str):
             name = check_name(stream)
             return Consumer(
@@ -302,7 +302,7 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Create a consumer, or give the one of that name this configuration."""
+        """Create a consumer, or change the one of that name to this configuration."""
         return await self._write_consumer(
             stream, consumer_config(config, options), ConsumerAction.CREATE_OR_UPDATE, timeout
         )
@@ -310,13 +310,13 @@ class JetStream:
     async def delete_consumer(
         self, stream: str, name: str, *, timeout: Timeout | None = None
     ) -> None:
-        """Delete a consumer of a stream; ConsumerNotFound when there is none."""
+        """Delete a consumer of a stream; ConsumerNotFound if it does not exist."""
         await delete_consumer(self._api, check_name(stream), name, timeout)
 
     async def consumer(
         self, stream: str, name: str, *, timeout: Timeout | None = None
     ) -> Consumer:
-        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        """Get a handle to an existing consumer; ConsumerNotFound if it does not exist."""
         found = await consumer_info(self._api, check_name(stream), name, timeout=timeout)
         return Consumer(self._api, found)
 
@@ -333,14 +333,14 @@ class JetStream:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> PubAck:
-        """Publish and wait for the stream's ack: its name and the sequence of the message.
+        """Publish and wait for the acknowledgement: the stream and the sequence of the message.
 
-        A message with a ``msg_id`` that the stream has seen within its duplicate window is not
-        stored again (``ack.duplicate``). ``expect`` names conditions, ``ttl`` (seconds, or
-        ``"never"``) needs a stream with ``allow_msg_ttl``. Raises NoResponders when no stream
-        takes the subject (after ``publish_retries``), WrongLastSequence and its kin when
-        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout when no ack
-        came: then it may be stored or not.
+        A message with a ``msg_id`` that the stream has stored within its duplicate window is not
+        stored again (``ack.duplicate``). ``expect`` sets conditions, ``ttl`` (seconds, or
+        ``"never"``) requires a stream with ``allow_msg_ttl``. Raises NoResponders if no stream
+        stores the subject (after ``publish_retries``), WrongLastSequence and similar errors if
+        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout if no
+        acknowledgement arrives: then it may or may not be stored.
         """
         block = publish_headers(headers, msg_id, expect, ttl)
         ack = await publish_acked(self._api, subject, block, data, self._api.seconds(timeout))
@@ -358,10 +358,10 @@ class JetStream:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> AckFuture:
-        """Publish without waiting for the ack, which is returned as something to await.
+        """Publish without waiting; returns an awaitable acknowledgement.
 
-        Waits only while ``publish_async_max`` acks are on their way (back-pressure). Acks that
-        you do not await: ``publish_async_complete`` raises the first failure among them.
+        Waits only while ``publish_async_max`` acknowledgements are outstanding (backpressure). If
+        you do not await them, ``publish_async_complete`` raises the first failure among them.
         """
         block = publish_headers(headers, msg_id, expect, ttl)
         seconds = self._api.seconds(timeout)
@@ -369,14 +369,14 @@ class JetStream:
 
     @property
     def publish_async_pending(self) -> int:
-        """Publishes of ``publish_async`` whose ack has not arrived."""
+        """Publishes of ``publish_async`` without an acknowledgement yet."""
         return self._window.pending
 
     async def publish_async_complete(self, *, timeout: Timeout | None = None) -> None:
-        """Wait for the acks of all ``publish_async`` so far.
+        """Wait for the acknowledgements of all ``publish_async`` so far.
 
-        Raises the first failure since the last call whose ack nobody awaited, and RequestTimeout
-        when acks are missing after ``timeout`` seconds.
+        Raises the first failure since the last call that was not awaited, and RequestTimeout if
+        acknowledgements are missing after ``timeout`` seconds.
         """
         await self._window.complete(self._api.seconds(timeout))
 
@@ -387,10 +387,10 @@ class JetStream:
         eob: bool = False,
         timeout: Timeout | None = None,
     ) -> AtomicBatch:
-        """Messages that are stored together or not at all (ADR-50); for ``async with``.
+        """A batch of messages stored together or not at all (ADR-50); use ``async with``.
 
-        The stream needs ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob`` a
-        message of its own, which is not stored, commits the batch.
+        The stream requires ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob``
+        a separate message, which is not stored, commits the batch.
         """
         return AtomicBatch(self._api, max_messages=max_messages, eob=eob, timeout=timeout)
 
@@ -406,13 +406,14 @@ class JetStream:
         dialect: Literal["reply", "headers"] = "reply",
         ack_timeout: Timeout | None = None,
     ) -> FastPublisher:
-        """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
+        """Publish many messages quickly, with an ack for every ``flow`` of them (ADR-50).
 
-        The stream needs ``allow_batched``. At most ``max_outstanding_acks`` acks may be missing;
-        silence for ``ack_timeout`` seconds is asked about, then RequestTimeout. With ``gap``
-        "fail" a lost or refused message ends the batch; with "ok" it goes on, and ``on_gap``
-        (expected and received sequence) and ``on_refused`` are told. ``dialect`` "headers" is
-        that of the document, which only jetspark servers speak, and which can count bytes.
+        The stream requires ``allow_batched``. At most ``max_outstanding_acks`` acks may be
+        outstanding; after ``ack_timeout`` seconds without an ack the server is asked for one, then
+        RequestTimeout is raised. With ``gap`` "fail" a lost or refused message ends the batch;
+        with "ok" it continues, and ``on_gap`` (expected and received sequence) and ``on_refused``
+        are called. ``dialect`` "headers" is the dialect of the ADR, which only jetspark servers
+        support, and which can count bytes.
         """
         return FastPublisher(
             self._api,
@@ -435,11 +436,10 @@ class JetStream:
         max_bytes: int = MEMORY_MAX,
         timeout: Timeout | None = None,
     ) -> StreamReplica:
-        """The newest message of every subject of a stream in memory, kept current.
+        """Keep the newest message of every subject of a stream in memory, updated.
 
-        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
-        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
-        ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` limits the wait for each part. Above ``max_bytes``
+        it stops: reading then raises BufferFull. For buckets: ``KeyValue.replica``.
         """
         whole(max_bytes, "max_bytes", least=1)
         filters = check_filters(subjects, "subjects") or (">",)
@@ -482,20 +482,20 @@ class JetStream:
         pending_bytes: int = PENDING_BYTES_MAX,
         timeout: Timeout | None = None,
     ) -> PushSubscription:
-        """Receive the messages of a push consumer, which is found or made (ADR-15).
+        """Receive the messages of a push consumer, which is found or created (ADR-15).
 
-        The stream is the one that takes ``subject``, unless ``stream`` names it. ``consumer``
-        binds to a consumer that must exist; ``durable`` names one to find or to make; without
-        both a temporary one is made. Members of a ``queue`` share one consumer, named after the
-        queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
-        consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
+        The stream is the one that stores ``subject``, unless ``stream`` names it. ``consumer``
+        binds to an existing consumer; ``durable`` names one to find or create; without both, a
+        temporary one is created. Members of a ``queue`` share one consumer, named after the queue
+        unless ``durable`` or ``consumer`` is given. ``config`` has further settings for a new
+        consumer and must match an existing one. ``ack_policy`` is explicit by default. After
         ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
-        heartbeat are told to the error callback. ``concurrency``, ``ordered_by`` and
-        ``in_progress`` are as in ``Consumer.consume``; the server sends as far ahead as
-        ``config.max_ack_pending`` allows. A consumer that was made here, a durable one
-        too, is deleted by ``unsubscribe`` and ``drain`` unless ``keep`` is true; that of a queue
-        by the last member. Raises SubscribeRefused when things do not fit, saying
-        what to change, StreamNotFound, AmbiguousSubject, ConsumerNotFound, ConsumerExists.
+        heartbeat the error callback is called. ``concurrency``, ``ordered_by`` and ``in_progress``
+        are as in ``Consumer.consume``; the server sends ahead up to ``config.max_ack_pending``. A
+        consumer created here, including a durable one, is deleted by ``unsubscribe`` and ``drain``
+        unless ``keep`` is true; the consumer of a queue by the last member. Raises
+        SubscribeRefused if arguments and consumer do not match, with what to change,
+        StreamNotFound, AmbiguousSubject, ConsumerNotFound, ConsumerExists.
         """
         settings = consumer_config(config, {})
         asked = None if alarm is None else alarm_seconds(alarm, settings.idle_heartbeat)
@@ -512,7 +512,7 @@ class JetStream:
             )
         )
         calls = partial(callback_plan, callback, concurrency, ordered_by, in_progress)
-        calls(new_config(wanted))  # refuses bad ones
+        calls(new_config(wanted))  # checks it
         attached = await self._attach(wanted, pending_msgs, pending_bytes, timeout)
         try:
             plan = calls(attached.info.config)
@@ -534,9 +534,9 @@ class JetStream:
         keep: bool = False,
         timeout: Timeout | None = None,
     ) -> PullSubscription:
-        """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
+        """Use a pull consumer, which is found or created (ADR-15); arguments as in ``subscribe``.
 
-        ``consumer`` need not be visible: binding to one that cannot be looked up is no error
+        ``consumer`` need not be visible: binding to one that cannot be looked up raises no error
         before the first ``fetch``. The ack policy must be explicit.
         """
         settings = consumer_config(config, {})
@@ -567,7 +567,7 @@ class JetStream:
     ) -> KeyValue:
         """Create a bucket: a name with `KeyValueOptions`, or a `KeyValueConfig`.
 
-        ``create_key_value("settings", history=5)``. BucketExists when the name is taken with
+        ``create_key_value("settings", history=5)``. Raises BucketExists if the name is taken with
         another configuration.
         """
         settings = bucket_config(config, options)
@@ -581,10 +581,10 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change a bucket: with its name only what the options name.
+        """Change a bucket: given a name, only the given options.
 
-        A `KeyValueConfig` is the whole new configuration: what it leaves out gets its default.
-        BucketNotFound when there is none.
+        A `KeyValueConfig` is the whole new configuration: omitted settings get their default.
+        Raises BucketNotFound if it does not exist.
         """
         if isinstance(config, str):
             found = await open_bucket(self._api, config, timeout)
@@ -600,7 +600,7 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[KeyValueOptions],
     ) -> KeyValue:
-        """Change a bucket as ``update_key_value``, or create it when it does not exist."""
+        """Change a bucket like ``update_key_value``, or create it if it does not exist."""
         try:
             return await self.update_key_value(config, timeout=timeout, **options)
         except BucketNotFound:
@@ -617,9 +617,10 @@ class JetStream:
         value_codec: ValueCodec | None = None,
         timeout: Timeout | None = None,
     ) -> KeyValue:
-        """A handle to an existing bucket; BucketNotFound when there is none.
+        """Get a handle to an existing bucket; BucketNotFound if it does not exist.
 
-        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        With ``read_after_write``, reads see at least what the handle wrote and read before
+        (ADR-53).
         """
         return self._bucket(
             await open_bucket(self._api, bucket, timeout),
@@ -630,12 +631,12 @@ class JetStream:
         )
 
     async def delete_key_value(self, bucket: str, *, timeout: Timeout | None = None) -> None:
-        """Delete a bucket with everything in it; BucketNotFound when there is none."""
+        """Delete a bucket and its contents; BucketNotFound if it does not exist."""
         await delete_bucket(self._api, bucket, timeout)
         self._high_water.forget(stream_name(bucket))
 
     def key_values(self, *, timeout: Timeout | None = None) -> Pager[BucketStatus]:
-        """Iterate over all buckets: counts and configuration."""
+        """Iterate over all buckets, with counts and configuration."""
         return Pager(bucket_status_pages(self._api, timeout))
 
     def key_value_names(self, *, timeout: Timeout | None = None) -> Pager[str]:
@@ -653,7 +654,7 @@ class JetStream:
     ) -> ObjectStore:
         """Create an object store: a name with `ObjectStoreOptions`, or an `ObjectStoreConfig`.
 
-        BucketExists when the name is taken with other settings.
+        Raises BucketExists if the name is taken with other settings.
         """
         settings = store_config(config, options)
         stream = to_stream_config(settings, await api_level(self._api, timeout))
@@ -666,9 +667,10 @@ class JetStream:
     async def object_store(
         self, bucket: str, *, read_after_write: bool = False, timeout: Timeout | None = None
     ) -> ObjectStore:
-        """A handle to an existing object store; BucketNotFound when there is none.
+        """Get a handle to an existing object store; BucketNotFound if it does not exist.
 
-        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        With ``read_after_write``, reads see at least what the handle wrote and read before
+        (ADR-53).
         """
         info = await stream_info(self._api, check_bucket(bucket), timeout)
         shared = self._high_water
@@ -682,10 +684,10 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
-        """Change an object store: with its name only what the options name.
+        """Change an object store: given a name, only the given options.
 
-        An `ObjectStoreConfig` is the whole new configuration: what it leaves out gets its default.
-        BucketNotFound when there is none, ApiError for a change that the server refuses.
+        An `ObjectStoreConfig` is the whole new configuration: omitted settings get their default.
+        Raises BucketNotFound if it does not exist, ApiError for a change that the server refuses.
         """
         info = await update_store(self._api, config, options, timeout)
         return ObjectStore(self._api, info, self._high_water)
@@ -697,14 +699,14 @@ class JetStream:
         timeout: Timeout | None = None,
         **options: Unpack[ObjectStoreOptions],
     ) -> ObjectStore:
-        """Change a store as ``update_object_store``, or create it when it does not exist."""
+        """Change a store like ``update_object_store``, or create it if it does not exist."""
         try:
             return await self.update_object_store(config, timeout=timeout, **options)
         except BucketNotFound:
             return await self.create_object_store(config, timeout=timeout, **options)
 
     def object_stores(self, *, timeout: Timeout | None = None) -> Pager[ObjectStoreStatus]:
-        """Iterate over all object stores: size and configuration."""
+        """Iterate over all object stores, with size and configuration."""
         return Pager(store_pages(self._api, timeout))
 
     def object_store_names(self, *, timeout: Timeout | None = None) -> Pager[str]:
@@ -712,7 +714,7 @@ class JetStream:
         return Pager(store_name_pages(self._api, timeout))
 
     async def delete_object_store(self, bucket: str, *, timeout: Timeout | None = None) -> None:
-        """Delete an object store with everything in it; BucketNotFound when there is none."""
+        """Delete an object store and its contents; BucketNotFound if it does not exist."""
         verb = f"STREAM.DELETE.{object_stream_name(bucket)}"
         try:
             await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
@@ -771,14 +773,14 @@ class JetStream:
 def _chosen_acks(
     policy: AckPolicy | Literal["none", "all", "explicit"] | None, config: ConsumerConfig
 ) -> AckPolicy | None:
-    """The ack policy of the argument or of the configuration; None when nobody chose one."""
+    """The ack policy of the argument or of the configuration; None if none was given."""
     if policy is None:
         return said_ack_policy(config)
     return ConsumerConfig(ack_policy=policy).ack_policy
 
 
 def check_name(name: str) -> str:
-    """Refuse what cannot be a stream's name, before it gets into a subject."""
+    """Refuse an invalid stream name, before it becomes part of a subject."""
     problem = stream_name_problem(text(name, "stream"))
     if problem is not None:
         raise BadName("stream", name, problem)

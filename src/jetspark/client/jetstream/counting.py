@@ -1,7 +1,7 @@
-"""How many messages of a stream lie from a sequence on: one probe for each.
+"""Counts the messages of a stream from given sequences: one probe each.
 
-A batch get of one message tells by ``Nats-Num-Pending`` how many match behind it (ADR-31), which
-splits a filtered or holed stream into parts of equal work.
+The ``Nats-Num-Pending`` of a batch get of one message is the number of matches after it (ADR-31),
+which splits a filtered stream or one with gaps into parts of equal size.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from jetspark.errors import (
 )
 from jetspark.headers.status import END_OF_BATCH, NO_RESPONDERS, NOT_FOUND, PRECONDITION_FAILED
 
-IN_FLIGHT: Final = 16  # probes on their way at once; each may make the server count for a while
+IN_FLIGHT: Final = 16  # concurrent probes; each may cost the server time to count
 RETRY_PAUSE: Final = 0.05
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What a probe told."""
+    """The result of a probe."""
 
     first: int
-    """The sequence of the first message found; 0: there is none."""
+    """The sequence of the first message found; 0 if there is none."""
     count: int
-    """How many match from the probed sequence on."""
+    """The number of matches from the probed sequence."""
     proven: bool
-    """The copy that answered showed that it has reached the sequence asked for (ADR-53)."""
+    """Whether the answering copy proved that it has reached the required sequence (ADR-53)."""
 
 
 async def count_from(
@@ -47,12 +47,12 @@ async def count_from(
     min_last_seq: int,
     timeout: float,
 ) -> list[Counted]:
-    """Count the messages of ``subject`` (empty: all) from each of ``sequences`` on.
+    """Count the messages of ``subject`` (empty: all) from each of ``sequences``.
 
-    Answers of mirrors are not taken. Without proof an answer may be that of a copy which is
-    behind: good enough to split work, not to tell what is complete. With ``min_last_seq`` a
-    "none" is proven, or asked of the leader: it does not say whose answer it is. Raises
-    NoResponders when nobody answers direct gets of the stream.
+    Answers of mirrors are ignored. Without proof an answer may come from a copy that lags: good
+    enough to split work, not to decide what is complete. With ``min_last_seq`` a count of zero is
+    proven, or confirmed by the leader. Raises NoResponders if direct gets of the stream have no
+    responders.
     """
     if not reader.allow_direct:
         raise NoResponders(reader.api.subject(f"DIRECT.GET.{reader.stream}").decode())
@@ -89,7 +89,7 @@ async def _probe(
 
 
 async def _is_there(reader: StreamReader, seq: int, subject: str, timeout: float) -> bool:
-    """Ask the leader whether there is a message from ``seq`` on."""
+    """Ask the leader whether a message from ``seq`` exists."""
     try:
         await reader.get_from_leader(MsgGetRequest(seq=seq, next_by_subj=subject or ">"), timeout)
     except MessageNotFound:

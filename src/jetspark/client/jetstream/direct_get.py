@@ -1,8 +1,8 @@
-"""Reading single messages: DIRECT.GET where the stream allows it, else MSG.GET; read-after-write.
+"""Reading single messages: DIRECT.GET if the stream allows it, else MSG.GET; read-after-write.
 
-ADR-53 on servers that do not have it (decisions.md, Read-after-write): a reply that carries
-``Nats-Min-Last-Sequence`` proves itself; without it a message at or above the wanted sequence
-proves itself too; everything else is asked of the leader, once STREAM.INFO says that the leader
+ADR-53 on servers that do not support it (decisions.md, Read-after-write): a reply with
+``Nats-Min-Last-Sequence`` is proven; without it, a message at or above the required sequence is
+proven too; everything else is requested from the leader, once STREAM.INFO shows that the leader
 has reached the sequence.
 """
 
@@ -39,16 +39,16 @@ from jetspark.headers.status import (
 )
 from jetspark.subjects.tokens import is_valid_literal
 
-REFUSED_DIRECT_SECONDS: Final = 30.0  # a stream may be given allow_direct later
-LEADER_POLL_FIRST: Final = 0.01  # seconds between looks at the leader, doubling
+REFUSED_DIRECT_SECONDS: Final = 30.0  # allow_direct may be enabled later
+LEADER_POLL_FIRST: Final = 0.01  # seconds between polls of the leader, doubling
 LEADER_POLL_MAX: Final = 0.5
-# A copy that is behind holds a request back before it refuses it, unless it holds too many
-# already (ADR-53, held reads): a refusal that came sooner is not repeated at once.
+# A copy that lags holds a request before it refuses it, unless it already holds too many (ADR-53,
+# held reads): a request that was refused sooner is not repeated at once.
 REFUSAL_PAUSE: Final = 0.05
 
 
 class StreamReader:
-    """Gets messages of one stream by either API."""
+    """Reads messages of one stream by either API."""
 
     def __init__(self, api: ApiClient, stream: str, *, allow_direct: bool = True) -> None:
         self.api: Final = api
@@ -56,36 +56,36 @@ class StreamReader:
         self._loop = api.core.loop
         self._probes = LeaderProbes(api, stream)
         self._refused_until = 0.0
-        # False when the configuration of the stream, as last seen, does not allow direct gets.
+        # False if the last known configuration of the stream does not allow direct gets.
         self.allow_direct = allow_direct
 
     @property
     def direct_refused(self) -> bool:
-        """Whether direct gets are off, or nobody answered one within the last 30 seconds."""
+        """Whether direct gets are off, or had no responders within the last 30 seconds."""
         return not self.allow_direct or self._loop.time() < self._refused_until
 
     @property
     def server_has_min_last_seq(self) -> bool:
-        """Whether the server that we are connected to knows ADR-53; what answers may be another.
+        """Whether the connected server supports ADR-53; another server may answer.
 
-        INFO only saves a first try, the proof travels with the answer.
+        INFO only saves a first attempt; the proof is in the answer.
         """
         jetspark = self.api.core.server_info.jetspark
         return jetspark is not None and jetspark.min_last_seq
 
     def refuse_direct(self) -> None:
-        """Remember that nobody answers direct gets of this stream."""
+        """Record that direct gets of this stream have no responders."""
         self._refused_until = self._loop.time() + REFUSED_DIRECT_SECONDS
 
     async def get(self, request: MsgGetRequest, seconds: float) -> StreamMessage:
-        """The message ``request`` names; MessageNotFound or MinLastSequence when there is none.
+        """The message for ``request``; MessageNotFound or MinLastSequence if there is none.
 
-        With ``min_last_seq`` the answer comes from a copy that has reached it, or not at all.
+        With ``min_last_seq`` only a copy that has reached it answers.
         """
         deadline = self._loop.time() + seconds
         held_back = False
-        # Nearly all reads are answered at once: only one that is not, when half of its time is
-        # over, is asked for again while the leader is looked at.
+        # Nearly all reads are answered at once: only a read without an answer after half of its
+        # time is repeated while the leader is polled.
         probing = request.min_last_seq == 0
         while not self.direct_refused:
             asked = self._loop.time()
@@ -129,13 +129,13 @@ class StreamReader:
         return await self._get_from_leader(request, deadline)
 
     async def get_from_leader(self, request: MsgGetRequest, seconds: float) -> StreamMessage:
-        """The same by MSG.GET only, which the leader answers."""
+        """The same with MSG.GET only, which the leader answers."""
         return await self._get_from_leader(request, self._loop.time() + seconds)
 
     async def wait_for_leader(self, sequence: int, deadline: float) -> StreamState:
-        """Wait until the leader has ``sequence``; MinLastSequence when it does not get there.
+        """Wait until the leader has ``sequence``; MinLastSequence if it does not reach it.
 
-        RequestTimeout only when the leader never answered.
+        RequestTimeout only if the leader never answered.
         """
         pause = LEADER_POLL_FIRST
         reached: int | None = None
@@ -160,14 +160,14 @@ class StreamReader:
             pause = min(pause * 2, LEADER_POLL_MAX)
 
     def probe(self, wanted: int, seconds: float) -> "LeaderProbe | NoProbe":
-        """Look, while a read that asks for ``wanted`` waits, whether the leader is behind it."""
+        """Check, while a read with ``wanted`` waits, whether the leader has not reached it."""
         return _NO_PROBE if wanted == 0 else LeaderProbe(self._probes, wanted, seconds)
 
     def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Coroutine[Any, Any, Message]:
         verb = f"DIRECT.GET.{self.stream}"
         subject = request.last_by_subj
         if subject and is_valid_literal(subject.encode("utf-8", "surrogateescape")):
-            # ADR-31, subject-appended form: permissions can be given per subject.
+            # ADR-31, subject-appended form: permissions can be granted per subject.
             verb = f"{verb}.{subject}"
             request = MsgGetRequest(min_last_seq=request.min_last_seq)
             body = encode_request(request) if request.min_last_seq else b""
@@ -197,7 +197,7 @@ class StreamReader:
             except MessageNotFound:
                 raise self._not_found(request) from None
         if request.min_last_seq and answer.min_last_seq < wanted:
-            # INFO describes the next hop only: whoever answered does not know the field.
+            # INFO describes the next hop only: the answering server does not support the field.
             await self.wait_for_leader(wanted, deadline)
             answer = await self._ask_leader(without_min_last_seq(request), deadline)
         if answer.message is None:
@@ -210,7 +210,7 @@ class StreamReader:
         )
 
     async def _pause_after(self, asked: float, deadline: float) -> None:
-        """Wait before a refused request is repeated, if the server did not wait itself."""
+        """Wait before a refused request is repeated, if the server did not hold it."""
         now = self._loop.time()
         if now - asked < REFUSAL_PAUSE:
             await asyncio.sleep(min(REFUSAL_PAUSE, max(deadline - now, 0.0)))
@@ -219,13 +219,13 @@ class StreamReader:
     def _proven(reply: Message, message: StreamMessage | None, wanted: int) -> bool:
         if not wanted or (message is not None and message.seq >= wanted):
             return True
-        # A message's own headers prove nothing: anybody may store one with that name. A status
+        # A message's own headers prove nothing: any client may store one with that name. A status
         # reply has no message, so all its lines are the server's.
         lines = reply.header_block if message is None else own_lines(reply.header_block)
         return parse_count(find_value(lines, MIN_LAST_SEQUENCE)) >= wanted
 
     def _checked(self, request: MsgGetRequest, message: StreamMessage) -> StreamMessage:
-        """The message, unless the server did not know what it was asked for."""
+        """The message, unless the server did not support the request."""
         if request.start_time is not None and message.time_ns < int(request.start_time):
             raise too_old(self.api, "gets by start_time")
         return message
@@ -233,7 +233,7 @@ class StreamReader:
     def _left(self, deadline: float) -> float:
         left = deadline - self._loop.time()
         if left <= 0:
-            raise RequestTimeout(f"reading from stream {self.stream!r}: time is up")
+            raise RequestTimeout(f"reading from stream {self.stream!r} timed out")
         return left
 
     def _not_found(self, request: MsgGetRequest) -> MessageNotFound:
@@ -245,7 +245,7 @@ class StreamReader:
 
 
 class LeaderProbes:
-    """Reads that wait for a sequence, and one timer for all of them: nearly all end before."""
+    """Reads that wait for a sequence, and one timer for all: nearly all end before it fires."""
 
     def __init__(self, api: ApiClient, stream: str) -> None:
         self.api: ApiClient = api
@@ -254,7 +254,7 @@ class LeaderProbes:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, probe: "LeaderProbe") -> None:
-        """A read waits; its time may be shorter than that of those before it."""
+        """A read waits; it may have less time than those before it."""
         self._waiting.add(probe)
         timer = self._timer
         if timer is not None:
@@ -264,7 +264,7 @@ class LeaderProbes:
         self._timer = self.api.core.loop.call_at(probe.due, self._look)
 
     def remove(self, probe: "LeaderProbe") -> None:
-        """A read is over."""
+        """A read ended."""
         self._waiting.discard(probe)
 
     def _look(self) -> None:
@@ -276,10 +276,10 @@ class LeaderProbes:
 
 
 class LeaderProbe:
-    """Why a read with ``min_last_seq`` has no answer: its stream is behind, or nobody is there.
+    """Why a read with ``min_last_seq`` has no answer: the stream lags, or no server responds.
 
-    A server that knows ADR-53 holds such a read back for a while, which may be longer than the
-    caller has time. So when half of that is over, the leader is asked how far it is.
+    A server with ADR-53 holds such a read for a while, which may be longer than the caller's
+    timeout. So after half of that, the leader is asked for its last sequence.
     """
 
     def __init__(self, probes: LeaderProbes, wanted: int, seconds: float) -> None:
@@ -288,7 +288,7 @@ class LeaderProbe:
         self.seconds: float = max(seconds, 0.0)
         self.due: float = probes.api.core.loop.time() + self.seconds / 2
         self._asking: asyncio.Task[None] | None = None
-        # Whether the leader has said that it has not reached the sequence.
+        # Whether the leader has not reached the sequence.
         self.found_behind: bool = False
 
     def __enter__(self) -> Self:
@@ -301,7 +301,7 @@ class LeaderProbe:
             self._asking.cancel()
 
     def begin(self, now: float) -> bool:
-        """Ask the leader if it is time for that; True when it is asked."""
+        """Ask the leader if it is time; True if it was asked."""
         if self._asking is None and self.due <= now:
             self._asking = self._probes.api.core.loop.create_task(self._ask())
         return self._asking is not None
@@ -319,7 +319,7 @@ class LeaderProbe:
 
 
 class NoProbe:
-    """For reads that ask for no sequence."""
+    """For reads without a required sequence."""
 
     found_behind: Final = False
 
@@ -334,10 +334,10 @@ _NO_PROBE: Final = NoProbe()
 
 
 def too_old(api: ApiClient, what: str) -> NotSupported:
-    """A server answered as those do that have never heard of it."""
+    """The error for a server that does not support the request."""
     info = api.core.server_info
     return NotSupported(
-        f"the server that answered does not know {what}: nats-server 2.11 or later does; "
+        f"the server that answered does not support {what}: nats-server 2.11 or later does; "
         f"connected to {info.server_name or info.server_id!r}, version {info.version}"
     )
 
@@ -350,17 +350,17 @@ def make_request(
     start_time_ns: int | None = None,
     min_last_seq: int = 0,
 ) -> MsgGetRequest:
-    """Check which message is asked for (ADR-31, legal forms); ValueError says what is wrong."""
+    """Check the arguments that select a message (ADR-31, legal forms); raises ValueError."""
     whole(seq, "seq")
     whole(min_last_seq, "min_last_seq")
     if last_by_subject and (seq or next_by_subject or start_time_ns is not None):
         raise ValueError(
-            "last_by_subject stands alone: leave out seq, next_by_subject and start_time"
+            "last_by_subject excludes seq, next_by_subject and start_time: leave those out"
         )
     if seq and start_time_ns is not None:
-        raise ValueError("seq and start_time exclude each other: both say where to start")
+        raise ValueError("seq and start_time are mutually exclusive: both set the start")
     if not (seq or last_by_subject or next_by_subject or start_time_ns is not None):
-        raise ValueError("which message? give seq, last_by_subject, next_by_subject or start_time")
+        raise ValueError("which message? Give seq, last_by_subject, next_by_subject or start_time")
     return MsgGetRequest(
         seq=seq,
         last_by_subj=last_by_subject,
@@ -371,7 +371,7 @@ def make_request(
 
 
 def without_min_last_seq(request: MsgGetRequest) -> MsgGetRequest:
-    """The same for a server that refuses the field (nats-server: 10025)."""
+    """The same request for a server that refuses the field (nats-server: 10025)."""
     return MsgGetRequest(
         seq=request.seq,
         last_by_subj=request.last_by_subj,
@@ -381,7 +381,7 @@ def without_min_last_seq(request: MsgGetRequest) -> MsgGetRequest:
 
 
 def describe(request: MsgGetRequest) -> str:
-    """The request in words, for error messages."""
+    """The request for error messages."""
     parts = []
     if request.seq:
         parts.append(f"seq {request.seq}" + (" and on" if request.next_by_subj else ""))
@@ -395,12 +395,12 @@ def describe(request: MsgGetRequest) -> str:
 
 
 def behind(stream: str, wanted: int, reached: int | None = None) -> MinLastSequence:
-    """Nobody who answered has got as far as ``wanted``."""
+    """No answering server has reached ``wanted``."""
     where = "" if reached is None else f": its leader is at {reached}"
     error = MinLastSequence(
         PRECONDITION_FAILED,
         ErrCode.MIN_LAST_SEQUENCE,
         f"stream {stream!r} did not reach sequence {wanted} in time{where}",
     )
-    error.add_note("if it was deleted and made anew, its sequences began again: open it again")
+    error.add_note("if it was deleted and created again, its sequences restarted: open it again")
     return error

@@ -1,9 +1,9 @@
-"""What a fast batch hears from the server, and what follows from it (ADR-50). No I/O.
+"""The server's answers to a fast batch, and their consequences (ADR-50). No I/O.
 
-States: open (neither ``failure`` nor ``ack``), closing (``commit`` was called), ended (``ack``,
-or ``failure`` says why). ``unknown`` is a batch that the server no longer has: its last ack may
-still be on its way. ``leaderless`` means that nobody takes the subject now: what was sent
-meanwhile is lost, and the next leader says how much it has.
+States: open (neither ``failure`` nor ``ack``), closing (``commit`` was called), ended (``ack``, or
+``failure`` with the reason). ``unknown`` is a batch that the server no longer has: its last ack
+may still be in flight. ``leaderless`` means that the subject has no responders now: messages sent
+meanwhile are lost, and the next leader reports how many it has.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ RefusalCallback = Callable[[int, ApiError], None]
 
 
 class FastAnswers:
-    """The state of one batch as far as the server has told it."""
+    """The state of one batch, as reported by the server."""
 
     def __init__(
         self,
@@ -56,27 +56,27 @@ class FastAnswers:
         self.unknown: Error | None = None
         self.closing = False
         self.leaderless: bool = False
-        # Whether the server has said where the batch ended.
+        # Whether the server has reported where the batch ended.
         self.exact: bool = False
-        # First and last message that a cut may have lost, until the server has said what it has.
+        # First and last message that an interruption may have lost, until the server reports.
         self._doubt: tuple[int, int] | None = None
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing was heard that must be looked into before more is sent."""
+        """Whether no answer requires handling before more is sent."""
         return not (self.failure or self.unknown or self.leaderless or self.closing)
 
     def take(self, message: Message, subject: str) -> None:
-        """Take one answer; ``subject`` is that of the messages."""
+        """Process one answer; ``subject`` is that of the messages."""
         if self.ack is not None:
-            return  # the batch has ended: what else is said is about messages behind its end
+            return  # the batch has ended: further answers concern messages after its end
         if not message.data:
             self._take_status(message.status, subject)
             return
         try:
             answer = decode_flow(message.data)
         except UNREADABLE as error:
-            self.fail(ProtocolViolation(f"what answered the fast batch is no stream: {error}"))
+            self.fail(ProtocolViolation(f"invalid answer to the fast batch: {error}"))
             return
         match answer:
             case FlowAck():
@@ -95,31 +95,31 @@ class FastAnswers:
                 self._take_pub_ack(answer, subject)
 
     def on_cut(self) -> None:
-        """What was on its way may be lost, and so may be what the server said about it.
+        """The connection broke: messages and answers in flight may be lost.
 
-        A gap is told of once: when that word was lost by the next cut, all that may be missing
-        is reported.
+        A gap is reported once: if that report was lost in the next interruption, everything that
+        may be missing is reported.
         """
         if self._doubt is not None:
             self._lost(self._doubt[0], self._doubt[1] + 1)
         self._doubt = (self._window.acked + 1, self._window.sent)
 
     def fail(self, error: Error) -> None:
-        """The batch is over; the first reason stands."""
+        """End the batch; the first reason is kept."""
         if self.failure is None:
             self.failure = error
 
     def check(self) -> None:
-        """Raise what ended the batch, if something did."""
+        """Raise the error that ended the batch, if any."""
         if self.failure is not None:
             raise self.failure
 
     def final(self) -> PubAck | None:
-        """The answer to the commit, once it is there."""
+        """The answer to the commit, once it has arrived."""
         return self.ack
 
     def incomplete(self, why: str) -> BatchIncomplete:
-        """The error of a batch that was cut off before its last ack came."""
+        """The error of a batch that was interrupted before its last ack."""
         return BatchIncomplete(
             400,
             ErrCode.ATOMIC_INCOMPLETE,
@@ -135,7 +135,7 @@ class FastAnswers:
         elif self._can_ping:
             self.leaderless = True
         elif self._gap == "fail":
-            self.fail(self.incomplete(f"nobody takes {subject!r} any more"))
+            self.fail(self.incomplete(f"no responders on {subject!r} any more"))
 
     def _take_pub_ack(self, ack: PubAck, subject: str) -> None:
         if ack.error is not None:
@@ -143,7 +143,7 @@ class FastAnswers:
             error.about = refusal(subject, ack.stream)
             if ack.error.err_code == ErrCode.FAST_ID_UNKNOWN and self._window.sent > 1:
                 error.add_note(
-                    "the server has ended or forgotten the batch: at least "
+                    "the server ended or no longer knows the batch: at least "
                     f"{self._window.acked} of {self._window.sent} messages are stored"
                 )
                 self.unknown = error
@@ -152,7 +152,7 @@ class FastAnswers:
         elif not ack.batch:
             self.fail(
                 NotSupported(
-                    f"stream {ack.stream!r} is on a server that does not know fast batches of "
+                    f"stream {ack.stream!r} is on a server that does not support fast batches of "
                     f"this dialect: it stored the first message as sequence {ack.seq}"
                 )
             )
@@ -167,8 +167,8 @@ class FastAnswers:
                     400,
                     ErrCode.ATOMIC_INCOMPLETE,
                     f"the server ended the batch after {ack.count} of {self._window.sent} "
-                    f"messages (last sequence {ack.seq}): one was lost on the way; send those "
-                    f"behind the first {ack.count} again, in a new batch",
+                    f"messages (last sequence {ack.seq}): one was lost; send those after "
+                    f"the first {ack.count} again, in a new batch",
                 )
             )
 
@@ -176,7 +176,7 @@ class FastAnswers:
         if self._gap == "ok" and self._on_gap is not None:
             try:
                 self._on_gap(expected, got)
-            except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+            except Exception as error:  # noqa: BLE001 - a user's callback may raise anything
                 self._report(error)
 
     def _refused(self, answer: FlowError, subject: str) -> None:
@@ -188,7 +188,7 @@ class FastAnswers:
         elif self._on_refused is not None:
             try:
                 self._on_refused(answer.seq, error)
-            except Exception as failure:  # noqa: BLE001 - whatever a user's callback raises
+            except Exception as failure:  # noqa: BLE001 - a user's callback may raise anything
                 self._report(failure)
         else:
             self._report(error)

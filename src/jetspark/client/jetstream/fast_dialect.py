@@ -1,7 +1,7 @@
-"""How a message of a fast batch says that it is one: in two dialects.
+"""The two dialects that mark a message as part of a fast batch.
 
 ``reply``: the reply subject ``<inbox>.<id>.<flow>.<gap>.<seq>.<op>.$FI``, which released servers
-speak (2.14). ``headers``: the headers of ADR-50, with a flow in messages or bytes.
+support (2.14). ``headers``: the headers of ADR-50, with a flow in messages or bytes.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ APPEND: Final = 1
 EOB: Final = 3
 PING: Final = 4
 
-FRAMES_SIZE: Final = 256 * 1024  # bytes that are made before they are given to the connection
+FRAMES_SIZE: Final = 256 * 1024  # bytes encoded before they are passed to the connection
 
 
 class Dialect(Protocol):
@@ -26,7 +26,7 @@ class Dialect(Protocol):
 
     @property
     def inbox(self) -> str:
-        """What to subscribe to for the answers."""
+        """The subject to subscribe to for the answers."""
 
     @property
     def can_ping(self) -> bool:
@@ -43,14 +43,14 @@ class Dialect(Protocol):
         payloads: Sequence[bytes],
         size_max: int,
     ) -> list[bytes]:
-        """Messages behind the first, from ``seq`` on, as frames of about ``FRAMES_SIZE`` in all.
+        """Messages after the first, starting at ``seq``, as frames of about ``FRAMES_SIZE`` bytes.
 
-        Raises PayloadTooLarge for one that is larger than ``size_max`` with its headers.
+        Raises PayloadTooLarge for a message that exceeds ``size_max`` with its headers.
         """
 
 
 class ReplyDialect:
-    """Everything stands in the reply subject; messages are stored exactly as sent."""
+    """Everything is in the reply subject; messages are stored exactly as sent."""
 
     def __init__(self, inbox: str, batch_id: str, flow: int, gap: Gap) -> None:
         self._inbox = inbox
@@ -63,7 +63,7 @@ class ReplyDialect:
 
     @property
     def can_ping(self) -> bool:
-        """Operation 4."""
+        """Yes: operation 4."""
         return True
 
     def mark(self, seq: int, operation: int, block: bytes) -> tuple[bytes, bytes]:
@@ -78,7 +78,7 @@ class ReplyDialect:
         payloads: Sequence[bytes],
         size_max: int,
     ) -> list[bytes]:
-        """Written in one go: this is what every row of ``extend`` costs."""
+        """Encoded in one loop: this is the cost per row of ``extend``."""
         frames: list[bytes] = []
         prefix, total = self._prefix, 0
         for subject, block, payload in zip(subjects, blocks, payloads, strict=True):
@@ -116,7 +116,7 @@ class HeaderDialect:
 
     @property
     def can_ping(self) -> bool:
-        """The document has no such operation."""
+        """No: the ADR has no such operation."""
         return False
 
     def mark(self, seq: int, operation: int, block: bytes) -> tuple[bytes, bytes]:
@@ -136,7 +136,7 @@ class HeaderDialect:
         payloads: Sequence[bytes],
         size_max: int,
     ) -> list[bytes]:
-        """Each with the headers of the batch."""
+        """Each frame has the headers of the batch."""
         frames: list[bytes] = []
         total = 0
         for subject, block, payload in zip(subjects, blocks, payloads, strict=True):
@@ -159,7 +159,7 @@ def make_dialect(
     flow_bytes: int,
     gap: Gap,
 ) -> Dialect:
-    """The dialect of a batch; ValueError for words that are none."""
+    """The dialect of a batch; ValueError if it is unknown."""
     if gap not in {"fail", "ok"}:
         raise ValueError(f'gap={gap!r}: expected "fail" or "ok"')
     if kind == "headers":
@@ -167,5 +167,5 @@ def make_dialect(
     if kind != "reply":
         raise ValueError(f'dialect={kind!r}: expected "reply" or "headers"')
     if flow_bytes:
-        raise ValueError('flow_bytes needs dialect="headers": released servers count messages')
+        raise ValueError('flow_bytes requires dialect="headers": released servers count messages')
     return ReplyDialect(inbox, batch_id, flow, gap)

@@ -1,8 +1,8 @@
-"""How much a fast batch may send before it hears from the server again (ADR-50). Pure.
+"""The send window of a fast batch (ADR-50). Pure.
 
-The server acknowledges every so many messages (or bytes) and may change how many; at most
-``max_outstanding_acks`` such acks may be missing. An ack for a later sequence settles all
-earlier ones, so a lost ack costs nothing.
+The server acknowledges every N messages (or bytes) and may change N; at most
+``max_outstanding_acks`` such acks may be outstanding. An ack for a later sequence covers all
+earlier ones, so a lost ack does no harm.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ class FastWindow:
         self._flow_bytes = flow_bytes
         self._max_acks = max_outstanding_acks
         self._bytes = 0
-        # Bytes up to and including a sequence, for the ones that are not acknowledged.
+        # Bytes up to and including a sequence, for those not acknowledged.
         self._sizes: deque[tuple[int, int]] = deque()
         self._acked_bytes = 0
         self.sent: int = 0
@@ -24,11 +24,11 @@ class FastWindow:
 
     @property
     def flow(self) -> int:
-        """Messages per ack that are in force; 0 when bytes are counted."""
+        """Current messages per ack; 0 if bytes are counted."""
         return 0 if self._flow_bytes else self._flow
 
     def room(self) -> int:
-        """Messages that may be sent now; with bytes at most one at a time."""
+        """Messages that may be sent now; when counting bytes, at most one at a time."""
         if self._flow_bytes:
             return int(self._bytes - self._acked_bytes < self._flow_bytes * self._max_acks)
         return max(self._flow * self._max_acks - (self.sent - self.acked), 0)
@@ -42,11 +42,11 @@ class FastWindow:
         return self.sent
 
     def send_many(self, count: int) -> None:
-        """Count messages, where messages are what is counted."""
+        """Count messages, if the flow is in messages."""
         self.sent += count
 
     def on_ack(self, seq: int, flow: int, flow_bytes: int = 0) -> None:
-        """Everything up to ``seq`` is settled; the next ack comes after so much more."""
+        """Everything up to ``seq`` is acknowledged; the next ack follows after this much more."""
         self.acked = max(self.acked, min(seq, self.sent))
         if flow > 0:
             self._flow = flow

@@ -1,4 +1,4 @@
-"""A file that is read on threads, and closed whatever is cancelled meanwhile."""
+"""A file read on threads, and closed even after a cancellation."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from typing import BinaryIO, Self
 
 
 class FileSource:
-    """For ``async with``. A read whose caller was cancelled goes on; closing waits for it."""
+    """For ``async with``. A read continues if its caller is cancelled; closing waits for it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
@@ -19,7 +19,7 @@ class FileSource:
         self.size: int = -1
 
     def read(self, size: int, /) -> bytes:
-        """Up to ``size`` bytes; empty at the end. It blocks, so it is called on a thread."""
+        """Up to ``size`` bytes; empty at the end. Blocks, so call it on a thread."""
         with self._lock:
             return self._file.read(size) if self._file is not None else b""
 
@@ -27,7 +27,7 @@ class FileSource:
         try:
             await asyncio.to_thread(self._open)
         except BaseException:
-            await self._close_surely()  # the thread may be about to open it
+            await self._close_surely()  # the thread may still open it
             raise
         return self
 

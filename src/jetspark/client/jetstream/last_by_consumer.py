@@ -1,9 +1,9 @@
 """The last message of each of many subjects, read with a consumer.
 
-For streams with several copies on servers that cannot prove how new a copy is: an ordered
-consumer delivers in order of sequence, and its end is held back until it has delivered the
-newest match that the leader knows (``kv.follow``). So everything up to the bound has been seen,
-wherever the consumer lives.
+For streams with several copies on servers that cannot prove how recent a copy is: an ordered
+consumer delivers in order of sequence, and its end is delayed until it has delivered the newest
+match that the leader knows (``kv.follow``). So everything up to the bound has been read, on
+whichever server the consumer is.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ CHUNK: Final = 256
 
 
 class LastByConsumer:
-    """Reads with consumers, as of one sequence or time. Silence of ``timeout`` seconds ends it."""
+    """Reads with consumers, as of one sequence or time; ``timeout`` limits each wait."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class LastByConsumer:
     async def newest(self, filters: tuple[str, ...]) -> list[StreamMessage]:
         """The last message of each subject as of the bound, which is the leader's last sequence.
 
-        A consumer of last messages sees the stream a little later than that. What changed in
-        between is looked up in the history.
+        A consumer of last messages sees the stream slightly later. Changes in between are looked
+        up in the history.
         """
         found: dict[str, Stored] = {}
         changed: set[str] = set()
@@ -61,7 +61,7 @@ class LastByConsumer:
         return self._sorted(found)
 
     async def bounded(self, filters: tuple[str, ...], first: int) -> list[StreamMessage]:
-        """The last messages among those from ``first`` on up to the bound."""
+        """The last messages among those from ``first`` to the bound."""
         plan = WatchPlan(filters=filters, start="all", resume_from=first, plain=True)
         return self._sorted(await self._history(plan))
 
@@ -80,7 +80,7 @@ class LastByConsumer:
         return found
 
     async def _read(self, plan: WatchPlan, take: Callable[[Stored], bool]) -> None:
-        """Hand over what is stored, in order, until that is all or ``take`` has enough."""
+        """Pass on stored messages, in order, until the last one or until ``take`` has enough."""
         follow = Follow(self._reader, "", plan, self._min_last_seq, HighWater(enabled=False))
         await follow.start(timeout=self._timeout)
         try:
@@ -90,7 +90,7 @@ class LastByConsumer:
                         chunk = await follow.next_chunk(CHUNK)
                 except TimeoutError:
                     raise RequestTimeout(
-                        f"stream {self._reader.stream!r}: more messages are due and none came "
+                        f"stream {self._reader.stream!r}: expected more messages, none arrived "
                         f"within {self._timeout} s"
                     ) from None
                 if not all(map(take, chunk)) or (not chunk and not follow.initial_done):

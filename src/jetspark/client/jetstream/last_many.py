@@ -1,8 +1,9 @@
 """The last message of each of many subjects, at one point in time (ADR-31, ``multi_last``).
 
-Pages are followed with ``up_to_seq``, so that all of them show the stream at the same sequence.
-What one answer cannot hold (413) is split: several filters into halves, one wildcard into the
-subjects that match it. ADR-53 on servers without it: decisions.md, Read-after-write.
+Further pages are requested with ``up_to_seq``, so that all of them show the stream at the same
+sequence. A request whose answer would be too large (413) is split: several filters into halves,
+one wildcard into the subjects that match it. ADR-53 on servers without it: decisions.md,
+Read-after-write.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ RETRY_PAUSE: Final = 0.05
 
 
 class LastMany:
-    """Reads the last messages of subjects; made for each ``get_last_many``."""
+    """Reads the last messages of subjects; one per ``get_last_many``."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class LastMany:
         self._copies: Copies = copies
         self._timeout = timeout
         self._deadline = self._loop.time() + timeout
-        # The stream has one copy, which has reached the sequence that was asked for.
+        # The stream has a single copy, which has reached the required sequence.
         self._one_copy_is_there = False
 
     async def pages(self, filters: Sequence[str]) -> AsyncGenerator[list[StreamMessage], None]:
@@ -87,7 +88,7 @@ class LastMany:
         """Yield the messages as columns, for bulk readers."""
         filters = tuple(dict.fromkeys(filters))
         literals = all(is_literal(each.encode("utf-8", "surrogateescape")) for each in filters)
-        # One request brings a subject once; the parts of a split one may have it in common.
+        # One request returns a subject once; the parts of a split one may have it in common.
         seen: set[str] | None = None if literals or len(filters) == 1 else set()
         async with aclosing(self._parts(filters)) as parts:
             async for chunk in parts:
@@ -96,9 +97,9 @@ class LastMany:
                     yield fresh
 
     async def one_answer(self, filters: Sequence[str]) -> list[StreamMessage] | None:
-        """Everything in one answer, which is one moment even where there is no history.
+        """Everything in one answer, which is a consistent snapshot even without history.
 
-        None when it does not fit into one, or nobody answers who can prove it.
+        None if it does not fit into one, or if no answering copy can prove it.
         """
         if len(filters) > SPLIT_SUBJECTS or self._reader.direct_refused:
             return None
@@ -114,7 +115,7 @@ class LastMany:
         return to_messages(self._reader.stream, take(page)) if page.sequences else []
 
     async def _answer(self, filters: tuple[str, ...], cursor: int) -> Page:
-        """A page from a copy that is new enough."""
+        """A page from a copy that is recent enough."""
         while True:
             page = await self._ask(filters, cursor)
             if page.status == NO_RESPONDERS:
@@ -151,7 +152,7 @@ class LastMany:
                     yield to_chunk(messages)
 
     async def _follow(self, filters: tuple[str, ...]) -> AsyncGenerator[MessageColumns, None]:
-        """The pages of one request; the first one fixes the point in time of all."""
+        """The pages of one request; the first one sets the point in time of all."""
         cursor = 0
         self._deadline = self._loop.time() + self._timeout
         while True:
@@ -171,7 +172,7 @@ class LastMany:
                 return
 
     def _is_proven(self, page: Page, cursor: int) -> bool:
-        """Whether a page comes from a copy that is new enough."""
+        """Whether a page comes from a copy that is recent enough."""
         if page.status not in {END_OF_BATCH, NOT_FOUND}:
             return True
         if page.proof:
@@ -181,12 +182,12 @@ class LastMany:
         if not self._proof:
             return True
         if not cursor and page.up_to >= self._proof and not self._fixed_by_caller:
-            return True  # without a bound of ours this is the last sequence of the copy
-        # Later pages and bounded reads. A page without rows does not say whose it is.
+            return True  # without our bound this is the copy's last sequence
+        # Later pages and bounded reads. A page without rows does not say which copy sent it.
         return self._one_copy_is_there and not page.foreign and bool(page.sequences)
 
     async def _can_trust_one_copy(self, page: Page) -> bool:
-        """Wait for the only copy of the stream, so that its next answer counts; once."""
+        """Wait for the only copy of the stream, so that its next answer is valid; once."""
         if self._one_copy_is_there or page.foreign or not page.sequences:
             return False
         info = await self._reader.api.call(
@@ -206,7 +207,7 @@ class LastMany:
         return bool(self._up_to_seq) or self._up_to_time is not None
 
     async def _again(self) -> None:
-        """The copy refused because it is behind: it is asked again while there is time."""
+        """The copy refused because it lags: ask again while there is time."""
         if self._loop.time() + RETRY_PAUSE >= self._deadline:
             raise behind(self._reader.stream, self._proof)
         await asyncio.sleep(RETRY_PAUSE)
@@ -248,12 +249,12 @@ class LastMany:
     def _refusal(self, page: Page) -> Exception:
         text = page.status_text.decode("utf-8", "replace")
         if page.status == TIMEOUT and text == "Empty Request":
-            # A server that does not know the field sees an empty request.
+            # A server that does not support the field sees an empty request.
             return too_old(self._reader.api, "multi_last direct gets")
         return status_error(page.status, text)
 
     async def _fix_point(self) -> None:
-        """Settle the sequence that all parts of a split request show."""
+        """Set the sequence that all parts of a split request show."""
         if self._fixed_by_caller:
             return
         info = await self._reader.api.call(
@@ -265,14 +266,14 @@ class LastMany:
         self._up_to_seq = max(info.state.last_seq, self._proof)
 
     async def _split(self, filters: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Smaller requests that together ask for the same."""
+        """Smaller requests that together cover the same."""
         if len(filters) > 1:
             middle = len(filters) // 2
             return [filters[:middle], filters[middle:]]
         return parts_of(await self._subjects(filters[0]))
 
     async def _subjects(self, pattern: str) -> list[str]:
-        """The subjects that the stream has for a filter, all pages of them."""
+        """All subjects of the stream that match a filter."""
         found: dict[str, int] = {}
         while True:
             request = StreamInfoRequest(subjects_filter=pattern, offset=len(found))
@@ -288,7 +289,7 @@ class LastMany:
     async def _from_consumer(
         self, filters: tuple[str, ...], first: int
     ) -> Iterable[list[StreamMessage]]:
-        """What pages cannot prove; they were taken up to the sequence before ``first``."""
+        """Read what pages cannot prove; they were accepted up to the sequence before ``first``."""
         state = await self._reader.wait_for_leader(self._proof, self._deadline)
         bounded = self._fixed_by_caller
         if not bounded:
@@ -306,11 +307,11 @@ class LastMany:
     async def _from_leader(
         self, filters: tuple[str, ...]
     ) -> AsyncGenerator[list[StreamMessage], None]:
-        """Ask the leader for each subject: streams without ``allow_direct``."""
+        """Ask the leader for each subject: for streams without ``allow_direct``."""
         if self._fixed_by_caller:
             raise NotSupported(
                 f"stream {self._reader.stream!r} does not answer direct gets, which a read at a "
-                "point in time needs: switch on allow_direct"
+                "point in time requires: enable allow_direct"
             )
         if self._proof:
             await self._reader.wait_for_leader(self._proof, self._deadline)
@@ -332,11 +333,11 @@ class LastMany:
 
 
 class _NoDirect(Exception):
-    """Nobody answers direct gets of this stream."""
+    """Direct gets of this stream have no responders."""
 
 
 class _Unproven(Exception):
-    """A page may come from a copy that is behind; ``first`` is where it began, 0 at the start."""
+    """A page may come from a copy that lags; ``first`` is where it started, 0 for the first."""
 
     def __init__(self, first: int) -> None:
         super().__init__()
@@ -344,7 +345,7 @@ class _Unproven(Exception):
 
 
 def without(chunk: MessageColumns, seen: set[str]) -> MessageColumns:
-    """The rows whose subjects are not in ``seen``, which has all of them afterwards."""
+    """The rows whose subjects are not in ``seen``; adds all of them to it."""
     rows = [row for row, subject in enumerate(chunk.subjects) if subject not in seen]
     seen.update(chunk.subjects)
     if len(rows) == len(chunk):
@@ -353,7 +354,7 @@ def without(chunk: MessageColumns, seen: set[str]) -> MessageColumns:
 
 
 def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:
-    """The subjects in parts that one request can ask for."""
+    """The subjects in parts that fit into one request."""
     parts: list[tuple[str, ...]] = []
     part: list[str] = []
     size = 0
@@ -371,15 +372,15 @@ def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:
 def check_last_many(
     filters: Sequence[str], up_to_seq: int, up_to_time: object, batch: int, max_bytes: int
 ) -> tuple[str, ...]:
-    """Refuse what the server would answer with 408."""
+    """Refuse arguments that the server would answer with 408."""
     filters = texts(filters, "subjects")
     if not filters:
-        raise ValueError("which subjects? give at least one; > stands for all")
+        raise ValueError("no subjects: give at least one; > matches all")
     whole(up_to_seq, "up_to_seq")
     whole(batch, "batch")
     whole(max_bytes, "max_bytes")
     if up_to_seq and up_to_time is not None:
-        raise ValueError("up_to_seq and up_to_time exclude each other: both name a point in time")
+        raise ValueError("up_to_seq and up_to_time are mutually exclusive: give one of them")
     for text in filters:
         check_filter(text)
     return tuple(filters)

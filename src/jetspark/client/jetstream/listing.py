@@ -26,12 +26,12 @@ from jetspark.client.timeouts import Timeout
 T = TypeVar("T")
 M = TypeVar("M", bound=Model[Any])
 
-# Asks for what begins at an offset; also how many there are in all.
+# Requests the page at an offset; also returns the total.
 AskPage = Callable[[int], Awaitable[tuple[tuple[T, ...] | None, int]]]
 
 
 async def pages(ask: AskPage[T]) -> AsyncGenerator[tuple[T, ...], None]:
-    """Ask for page after page until everything is here."""
+    """Request page after page until the total is reached."""
     offset = 0
     while True:
         found, total = await ask(offset)
@@ -44,7 +44,7 @@ async def pages(ask: AskPage[T]) -> AsyncGenerator[tuple[T, ...], None]:
 async def models(
     kind: type[M], structs: AsyncGenerator[tuple[Any, ...], None]
 ) -> AsyncGenerator[list[M], None]:
-    """The same pages, as users see what they hold."""
+    """The same pages with public models."""
     async with aclosing(structs):
         async for page in structs:
             yield [from_wire(kind, struct) for struct in page]
@@ -53,7 +53,7 @@ async def models(
 def stream_pages(
     api: ApiClient, subject: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[StreamInfo, ...], None]:
-    """All streams, or those whose subjects collide with ``subject``."""
+    """All streams, or those whose subjects overlap ``subject``."""
     text(subject, "subject")
 
     async def ask(offset: int) -> tuple[tuple[StreamInfo, ...] | None, int]:
@@ -67,9 +67,9 @@ def stream_pages(
 async def bucket_pages(
     api: ApiClient, is_bucket: Callable[[StreamConfig], bool], timeout: Timeout | None
 ) -> AsyncGenerator[list[StreamInfo], None]:
-    """The streams that are buckets of a kind.
+    """The streams that are buckets of one kind.
 
-    All streams are asked for: asking by subject would leave out mirrors, which have none.
+    Lists all streams: a list by subject would leave out mirrors, which have none.
     """
     async with aclosing(stream_pages(api, "", timeout)) as found:
         async for page in found:
@@ -79,7 +79,7 @@ async def bucket_pages(
 def stream_name_pages(
     api: ApiClient, subject: str, timeout: Timeout | None
 ) -> AsyncGenerator[tuple[str, ...], None]:
-    """The names of all streams, or of those that collide with ``subject``."""
+    """The names of all streams, or of those that overlap ``subject``."""
     text(subject, "subject")
 
     async def ask(offset: int) -> tuple[tuple[str, ...] | None, int]:

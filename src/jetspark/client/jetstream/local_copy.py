@@ -1,10 +1,10 @@
-"""A copy of the newest messages in memory, kept current by a watch; reads ask nobody.
+"""A copy of the newest messages in memory, updated by a watch; reads send no requests.
 
-States: filling (the initial data comes), current (every change is applied as it arrives), failed
-(the connection, the stream or the memory limit ended it; reading raises why).
+States: filling (the initial data arrives), current (every change is applied as it arrives), failed
+(the connection, the stream or the memory limit ended it; reads raise the reason).
 
 Only the loop changes a copy. Reads may come from other threads (``jetspark.sync``): an entry is
-replaced in one step, and what is read is one look at the dictionary.
+replaced atomically, and a read is one lookup in the dictionary.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from jetspark.units import mib, parse_duration
 
 MEMORY_MAX: Final = mib(256)
 ENTRY_COST: Final = 400  # bytes of Python objects around a value, for the limit
-EXPIRY_PAUSE: Final = 1.0  # seconds between removals of what has expired
-STALE_MAX: Final = 1024  # deadlines of replaced entries that are kept beside the live ones
+EXPIRY_PAUSE: Final = 1.0  # seconds between removals of expired entries
+STALE_MAX: Final = 1024  # deadlines of replaced entries that are kept with the live ones
 
 
 class LocalCopy:
-    """The newest entry of every subject or key; what is deleted or expired is not kept.
+    """The newest entry of every subject or key, without deleted and expired ones.
 
-    ``server_time_ns`` is the time at the server now, 0 if unknown: entries expire by its clock.
+    ``server_time_ns`` returns the current server time, 0 if unknown: entries expire by it.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LocalCopy:
         self._ahead_ns = server_time_ns - self._clock.now_ns() if server_time_ns > 0 else 0
         self._entries: dict[str, Stored] = {}
         self._expires: dict[str, int] = {}
-        # A heap of deadline, revision and key; those of replaced entries are passed over.
+        # A heap of deadline, revision and key; those of replaced entries are ignored.
         self._deadlines: list[tuple[int, int, str]] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._bytes = 0
@@ -68,16 +68,16 @@ class LocalCopy:
 
     @property
     def memory(self) -> int:
-        """What the copy takes, about."""
+        """Approximate memory of the copy in bytes."""
         return self._bytes
 
     def __len__(self) -> int:
         return len(self._entries) if not self._expires else len(self.all())
 
     async def start(self, seconds: float) -> None:
-        """Begin, and wait until everything that is there now is here.
+        """Start, and wait for all initial data.
 
-        ``seconds`` bounds the wait for each part: how much there is nobody can say before.
+        ``seconds`` limits the wait for each part: the total is not known in advance.
         """
         try:
             await self._source.start(timeout=seconds)
@@ -88,7 +88,7 @@ class LocalCopy:
             while not self._filled.done():
                 if seen == self.revision:
                     raise RequestTimeout(
-                        f"the copy of {self._label} is not complete and nothing came within "
+                        f"the copy of {self._label} is incomplete and nothing arrived within "
                         f"{seconds} s ({len(self._entries)} entries so far)"
                     )
                 seen = self.revision
@@ -99,7 +99,7 @@ class LocalCopy:
             raise
 
     def find(self, key: str) -> Stored | None:
-        """The newest entry of a key, None when there is none or it is deleted or expired."""
+        """The newest entry of a key; None if there is none or it was deleted or expired."""
         if self._failure is not None:
             raise self._failure
         stored = self._entries.get(key)
@@ -110,12 +110,12 @@ class LocalCopy:
         return stored
 
     def covers(self, key: str) -> bool:
-        """Whether the key is one of those that are copied."""
+        """Whether the key is among those that are copied."""
         encoded = key.encode("utf-8", "surrogateescape")
         return any(matches(encoded, each) for each in self._filters)
 
     def all(self) -> list[Stored]:
-        """Every entry, as of one revision."""
+        """Every entry, at one revision."""
         if self._failure is not None:
             raise self._failure
         entries = list(self._entries.values())
@@ -125,7 +125,7 @@ class LocalCopy:
         return [each for each in entries if not 0 < expires.get(each.key, 0) <= now]
 
     async def wait_for(self, revision: int, seconds: float) -> bool:
-        """Wait until a revision at or beyond this one was seen; False when it did not come."""
+        """Wait until this or a later revision has arrived; False on timeout."""
         if self._failure is not None:
             raise self._failure
         if self.revision >= revision:
@@ -143,7 +143,7 @@ class LocalCopy:
                 self._waiters.remove(entry)
 
     async def close(self) -> None:
-        """Stop following; nothing can be read any more."""
+        """Stop following; reads raise ConnectionClosed."""
         self._fail(ConnectionClosed(f"the copy of {self._label} is closed"))
         task, self._task = self._task, None
         await self._source.stop()
@@ -163,7 +163,7 @@ class LocalCopy:
                 elif current or not source.initial_done:
                     self._fail(ConnectionClosed(f"the copy of {self._label} is closed"))
                     return
-        except Exception as error:  # noqa: BLE001 - of another backend: never silently out of date
+        except Exception as error:  # noqa: BLE001 - any backend: never be silently stale
             self._fail(error)
             await source.stop()
 
@@ -174,7 +174,7 @@ class LocalCopy:
                 self._sweep()
                 if self._bytes > self._max_bytes:
                     raise BufferFull(
-                        f"the copy of {self._label} takes more than max_bytes="
+                        f"the copy of {self._label} needs more than max_bytes="
                         f"{self._max_bytes}: raise it, or copy only a part (filters)"
                     )
         self._seen(chunk[-1].revision)
@@ -205,7 +205,7 @@ class LocalCopy:
             self._sweeping = self._loop.call_later(EXPIRY_PAUSE, self._sweep_again)
 
     def _sweep(self) -> None:
-        """Forget what has expired: its server may not say so, and its memory is wanted."""
+        """Remove expired entries: the server may not report them, and they use memory."""
         now, deadlines = self._now(), self._deadlines
         while deadlines and deadlines[0][0] <= now:
             _, revision, key = heappop(deadlines)
@@ -227,7 +227,7 @@ class LocalCopy:
             if text == b"never":
                 return 0
             ttl = text.decode("ascii", "replace")
-            # Servers before 2.11 store anything under this name and do not heed it.
+            # Servers before 2.11 store anything under this name and ignore it.
             with suppress(ValueError):
                 return stored.time_ns + parse_duration(f"{ttl}s" if ttl.isdigit() else ttl)
         return stored.time_ns + self._ttl_ns if self._ttl_ns else 0
@@ -254,7 +254,7 @@ class LocalCopy:
                 waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
-        """End it: reads raise why, and the memory is free."""
+        """End the copy: reads raise the reason, and the memory is freed."""
         if self._failure is None:
             self._failure = error
         if not self._filled.done():

@@ -1,4 +1,4 @@
-"""Messages as parallel columns: what scans bring, and what bulk publishing takes."""
+"""Messages as parallel columns, for scans and bulk publishing."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, TypeVar
@@ -12,11 +12,11 @@ _Value = TypeVar("_Value")
 
 
 class MessageColumns(msgspec.Struct, eq=False, gc=False):
-    """Messages of a stream as parallel lists; a column that was not asked for is empty.
+    """Messages of a stream as parallel lists; a column that was not requested is empty.
 
     ``times`` are nanoseconds since 1970, ``headers`` are whole header blocks (empty bytes for a
-    message without headers). Messages that were read have ``sequences``, those that are to be
-    published have none, and no ``times``.
+    message without headers). Messages that were read have ``sequences``; messages to publish have
+    none, and no ``times``.
     """
 
     sequences: list[int]
@@ -34,7 +34,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
     def to_publish(
         cls, subjects: list[str], data: list[bytes], headers: list[bytes]
     ) -> "MessageColumns":
-        """Messages that no stream has yet."""
+        """Messages to publish."""
         return cls([], [], subjects, data, headers)
 
     @classmethod
@@ -67,7 +67,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
         self.headers += other.headers
 
     def picked(self, places: Sequence[int]) -> "MessageColumns":
-        """Return some of the messages, by their places."""
+        """Return some of the messages, by index."""
         return MessageColumns(
             _picked(self.sequences, places),
             _picked(self.times, places),
@@ -77,7 +77,7 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
         )
 
     def part(self, first: int, end: int) -> "MessageColumns":
-        """Return the messages from one place up to, not including, another."""
+        """Return the messages from one index up to, not including, another."""
         if first == 0 and end >= len(self):
             return self
         rows = slice(first, end)

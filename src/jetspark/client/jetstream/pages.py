@@ -1,9 +1,9 @@
-"""One page of a direct-get batch, straight from the wire into columns. Native-friendly.
+"""One page of a direct-get batch, directly from the wire into columns. Native-friendly.
 
-ADR-31: a batch is a run of ordinary messages that carry, behind the user's headers, the lines
-``Nats-Stream Nats-Subject Nats-Sequence Nats-Time-Stamp Nats-Num-Pending Nats-Last-Sequence``,
-and ends with a status: 204 EOB, or 404, 408, 412, 503 when there was nothing to send. No object
-is made per message; the lists below grow together.
+ADR-31: a batch is a run of ordinary messages that have, after the user's headers, the lines
+``Nats-Stream Nats-Subject Nats-Sequence Nats-Time-Stamp Nats-Num-Pending Nats-Last-Sequence``, and
+ends with a status: 204 EOB, or 404, 408, 412, 503 if there was nothing to send. No object is
+created per message; the lists below grow together.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ _OWN_LINES: Final = b"\r\nNats-Stream: "
 class Page(ReplySink):
     """Collects the replies to one batch request.
 
-    Rows with a sequence above ``last`` are left out: a batch has no upper bound of its own.
+    Rows with a sequence above ``last`` are left out: a batch has no upper bound.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class Page(ReplySink):
         self.subjects: list[str] = []
         self.payloads: list[bytes] = []
         self.headers: list[bytes] = []
-        # The last sequence taken, and whether one beyond ``last`` came.
+        # The last sequence taken, and whether one above ``last`` arrived.
         self.last_seq: i64 = 0
         self.past: bool = False
-        # Of the message that ended the page; status 0 while it is not there.
+        # Of the message that ended the page; status 0 before it.
         self.status: i64 = 0
         self.status_text: bytes = b""
         self.pending: i64 = 0
         self.up_to: i64 = 0
-        # ADR-53 proof: the last sequence of the copy that answered; 0 when it did not say.
+        # ADR-53 proof: the last sequence of the copy that answered; 0 if it did not send it.
         self.proof: i64 = 0
         # A row came from another stream (a mirror), or from a server without batches.
         self.foreign: bool = False
@@ -84,19 +84,19 @@ class Page(ReplySink):
         self._seen: i64 = 0
         self._taken: i64 = 0
         self._stream: bytes = stream
-        # What the server's own lines begin with.
+        # The prefix of the server's own lines.
         self._own: bytes = b""
         self._own_size: i64 = 0
         self._second: bytes = b""
         self._second_ns: i64 = 0
         self._subject: bytes = b""
         self._subject_text: str = ""
-        # Where the last number or line that was read ends.
+        # Where the last parsed number or line ends.
         self._at: i64 = 0
         self._expect(stream)
 
     def renew(self, now: float) -> bool:
-        """Whether replies came since the last look; then the deadline moves on."""
+        """Whether replies arrived since the last check; then the deadline is extended."""
         if self._taken == self._seen:
             return False
         self._seen = self._taken
@@ -104,16 +104,16 @@ class Page(ReplySink):
         return True
 
     def allow(self, seconds: float) -> None:
-        """Set how long the page may go without a message."""
+        """Set how long the page may be without a message."""
         self._seconds = seconds
 
     def fail(self, error: Exception) -> None:
-        """Connection lost or time over."""
+        """Connection lost or timeout."""
         self.error = error
         self._on_done()
 
     def on_reply(self, frame: Frame) -> bool:
-        """Take a row, or the status that ends the page."""
+        """Process a row, or the status that ends the page."""
         data = frame.data
         hs = frame.hs
         ps = frame.ps
@@ -134,10 +134,10 @@ class Page(ReplySink):
         return False
 
     def _take_released(self, frame: Frame, own: i64) -> bool:
-        """Read a row whose own lines start at ``own`` and stand in the released order.
+        """Parse a row whose own lines start at ``own`` in the released order.
 
-        False when it is anything else. The block must end with them: a user may have stored
-        headers of these very names, and then only the last ones are the server's.
+        False if it is anything else. The block must end with them: a user may have stored headers
+        with the same names, and then only the last ones are the server's.
         """
         data = frame.data
         ps = frame.ps
@@ -175,7 +175,7 @@ class Page(ReplySink):
         return True
 
     def _add(self, frame: Frame, seq: i64, time: i64, subject: bytes, own: i64) -> None:
-        """Append a row to the columns that are wanted."""
+        """Append a row to the requested columns."""
         if seq > self._last:
             self.past = True
             return
@@ -193,7 +193,7 @@ class Page(ReplySink):
             self.headers.append(b"" if plain else frame.data[frame.hs : own + 2] + b"\r\n")
 
     def _take_any(self, frame: Frame, own: i64) -> None:
-        """Read a row of any shape: its own lines start at the last ``Nats-Stream``."""
+        """Parse a row in any form: its own lines start at the last ``Nats-Stream``."""
         lines = b"NATS/1.0" + frame.data[own : frame.ps] if own >= frame.hs else b""
         stream = find_value(lines, STREAM)
         subject = find_value(lines, SUBJECT)
@@ -201,11 +201,11 @@ class Page(ReplySink):
         sequence: i64 = parse_count(find_value(lines, SEQUENCE))
         if sequence < 0 or stream is None or subject is None or stamp is None:
             self.fail(
-                ValueError(f"direct-get reply without its headers: {frame.headers()[:200]!r}")
+                ValueError(f"direct-get reply lacks required headers: {frame.headers()[:200]!r}")
             )
             return
         if find_value(lines, NUM_PENDING) is None:
-            # ADR-31: a server that does not know batches answers with one plain message.
+            # ADR-31: a server that does not support batches answers with one plain message.
             self.unbatched = True
         if stream != self._stream:
             self.foreign = True
@@ -214,7 +214,7 @@ class Page(ReplySink):
         self._add(frame, sequence, time, subject, own)
 
     def _expect(self, stream: bytes) -> None:
-        """Set what the server's own lines begin with."""
+        """Set the prefix of the server's own lines."""
         self._own = b"\r\nNats-Stream: %b\r\nNats-Subject: " % stream
         self._own_size = len(self._own)
 
@@ -228,14 +228,14 @@ class Page(ReplySink):
         self._on_done()
 
     def _add_subject(self, subject: bytes) -> None:
-        # Runs of one subject are common: the text is shared.
+        # Runs of one subject are common: the string is shared.
         if subject != self._subject:
             self._subject = subject
             self._subject_text = str(subject, "utf-8", "surrogateescape")
         self.subjects.append(self._subject_text)
 
     def _number(self, data: bytes, at: i64, end: i64) -> i64:
-        """The digits at ``at``; ``_at`` is set behind them."""
+        """The digits at ``at``; sets ``_at`` after them."""
         value: i64 = 0
         while at < end:
             digit: i64 = data[at] - _ZERO
@@ -247,9 +247,9 @@ class Page(ReplySink):
         return value
 
     def _time(self, data: bytes, at: i64, end: i64) -> i64:
-        """The RFC 3339 time at ``at``; ``_at`` is set behind it.
+        """The RFC 3339 time at ``at``; sets ``_at`` after it.
 
-        The second is remembered as text, so that a row costs only its fraction.
+        The second is cached as text, so that a row costs only its fraction.
         """
         dot = at + _SECOND_SIZE
         second = data[at:dot]
@@ -276,7 +276,7 @@ class Page(ReplySink):
 
 
 def parse_count(value: bytes | None) -> int:
-    """The number of a header; -1 when it is absent or not a number."""
+    """The number in a header; -1 if it is absent or no number."""
     if value is None or not value.isdigit():
         return -1
     return int(value)

@@ -1,7 +1,7 @@
-"""Publishing into streams: awaited one by one, or with a bounded window of acks on their way.
+"""Publishing to streams: one by one, or with a bounded window of outstanding acks.
 
-A publish is a request; its ack comes back through the mux inbox. ``publish_async`` keeps no task
-and no timer per message: the ack is an object in the window, resolved by the receive path.
+A publish is a request; its ack arrives through the mux inbox. ``publish_async`` has no task and no
+timer per message: the ack is an object in the window, resolved by the receive path.
 """
 
 import asyncio
@@ -36,17 +36,17 @@ from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.status import NO_RESPONDERS, parse_status
 from jetspark.units import format_duration
 
-# Asked why nobody took a message, with the seconds that it may take to find out.
+# Called to find out why a message had no responders, with the remaining seconds.
 Untaken = Callable[[float], Awaitable[None]]
 
-FAILURES_KEPT_MAX: Final = 1000  # failed acks that nobody looked at, for publish_async_complete
+FAILURES_KEPT_MAX: Final = 1000  # unread failures kept for publish_async_complete
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be true for a publish to be stored; the server refuses it otherwise.
+    """Conditions of a publish; the server refuses it if they do not hold.
 
-    ``last_subject_seq`` is compared on ``last_subject`` when that is given (wildcards allowed),
-    else on the subject of the message; 0 means that the subject has no message.
+    ``last_subject_seq`` is compared on ``last_subject`` if given (wildcards allowed), else on the
+    subject of the message; 0 means that the subject has no message.
     """
 
     stream: str = ""
@@ -62,7 +62,7 @@ def publish_headers(
     expect: Expect | None,
     ttl: TimeToLive | None,
 ) -> bytes:
-    """The header block of a publish: the user's headers first, then the ones of the arguments."""
+    """The header block of a publish: the user's headers, then those of the arguments."""
     block = header_block(headers) if headers is not None else b""
     if not msg_id and expect is None and ttl is None:
         return block
@@ -81,14 +81,14 @@ def publish_headers(
 
 
 def _is_given(block: bytes, name: str, value: str) -> bool:
-    """Whether the user's headers say the same; the server reads the first line of a name only."""
+    """Whether the user's headers have the same value; the server reads only the first line."""
     given = find_value(block, name.encode())
     if given is None:
         return False
     if given != value.encode():
         raise ValueError(
             f"header {name!r} is {given.decode('utf-8', 'replace')!r} in headers= and {value!r} "
-            "by an argument of its own: give one of them"
+            "in another argument: give one of them"
         )
     return True
 
@@ -105,8 +105,8 @@ def _expectations(expect: Expect) -> list[tuple[str, str]]:
         pairs.append(("Nats-Expected-Last-Subject-Sequence", sequence))
     if expect.last_subject:
         if expect.last_subject_seq is None:
-            # The server refuses this pair with 10193; say it before anything is sent.
-            raise ValueError("Expect.last_subject needs last_subject_seq: the sequence to compare")
+            # The server refuses this pair with 10193; refuse it before anything is sent.
+            raise ValueError("Expect.last_subject requires last_subject_seq, to compare with")
         pairs.append(("Nats-Expected-Last-Subject-Sequence-Subject", expect.last_subject))
     if expect.last_msg_id:
         pairs.append(("Nats-Expected-Last-Msg-Id", expect.last_msg_id))
@@ -114,9 +114,9 @@ def _expectations(expect: Expect) -> list[tuple[str, str]]:
 
 
 def _sequence(name: str, value: object) -> str:
-    """A server takes what is no sequence for one that is wrong, and says nothing of it."""
+    """Check a sequence: a server treats an invalid one as a wrong one, without an error."""
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"Expect.{name}={value!r}: expected a sequence from 0 on")
+        raise ValueError(f"Expect.{name}={value!r}: expected a sequence, 0 or more")
     return str(value)
 
 
@@ -129,24 +129,24 @@ def _ttl_text(ttl: TimeToLive) -> str:
         raise TypeError(f"ttl={ttl!r}: expected seconds as a number, a timedelta, or 'never'")
     ns = to_wire_ns(ttl, "ttl")
     if ns < SECOND_NS:
-        raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
+        raise ValueError(f"ttl={ttl}: expected at least 1 second")
     return format_duration(ns)
 
 
 def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
-    """Decode the answer to a publish; a refusal is raised as its exception."""
+    """Decode the answer to a publish; raises a refusal as its exception."""
     if headers and not payload:
         code, text = parse_status(headers)
         if code == NO_RESPONDERS:
             error = NoResponders(subject)
-            error.add_note("no stream takes this subject, or JetStream is not enabled")
+            error.add_note("no stream stores this subject, or JetStream is not enabled")
             raise error
         raise status_error(code, text.decode("utf-8", "replace"))
     try:
         ack = decode_pub_ack(payload)
     except UNREADABLE as error:
         raise ProtocolViolation(
-            f"what answered the publish to {subject!r} is no stream: {payload[:80]!r}"
+            f"invalid acknowledgement of the publish to {subject!r}: {payload[:80]!r}"
         ) from error
     if ack.error is not None:
         refused = api_error(ack.error.code, ack.error.err_code, ack.error.description)
@@ -156,12 +156,12 @@ def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
 
 
 def refusal(subject: str, stream: str = "") -> str:
-    """What a refused publish was about, and who refused it, if known."""
+    """What a refused publish was about, and the stream that refused it, if known."""
     return f"publish to {subject!r} was refused" + (f" by stream {stream!r}" if stream else "")
 
 
 def no_ack(subject: str) -> RequestTimeout:
-    """What a publish raises that nobody answered."""
+    """The error of a publish without an answer."""
     return RequestTimeout(
         f"no ack for the publish to {subject!r} in time; whether it was stored is unknown "
         "(publish again with the same msg_id)"
@@ -176,10 +176,10 @@ async def publish_acked(
     seconds: float,
     untaken: Untaken | None = None,
 ) -> PubAck:
-    """Publish and wait for the ack. What nobody took is repeated: it cannot have been stored.
+    """Publish and wait for the ack. Repeated without responders: it cannot have been stored.
 
-    Before NoResponders is raised, ``untaken`` may raise something that says more, within the
-    seconds that are left.
+    Before NoResponders is raised, ``untaken`` may raise a more specific error, within the
+    remaining seconds.
     """
     core, loop = api.core, api.core.loop
     target = core.literal(subject)
@@ -202,11 +202,11 @@ async def publish_acked(
         await asyncio.sleep(PUBLISH_RETRY_WAIT)
 
 
-NO_MESSAGE: Final = (b"", b"")  # of a publish that is over: its bytes are not kept
+NO_MESSAGE: Final = (b"", b"")  # after the end of a publish its bytes are not kept
 
 
 class PendingAck(ReplySink):
-    """The ack of one publish, which the receive path brings."""
+    """The ack of one publish, resolved by the receive path."""
 
     def __init__(
         self, window: "PublishWindow", subject: str, headers: bytes, payload: bytes, retries: int
@@ -221,11 +221,11 @@ class PendingAck(ReplySink):
         self._error: Exception | None = None
         self.is_done: bool = False
         self._seen = False
-        # Made when somebody waits: most acks are only counted.
+        # Created when a caller waits: most acks are only counted.
         self._waiters: list[asyncio.Future[None]] | None = None
 
     def result(self) -> PubAck:
-        """The ack; raises what went wrong, or InvalidState before it is done."""
+        """The ack; raises the error, or InvalidState before it is done."""
         if not self.is_done:
             raise InvalidState("the ack has not arrived yet: await it")
         self._seen = True
@@ -234,7 +234,7 @@ class PendingAck(ReplySink):
         return read_ack(self._publish_subject, self._headers, self._payload)
 
     def exception(self) -> Exception | None:
-        """What went wrong, or None."""
+        """The error, or None."""
         try:
             self.result()
         except Error as error:
@@ -242,7 +242,7 @@ class PendingAck(ReplySink):
         return None
 
     async def wait(self) -> PubAck:
-        """Wait for the ack; how long it may take was settled by the publish."""
+        """Wait for the ack; the timeout was set by the publish."""
         while not self.is_done:
             waiter: asyncio.Future[None] = self._window.loop.create_future()
             if self._waiters is None:
@@ -253,14 +253,14 @@ class PendingAck(ReplySink):
 
     @property
     def failed_unseen(self) -> bool:
-        """Whether it failed and nobody asked."""
+        """Whether it failed and the failure was not read."""
         return self.is_done and not self._seen and self._failed
 
     @property
     def _failed(self) -> bool:
         if self._error is not None:
             return True
-        if self._payload.startswith(b'{"stream":"'):  # an ack begins so, a refusal never
+        if self._payload.startswith(b'{"stream":"'):  # an ack starts like this, not a refusal
             return False
         try:
             read_ack(self._publish_subject, self._headers, self._payload)
@@ -269,11 +269,11 @@ class PendingAck(ReplySink):
         return False
 
     def on_reply(self, frame: Frame) -> bool:
-        """Keep the answer as it came; it is decoded when somebody asks."""
+        """Keep the answer as received; it is decoded on access."""
         self._headers = frame.headers()
         self._payload = frame.payload()
         if self._retries and not self._payload and parse_status(self._headers)[0] == NO_RESPONDERS:
-            # Nobody took it, so it is not stored: repeated while there is time.
+            # No responders, so it is not stored: repeat while there is time.
             self._retries -= 1
             if self._window.repeat_later(self, *self._message):
                 return True
@@ -281,7 +281,7 @@ class PendingAck(ReplySink):
         return True
 
     def fail(self, error: Exception) -> None:
-        """No ack came."""
+        """No ack arrived."""
         if isinstance(error, TimeoutError):
             self._error = no_ack(self._publish_subject)
         else:
@@ -300,9 +300,9 @@ class PendingAck(ReplySink):
 
 
 class AckFuture:
-    """The ack of one publish: ``await`` it, or look at it when it is ``done``.
+    """The ack of one publish: ``await`` it, or read it when it is ``done``.
 
-    Made by ``JetStream.publish_async``.
+    Created by ``JetStream.publish_async``.
     """
 
     __slots__ = ("_pending",)
@@ -311,19 +311,19 @@ class AckFuture:
         self._pending = pending
 
     def done(self) -> bool:
-        """Whether the ack, or the reason why there is none, has arrived."""
+        """Whether the ack, or the error, has arrived."""
         return self._pending.is_done
 
     def result(self) -> PubAck:
-        """The ack; raises what went wrong, or InvalidState before it is done."""
+        """The ack; raises the error, or InvalidState before it is done."""
         return self._pending.result()
 
     def exception(self) -> Exception | None:
-        """What went wrong, or None."""
+        """The error, or None."""
         return self._pending.exception()
 
     async def wait(self) -> PubAck:
-        """Wait for the ack; how long it may take was settled by the publish."""
+        """Wait for the ack; the timeout was set by the publish."""
         return await self._pending.wait()
 
     def __await__(self) -> Generator[Any, None, PubAck]:
@@ -334,7 +334,7 @@ class AckFuture:
 
 
 class PublishWindow:
-    """The publishes that wait for an ack: at most ``limit`` of them."""
+    """The publishes that wait for an ack, at most ``limit``."""
 
     def __init__(
         self, api: ApiClient, limit: int, on_ack: Callable[[PubAck], None] | None
@@ -353,7 +353,7 @@ class PublishWindow:
     async def publish(
         self, subject: str, headers: bytes, payload: bytes, wait: float
     ) -> PendingAck:
-        """Send as soon as the window has room, and the connection's buffer too."""
+        """Send as soon as the window and the connection's buffer have room."""
         target = self._core.literal(subject)
         while True:
             while self.pending >= self._limit:
@@ -362,7 +362,7 @@ class PublishWindow:
             try:
                 self._core.send_request(ack, target, headers, payload, wait)
             except BufferFull:
-                # Large messages fill the buffer before the window: an ack says that some left.
+                # Large messages fill the buffer before the window: an ack means that some left it.
                 if not self.pending:
                     raise
                 await self._wait_for_room(wait)
@@ -371,7 +371,7 @@ class PublishWindow:
             return ack
 
     def repeat_later(self, ack: PendingAck, headers: bytes, payload: bytes) -> bool:
-        """Send it again in a moment; False when its time will be over by then."""
+        """Send it again shortly; False if its time will be over by then."""
         left = ack.deadline - self.loop.time() - PUBLISH_RETRY_WAIT
         if left <= 0:
             return False
@@ -385,7 +385,7 @@ class PublishWindow:
             ack.fail(error)
 
     async def complete(self, wait: float) -> None:
-        """Wait until no ack is on its way; raise the first failure that nobody looked at."""
+        """Wait until no ack is outstanding; raises the first failure that was not read."""
         try:
             async with asyncio.timeout(wait):
                 while self.pending:
@@ -394,7 +394,7 @@ class PublishWindow:
                     await waiter
         except TimeoutError:
             raise RequestTimeout(
-                f"publish_async_complete: {self.pending} acks did not come within {wait} s"
+                f"publish_async_complete: {self.pending} acks did not arrive within {wait} s"
             ) from None
         failures = [ack for ack in self._failures if ack.failed_unseen]
         self._failures.clear()
@@ -407,12 +407,12 @@ class PublishWindow:
             raise error
 
     def landed(self, ack: PendingAck, *, failed: bool) -> None:
-        """An ack arrived, or will not arrive any more."""
+        """An ack arrived, or will never arrive."""
         self.pending -= 1
         if failed:
             self._failures.append(ack)
         elif self._on_ack is not None:
-            # Called by the receive path, which must not hear of an ack that cannot be read.
+            # Called by the receive path, which must not fail because of an undecodable ack.
             with suppress(Error):
                 self._on_ack(ack.result())
         if self._room:
@@ -437,12 +437,12 @@ class PublishWindow:
             async with asyncio.timeout(wait):
                 await waiter
         except BaseException as error:
-            # The place offered to a caller that gave up goes to the next one.
+            # A slot offered to a cancelled caller goes to the next one.
             if waiter.done() and not waiter.cancelled():
                 self._offer_room()
             if isinstance(error, TimeoutError):
                 raise RequestTimeout(
-                    f"publish_async: {self.pending} publishes wait for an ack "
-                    f"(publish_async_max={self._limit}) and none came within {wait} s"
+                    f"publish_async: {self.pending} publishes are waiting for an ack "
+                    f"(publish_async_max={self._limit}) and none arrived within {wait} s"
                 ) from None
             raise

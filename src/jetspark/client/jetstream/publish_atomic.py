@@ -1,8 +1,8 @@
-"""Atomic batches (ADR-50): all messages are stored, next to each other, or none is.
+"""Atomic batches (ADR-50): all messages are stored, consecutively, or none.
 
-Messages are kept here until the batch is committed, so that an exception leaves nothing behind
-on the server, the limits are known before anything is sent, and no pause of the caller runs into
-the server's ten seconds of patience.
+Messages are kept here until the batch is committed, so that an exception leaves nothing on the
+server, the limits are checked before anything is sent, and a pause of the caller does not exceed
+the server's timeout of ten seconds.
 """
 
 from collections.abc import Sequence
@@ -35,18 +35,18 @@ from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import append_lines
 
 BATCH_MESSAGES_MAX: Final = 1000  # ADR-50, server behaviour
-FRAMES_SIZE: Final = 256 * 1024  # bytes that are made before they are given to the connection
-MARKS_SIZE: Final = 112  # bytes of headers that a message of a batch has at most besides its own
+FRAMES_SIZE: Final = 256 * 1024  # bytes encoded before they are passed to the connection
+MARKS_SIZE: Final = 112  # maximum size of the headers that a batch adds to a message
 _VERSION_LINE: Final = b"NATS/1.0\r\n"
-PROVEN_MAX: Final = 10_000  # subjects that are remembered to lead to a stream with batches
+PROVEN_MAX: Final = 10_000  # cached subjects whose stream supports batches
 
 
 class AtomicBatch:
-    """Messages that are stored together. Made by ``JetStream.atomic_batch``.
+    """Messages that are stored together, from ``JetStream.atomic_batch``.
 
-    ``async with`` commits at a clean exit and forgets everything on an exception; ``ack`` is the
-    answer: ``ack.seq`` is the sequence of the last message, ``ack.count`` how many there are, so
-    the first one has ``ack.seq - ack.count + 1``.
+    ``async with`` commits at a clean exit and discards everything on an exception; ``ack`` is the
+    answer: ``ack.seq`` is the sequence of the last message, ``ack.count`` the number of messages,
+    so the first one has ``ack.seq - ack.count + 1``.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AtomicBatch:
     def ack(self) -> PubAck:
         """The answer to the commit; InvalidState before it."""
         if self._ack is None:
-            raise InvalidState("the batch was not committed: there is no ack")
+            raise InvalidState("the batch was not committed, so there is no ack")
         return self._ack
 
     def add(
@@ -90,18 +90,18 @@ class AtomicBatch:
     ) -> None:
         """Add a message; nothing is sent before the commit.
 
-        ``expect`` is checked against the stream as it is before the batch; ``last_seq`` belongs
-        to the first message only. Raises BatchTooLarge beyond the server's limit, and ValueError
-        for a message id that the batch already has.
+        ``expect`` is checked against the stream before the batch; ``last_seq`` is allowed on the
+        first message only. Raises BatchTooLarge above the server's limit, and ValueError for a
+        message id that is already in the batch.
         """
         if expect is not None:
             instance(expect, Expect, "expect")
         if expect is not None and expect.last_msg_id:
-            raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
+            raise ValueError("Expect.last_msg_id is not supported in a batch (ADR-50)")
         if expect is not None and expect.last_seq is not None and self._messages:
-            raise ValueError("Expect.last_seq belongs to the first message of a batch (ADR-50)")
+            raise ValueError("Expect.last_seq is allowed on a batch's first message only (ADR-50)")
         if msg_id and msg_id in self._msg_ids:
-            raise ValueError(f"msg_id {msg_id!r} is in the batch already")
+            raise ValueError(f"msg_id {msg_id!r} is already in the batch")
         plain = headers is None and not msg_id and expect is None and ttl is None
         block = b"" if plain else publish_headers(headers, msg_id, expect, ttl)
         self._add_block(subject, block, data)
@@ -116,7 +116,7 @@ class AtomicBatch:
     ) -> None:
         """Add columns of messages: ``headers`` are whole blocks, empty for none.
 
-        Raises BatchTooLarge, and adds nothing, when they do not all fit.
+        Raises BatchTooLarge, and adds nothing, if they do not all fit.
         """
         rows = len(subjects)
         for name, column in (("data", data), ("headers", headers)):
@@ -140,7 +140,7 @@ class AtomicBatch:
 
     def _check_open(self, more: int) -> None:
         if self._closed:
-            raise AlreadyEnded("the batch was committed or aborted: make a new one")
+            raise AlreadyEnded("the batch was committed or aborted: create a new one")
         if len(self._messages) + more > self._max:
             raise BatchTooLarge(
                 400,
@@ -153,18 +153,18 @@ class AtomicBatch:
             raise PayloadTooLarge(size + MARKS_SIZE, self._core.max_payload)
 
     def abort(self) -> None:
-        """Forget everything; nothing was sent."""
+        """Discard everything; nothing was sent."""
         self._closed = True
         self._messages.clear()
 
     async def commit(self) -> PubAck:
         """Send the batch and wait until it is stored.
 
-        Raises what the server says against it: WrongLastSequence and its kin, BatchNotEnabled,
-        BatchDuplicate, ...; then nothing was stored. RequestTimeout leaves that open.
+        Raises the server's error: WrongLastSequence and similar errors, BatchNotEnabled,
+        BatchDuplicate, ...; then nothing was stored. After RequestTimeout that is unknown.
         """
         if self._closed:
-            raise AlreadyEnded("the batch was committed or aborted: make a new one")
+            raise AlreadyEnded("the batch was committed or aborted: create a new one")
         if not self._messages:
             raise InvalidState("an empty batch cannot be committed: add messages, or abort()")
         self._closed = True
@@ -173,16 +173,16 @@ class AtomicBatch:
         first = self._first(lines) if self._eob or len(messages) > 1 else None
         try:
             if first is not None and messages[0][0] not in self._api.atomic_subjects:
-                # Only when the server takes the batch are there more messages to send.
+                # Send the other messages only if the server accepts the batch.
                 _refuse(messages[0][0], await first.answer())
             await self._send_middle(lines)
             ack = await self._end(lines)
         except (ApiError, NotSupported) as error:
             if first is not None and first.has_answer:
-                # The first message was told why there is no batch; the last one only that.
+                # The answer to the first message has the reason; that to the last one does not.
                 _refuse(messages[0][0], await first.answer())
             if isinstance(error, BatchIncomplete):
-                error.add_note("one stream must take all subjects of a batch: is that so here?")
+                error.add_note("one stream must store all subjects of a batch; check the subjects")
             raise
         finally:
             if first is not None and not first.has_answer:
@@ -195,7 +195,7 @@ class AtomicBatch:
         return ack
 
     def _first(self, lines: bytes) -> "_First":
-        """Send the first message, whose answer is empty, or says why there can be no batch."""
+        """Send the first message, whose answer is empty, or the reason why there is no batch."""
         subject, block, payload = self._messages[0]
         first = _First(self._core, self._timeout)
         block = append_lines(block, lines + b"1\r\n")
@@ -203,9 +203,9 @@ class AtomicBatch:
         return first
 
     async def _send_middle(self, lines: bytes) -> None:
-        """Send what stands between the first message and the end, without answers."""
+        """Send the messages between the first and the end, without answers."""
         last = len(self._messages) if self._eob else len(self._messages) - 1
-        head = len(_VERSION_LINE) + len(lines) + 4  # and the line's and the block's end
+        head = len(_VERSION_LINE) + len(lines) + 4  # plus the ends of line and block
         frames: list[bytes] = []
         total = 0
         for number in range(2, last + 1):
@@ -232,7 +232,7 @@ class AtomicBatch:
             await self._send(frames)
 
     async def _end(self, lines: bytes) -> PubAck:
-        """Commit with the last message, or with an end that is none."""
+        """Commit with the last message, or with an end marker."""
         subject, block, payload = self._messages[-1]
         number, commit = len(self._messages), b"1"
         if self._eob:
@@ -242,7 +242,7 @@ class AtomicBatch:
         ack = read_ack(subject.decode(), reply.header_block, reply.data)
         if not ack.batch:
             raise NotSupported(
-                "this server does not know atomic batches (nats-server 2.12 or later does): it "
+                "this server does not support atomic batches (nats-server 2.12 or later does): it "
                 "stored the messages one by one"
             )
         return ack
@@ -275,7 +275,7 @@ class AtomicBatch:
 
 
 class _First:
-    """The first message of a batch, which is answered whatever becomes of the rest."""
+    """The first message of a batch, which is answered whatever happens to the rest."""
 
     def __init__(self, core: ClientCore, seconds: float) -> None:
         self.reply: Final = SingleReply(core.loop, core)
@@ -283,12 +283,12 @@ class _First:
 
     @property
     def has_answer(self) -> bool:
-        """Whether it was answered; also marks as seen that it was not."""
+        """Whether it was answered; also retrieves the error if it was not."""
         future = self.reply.future
         return future.done() and not future.cancelled() and future.exception() is None
 
     async def answer(self) -> Message:
-        """Wait for it; RequestTimeout if none comes."""
+        """Wait for the answer; RequestTimeout if none arrives."""
         try:
             return await self.reply.future
         except TimeoutError:
@@ -299,10 +299,10 @@ class _First:
 
 
 def _refuse(subject: bytes, reply: Message) -> None:
-    """Raise what the answer to the first message says against the batch, if it does."""
+    """Raise the error in the answer to the first message, if any."""
     if reply.data or reply.status:
         ack = read_ack(subject.decode(), reply.header_block, reply.data)
         raise NotSupported(
-            f"stream {ack.stream!r} is on a server that does not know atomic batches: it stored "
+            f"stream {ack.stream!r} is on a server without support for atomic batches: it stored "
             f"the first message as sequence {ack.seq}, and no more were sent"
         )

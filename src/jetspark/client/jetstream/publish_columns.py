@@ -14,12 +14,12 @@ from jetspark.client.jetstream.publish_atomic import AtomicBatch
 
 
 class ColumnsAck(msgspec.Struct, frozen=True):
-    """What became of columns that were published message by message."""
+    """The result of columns that were published message by message."""
 
     last_seq: int
     """The highest sequence among the acks."""
     duplicates: int
-    """How many the stream had already."""
+    """How many were duplicates."""
 
 
 async def publish_columns(
@@ -29,10 +29,10 @@ async def publish_columns(
     max_in_flight: int,
     timeout: float,
 ) -> ColumnsAck:
-    """Publish messages with at most ``max_in_flight`` acks on their way.
+    """Publish messages with at most ``max_in_flight`` outstanding acks.
 
-    Raises the first failure, by row, after every answer has come; the rows after it may be
-    stored or not.
+    Raises the first failure, by row, after all answers have arrived; later rows may or may not be
+    stored.
     """
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     acks: list[PendingAck] = []
@@ -44,7 +44,7 @@ async def publish_columns(
     for row, pending in enumerate(acks):
         try:
             ack = await pending.wait()
-        except Exception as error:  # noqa: BLE001 - it is raised below, when all have answered
+        except Exception as error:  # noqa: BLE001 - raised below, after all answers
             if failure is None:
                 failure = error
                 failure.add_note(f"row {row} of the chunk, subject {messages.subjects[row]!r}")
@@ -63,7 +63,7 @@ async def publish_together(
     max_messages: int,
     timeout: float,
 ) -> PubAck:
-    """Publish messages as one atomic batch (ADR-50); raises what ``AtomicBatch.commit`` raises."""
+    """Publish messages as one atomic batch (ADR-50); errors as in ``AtomicBatch.commit``."""
     batch: AtomicBatch = jetstream.atomic_batch(max_messages=max_messages, timeout=timeout)
     batch.extend(messages.subjects, messages.data, messages.headers)
     return await batch.commit()

@@ -1,4 +1,4 @@
-"""Fast ingest (ADR-50): a stream of messages with one ack for many, paced by the server."""
+"""Fast ingest (ADR-50): a flow of messages with one ack for many, controlled by the server."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,26 +34,26 @@ from jetspark.errors import (
     RequestTimeout,
 )
 
-FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
-MAX_OUTSTANDING_ACKS: Final = 2  # as orbit.go
-PINGS: Final = 2  # before silence is an error
-COMMITS: Final = 5  # before an end that does not arrive is an error
-LATE_ACK: Final = 1.0  # seconds for the last ack of a batch that the server calls unknown
-LEADER_PAUSE: Final = 0.05  # seconds before a new leader is asked for, doubled each time
+FLOW: Final = 500  # requested messages per ack; the maximum of released servers
+MAX_OUTSTANDING_ACKS: Final = 2  # as in orbit.go
+PINGS: Final = 2  # unanswered pings before RequestTimeout
+COMMITS: Final = 5  # attempts to commit before RequestTimeout
+LATE_ACK: Final = 1.0  # seconds for the last ack of a batch that the server reports as unknown
+LEADER_PAUSE: Final = 0.05  # seconds between attempts to reach a new leader, doubling
 LEADER_PAUSE_MAX: Final = 1.0
 
 
 class FastPublisher:
-    """A fast batch. Made by ``JetStream.fast_publisher``; ``async with`` commits at a clean exit.
+    """A fast batch, from ``JetStream.fast_publisher``; ``async with`` commits at a clean exit.
 
-    Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
-    are known to be stored, ``ack`` is the final answer.
+    Messages are stored as they arrive, in order; it is not all or nothing. ``acked`` is the number
+    of messages known to be stored, ``ack`` the final answer.
 
-    When the connection is replaced or the stream changes its leader, the server is asked what it
-    has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
+    If the connection is replaced or the stream changes its leader, the server is asked what it has
+    of the batch. If nothing was lost, or ``gap`` is "ok", the batch continues; otherwise
     BatchIncomplete is raised. Then, if ``is_exact``, the first ``acked`` messages are stored and
-    no others: send the rest in a new batch. Otherwise the server's last word was lost, more of
-    them may be stored, and what is sent again needs message ids. (The header dialect cannot ask.)
+    no others: send the rest in a new batch. Otherwise the server's last answer was lost, more of
+    them may be stored, and messages sent again need message ids. (The header dialect cannot ask.)
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class FastPublisher:
         )
         self._subscription: SubscriptionCore | None = None
         self._subject = b""
-        # Of tasks that publish at once, one listens and the others wait for it.
+        # Of tasks that publish concurrently, one reads the answers and the others wait for it.
         self._turn = asyncio.Lock()
-        # ADR-50: whether the first reply has come, which tells whether there is a batch at all.
+        # ADR-50: whether the first reply has arrived, which tells whether the batch was accepted.
         self._begun = False
         # Whether the server was asked what it has: the batch, or its end, may be lost.
         self._asked = False
@@ -109,12 +109,12 @@ class FastPublisher:
 
     @property
     def acked(self) -> int:
-        """Messages known to be settled: stored, or told of as a gap or refusal."""
+        """Messages known to be settled: stored, or reported as a gap or refusal."""
         return self._answers.ack.count if self._answers.ack is not None else self._window.acked
 
     @property
     def is_exact(self) -> bool:
-        """Whether the server has said where the batch ended: then ``acked`` is all it stored."""
+        """Whether the server reported where the batch ended: then ``acked`` is all it stored."""
         return self._answers.exact
 
     @property
@@ -126,7 +126,7 @@ class FastPublisher:
     def ack(self) -> PubAck:
         """The final answer; InvalidState before the commit."""
         if self._answers.ack is None:
-            raise InvalidState("the fast batch was not committed: there is no ack")
+            raise InvalidState("the fast batch was not committed, so there is no ack")
         return self._answers.ack
 
     async def publish(
@@ -139,13 +139,13 @@ class FastPublisher:
         expect: Expect | None = None,
         ttl: TimeToLive | None = None,
     ) -> int:
-        """Send a message as soon as the server allows more; returns its sequence in the batch.
+        """Send a message as soon as the server allows it; returns its sequence in the batch.
 
-        Raises what ended the batch: BatchIncomplete when messages were lost, ApiError when one
-        was refused, BatchNotEnabled, NotSupported, RequestTimeout.
+        Raises the error that ended the batch: BatchIncomplete if messages were lost, ApiError if
+        one was refused, BatchNotEnabled, NotSupported, RequestTimeout.
         """
         if expect is not None and expect.last_msg_id:
-            raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
+            raise ValueError("Expect.last_msg_id is not supported in a batch (ADR-50)")
         block = publish_headers(headers, msg_id, expect, ttl)
         target = self._core.literal(subject)
         sent = self._post(target, block, data) if self._ready() else 0
@@ -160,7 +160,7 @@ class FastPublisher:
     ) -> None:
         """Send columns of messages: ``headers`` are whole blocks, empty for none.
 
-        The same as ``publish`` for each row, without its price.
+        The same as ``publish`` for each row, but faster.
         """
         rows = len(subjects)
         for name, column in (("data", data), ("headers", headers), ("msg_ids", msg_ids)):
@@ -171,7 +171,7 @@ class FastPublisher:
             room = await self._room()
             stop = min(at + room, rows)
             if room == 1:
-                # The first message, or one that bytes are counted of.
+                # The first message, or the flow is in bytes.
                 block = row_block(headers, msg_ids, at)
                 if self._post(self._core.literal(subjects[at]), block, data[at]):
                     at = stop
@@ -194,12 +194,12 @@ class FastPublisher:
             at += len(frames)
 
     async def commit(self) -> PubAck:
-        """End the batch and wait until all of it is stored; ``async with`` does it by itself."""
+        """End the batch and wait until all of it is stored; ``async with`` calls it."""
         answers = self._answers
         if answers.closing:
-            raise AlreadyEnded("the fast batch has ended: make a new one")
+            raise AlreadyEnded("the fast batch has ended: create a new one")
         if not self.sent:
-            raise InvalidState("nothing was sent: there is nothing to commit")
+            raise InvalidState("nothing was sent, so there is nothing to commit")
         answers.check()
         answers.closing = True
         try:
@@ -211,10 +211,10 @@ class FastPublisher:
             if answers.ack is not None:
                 self._high_water.note(answers.ack.stream, answers.ack.seq)
             await self._leave()
-        raise RequestTimeout(f"fast batch: its end did not arrive in {COMMITS} attempts")
+        raise RequestTimeout(f"fast batch: the commit was not answered in {COMMITS} attempts")
 
     async def _end(self) -> PubAck | None:
-        """Say that this is the end; None when that was lost on the way."""
+        """Send the end; None if it was lost in transit."""
         answers = self._answers
         answers.check()
         self._asked = False
@@ -227,12 +227,12 @@ class FastPublisher:
             if (ack := answers.final()) is not None:
                 return ack
             await self._hear()
-        # Something else than the end was heard of since: then it was lost.
+        # Another answer has arrived since: then the end was lost.
         await self._find_leader()
         return answers.final()
 
     def _ready(self) -> bool:
-        """Whether a message can be sent without waiting for anything."""
+        """Whether a message can be sent without waiting."""
         return (
             self._begun
             and self._subscription is not None
@@ -251,7 +251,7 @@ class FastPublisher:
         return sent
 
     def _post(self, subject: bytes, block: bytes, payload: bytes) -> int:
-        """Send one message; returns its sequence, or 0 when the connection's buffer is full."""
+        """Send one message; returns its sequence, or 0 if the connection's buffer is full."""
         window = self._window
         first = not window.sent
         reply, marked = self._dialect.mark(window.sent + 1, START if first else APPEND, block)
@@ -269,7 +269,7 @@ class FastPublisher:
             while True:
                 answers.check()
                 if answers.closing:
-                    raise AlreadyEnded("the fast batch has ended: make a new one")
+                    raise AlreadyEnded("the fast batch has ended: create a new one")
                 subscription = self._subscription or self._open()
                 if not window.sent:
                     return 1
@@ -300,17 +300,17 @@ class FastPublisher:
             await self._subscription.unsubscribe()
 
     def _say(self, operation: int, seq: int) -> None:
-        """Send what is no message of the batch: a ping, or its end."""
+        """Send a control message: a ping, or the end."""
         reply, block = self._dialect.mark(seq, operation, b"")
         self._core.send_message(self._subject, reply, block, b"")
 
     def _ask(self) -> None:
-        """Have the server say what it has; if it lacks something, that is a gap."""
+        """Ask the server what it has; if something is missing, that is a gap."""
         self._asked = True
         self._say(PING, self.sent)
 
     async def _hear(self) -> None:
-        """Wait for answers and take them; what ends the batch is raised, now and ever after."""
+        """Wait for answers and process them; raises the error that ended the batch."""
         try:
             await self._listen()
         except Error as error:
@@ -322,7 +322,7 @@ class FastPublisher:
         await self._leave()
 
     async def _listen(self) -> None:
-        """Silence is asked about, then an error."""
+        """Ping after a timeout; after several, raise RequestTimeout."""
         assert self._subscription is not None
         answers = self._answers
         for tried in range(PINGS + 1):
@@ -352,13 +352,13 @@ class FastPublisher:
         )
 
     async def _find_leader(self) -> None:
-        """Nobody took what was sent last: ask until somebody leads the stream again."""
+        """No responders for the last message: ask until the stream has a leader again."""
         loop, pause = self._core.loop, LEADER_PAUSE
         deadline = loop.time() + self._timeout * (PINGS + 1)
         while self._answers.leaderless and self._answers.unknown is None:
             if loop.time() >= deadline:
                 error = RequestTimeout(
-                    f"fast batch: nobody takes {self._subject.decode()!r} since "
+                    f"fast batch: no responders on {self._subject.decode()!r} for "
                     f"{self._timeout * (PINGS + 1):.1f} s; at least {self.acked} of {self.sent} "
                     "messages are stored"
                 )
@@ -371,12 +371,12 @@ class FastPublisher:
             await self._hear()
 
     def _on_up(self) -> None:
-        """The connection was replaced: what was on its way may be lost."""
+        """The connection was replaced: messages in flight may be lost."""
         if not self.sent:
             return
         if self._dialect.can_ping:
             self._answers.on_cut()
-            with suppress(BufferFull):  # silence is asked about later
+            with suppress(BufferFull):  # a missing answer is handled later
                 self._ask()
         elif self._gap == "fail":
             self._answers.fail(self._answers.incomplete("the connection was lost in a fast batch"))

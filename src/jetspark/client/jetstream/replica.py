@@ -13,9 +13,9 @@ from jetspark.errors.codes import ErrCode
 
 
 class StreamReplica:
-    """The newest message of every subject, in this process. Made by ``JetStream.replica``.
+    """The newest message of every subject, in this process, from ``JetStream.replica``.
 
-    ``get_last`` and ``messages`` ask nobody and wait for nothing; they show the stream as of
+    ``get_last`` and ``messages`` send no request and never wait; they show the stream as of
     ``seq``. Deletions and purges of messages are not noticed.
     """
 
@@ -26,19 +26,19 @@ class StreamReplica:
 
     @property
     def seq(self) -> int:
-        """The highest sequence that was seen."""
+        """The highest sequence received."""
         return self._copy.revision
 
     @property
     def memory(self) -> int:
-        """What the replica takes, about."""
+        """Approximate memory of the replica in bytes."""
         return self._copy.memory
 
     def __len__(self) -> int:
         return len(self._copy)
 
     def get_last(self, subject: str) -> StreamMessage:
-        """The newest message of a subject; MessageNotFound when the replica has none."""
+        """The newest message of a subject; MessageNotFound if the replica has none."""
         stored = self._copy.find(subject)
         if stored is None:
             raise MessageNotFound(
@@ -49,16 +49,16 @@ class StreamReplica:
         return self._message(stored)
 
     def messages(self) -> list[StreamMessage]:
-        """All of them, as of one sequence, ordered by sequence."""
+        """All messages, at one sequence, ordered by sequence."""
         return sorted(map(self._message, self._copy.all()), key=lambda message: message.seq)
 
     async def get_last_at(
         self, subject: str, min_last_seq: int, *, timeout: Timeout | None = None
     ) -> StreamMessage:
-        """The newest message as of ``min_last_seq`` or later.
+        """The newest message at ``min_last_seq`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
-        a subject that is not copied.
+        Waits half of ``timeout`` for the replica to reach it, then asks the server; at once for a
+        subject that is not copied.
         """
         seconds = self._api.seconds(timeout) / 2
         if self._copy.covers(subject) and await self._copy.wait_for(min_last_seq, seconds):
@@ -67,7 +67,7 @@ class StreamReplica:
         return await self._reader.get(request, seconds)
 
     async def wait_for(self, seq: int, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the replica has seen ``seq``; False when it does not in time."""
+        """Wait until the replica has reached ``seq``; False on timeout."""
         return await self._copy.wait_for(seq, self._api.seconds(timeout))
 
     async def close(self) -> None:

@@ -1,9 +1,9 @@
-"""Bulk reading: a range of a stream as columns, page by page, each page trusted only with proof.
+"""Bulk reading: a range of a stream as columns, page by page, each page verified.
 
-A copy that is behind (a follower, a mirror) ends a batch with an ordinary 204, and a
-filtered mirror answers 404 for messages that exist. A range is complete when a row at or beyond
-its end came, when the reply proves that the copy has reached the end (``Nats-Min-Last-Sequence``,
-our server), or when the leader says that nothing is left of it.
+A copy that lags (a follower, a mirror) ends a batch with an ordinary 204, and a filtered mirror
+answers 404 for messages that exist. A range is complete when a row at or after its end arrived,
+when the reply proves that the copy has reached the end (``Nats-Min-Last-Sequence``, our server),
+or when the leader reports that nothing is left of it.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ from jetspark.subjects.tokens import is_valid_subject
 
 BATCH_SIZE: Final = 5000  # messages of one page
 BATCH_BYTES: Final = 8 * 1024 * 1024  # of one page
-RETRY_PAUSE_FIRST: Final = 0.02  # seconds before a copy that was behind is asked again, doubling
+RETRY_PAUSE_FIRST: Final = 0.02  # seconds before a copy that lags is asked again, doubling
 RETRY_PAUSE_MAX: Final = 0.5
-LEADER_CHUNK: Final = 256  # rows per chunk when the leader is asked one by one
+LEADER_CHUNK: Final = 256  # rows per chunk when reading one by one from the leader
 NO_END: Final = 2**63 - 1
 
 Copies = Literal["stream", "any"]
 
 
 class Verdict(Enum):
-    """What a finished page means for the range it belongs to."""
+    """What a finished page means for its range."""
 
     COMPLETE = "the range has been read"
     MORE = "take the rows and ask for the next page"
     ASK_LEADER = "take the rows; the leader knows whether any are left"
-    NOT_OURS = "rows of another stream: throw them away and ask again"
+    NOT_OURS = "rows of another stream: discard them and ask again"
     HELD_BACK = "the copy has not reached the range's end: ask again"
-    NO_DIRECT = "nobody answers direct gets of this stream"
-    REFUSED = "the status says why"
+    NO_DIRECT = "direct gets of this stream have no responders"
+    REFUSED = "the status has the reason"
 
 
 def judge(page: Page, *, last: int, proof: int, copies: Copies) -> Verdict:
@@ -71,7 +71,7 @@ def judge(page: Page, *, last: int, proof: int, copies: Copies) -> Verdict:
 
 
 class RangeReader:
-    """Reads one range with one filter; made for each ``scan`` and ``get_batch``."""
+    """Reads one range with one filter; one per ``scan`` and ``get_batch``."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class RangeReader:
         self._max_bytes = max_bytes
         self._copies: Copies = copies
         self._timeout = timeout
-        # Rows that may still be given; nothing beyond them is asked for.
+        # Rows that may still be returned; no more are requested.
         self._left = limit or NO_END
         self._pause = 0.0
         self._stuck_at = 0
@@ -108,7 +108,7 @@ class RangeReader:
     async def chunks(
         self, first: int, start_time: Timestamp | None = None
     ) -> AsyncGenerator[MessageColumns, None]:
-        """Yield the rows from ``first`` or ``start_time`` on; the next page is on its way."""
+        """Yield the rows from ``first`` or ``start_time``; the next page is prefetched."""
         if self._reader.direct_refused:
             async with aclosing(self._walk_leader(first, start_time)) as walk:
                 async for chunk in walk:
@@ -157,7 +157,7 @@ class RangeReader:
         return verdict
 
     def _ask(self, first: int, start_time: Timestamp | None) -> Page:
-        """Send the request for one page; replies gather while the caller does something else."""
+        """Request one page; replies arrive while the caller does something else."""
         done: asyncio.Future[None] = self._loop.create_future()
         page = Page(
             self._reader.stream.encode(),
@@ -198,7 +198,7 @@ class RangeReader:
             raise too_old(self._reader.api, "batched direct gets")
 
     async def _left_at_leader(self, at: int) -> int | None:
-        """The first sequence of the range that the leader has from ``at`` on, or None."""
+        """The first sequence of the range that the leader has from ``at``, or None."""
         deadline = self._loop.time() + self._timeout
         await self._reader.wait_for_leader(self._proof, deadline)
         try:
@@ -207,11 +207,11 @@ class RangeReader:
             )
         except MessageNotFound:
             return None
-        # Up to ``proof`` the caller was promised everything; what came later may be missing.
+        # Up to ``proof`` the caller was promised everything; later messages may be missing.
         return found.seq if found.seq <= min(self._last, self._proof) else None
 
     async def _back_off(self, at: int) -> None:
-        """Give a copy that is behind time to catch up, up to the timeout per position."""
+        """Give a copy that lags time to catch up, up to the timeout per position."""
         now = self._loop.time()
         if at != self._stuck_at:
             self._stuck_at, self._stuck_until = at, now + self._timeout
@@ -225,7 +225,7 @@ class RangeReader:
     async def _walk_leader(
         self, first: int, start_time: Timestamp | None
     ) -> AsyncGenerator[MessageColumns, None]:
-        """Read message by message from the leader: streams without ``allow_direct``."""
+        """Read message by message from the leader: for streams without ``allow_direct``."""
         deadline = self._loop.time() + self._timeout
         if self._proof:
             await self._reader.wait_for_leader(self._proof, deadline)
@@ -263,7 +263,7 @@ class RangeReader:
 
 
 def raise_failure(page: Page, silence: str, seconds: float) -> None:
-    """Raise what a page failed with, if it did; ``silence`` says what did not come."""
+    """Raise the error of a failed page; ``silence`` describes a missing reply."""
     if isinstance(page.error, TimeoutError):
         raise RequestTimeout(f"{silence} within {seconds} s")
     if isinstance(page.error, ValueError):
@@ -278,21 +278,21 @@ def take(page: Page) -> MessageColumns:
 
 
 def check_filter(text: str) -> bytes:
-    """Refuse what is no subject, with or without wildcards: nothing would ever match it."""
+    """Refuse an invalid subject filter: nothing would ever match it."""
     subject = encode_subject(text)
     if not is_valid_subject(subject):
-        raise BadSubject(text, "a filter is a subject; * and > are wildcards for whole tokens")
+        raise BadSubject(text, "expected a subject; * and > are wildcards for whole tokens")
     return subject
 
 
 def check_copies(copies: str | None) -> None:
-    """Refuse what is neither of the two words."""
+    """Refuse an unknown value."""
     if copies not in {None, "stream", "any"}:
         raise ValueError(f"copies={copies!r}: expected 'stream' or 'any'")
 
 
 def check_filters(filters: Sequence[str], name: str = "filters") -> tuple[str, ...]:
-    """Refuse bad filters and overlapping ones, whose rows would come twice."""
+    """Refuse invalid filters and overlapping ones, whose rows would be duplicated."""
     filters = texts(filters, name)
     encoded = [check_filter(text) for text in filters]
     for index, one in enumerate(encoded):
@@ -300,7 +300,7 @@ def check_filters(filters: Sequence[str], name: str = "filters") -> tuple[str, .
             if overlaps(one, encoded[other]):
                 raise ValueError(
                     f"filters {filters[index]!r} and {filters[other]!r} overlap: "
-                    "their common messages would come twice"
+                    "their common messages would be duplicated"
                 )
     return tuple(filters)
 
@@ -315,15 +315,15 @@ def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_page(batch: int, max_bytes: int) -> None:
-    """Refuse page sizes that ask for nothing."""
+    """Refuse page sizes below 1."""
     whole(batch, "batch", least=1)
     whole(max_bytes, "max_bytes", least=1)
 
 
 def check_start(seq: int, start_time: object, limit: int, min_last_seq: int) -> None:
-    """Refuse two places to start at, and numbers that none of them can be."""
+    """Refuse two starting points, and invalid numbers."""
     if seq and start_time is not None:
-        raise ValueError("seq and start_time exclude each other: both say where to start")
+        raise ValueError("seq and start_time are mutually exclusive: both set the start")
     whole(seq, "seq")
     whole(limit, "limit")
     whole(min_last_seq, "min_last_seq")

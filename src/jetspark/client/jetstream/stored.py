@@ -1,4 +1,4 @@
-"""A message as a stream holds it, and how to read one out of the two get APIs."""
+"""A message as stored in a stream, decoded from either get API."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ _OWN_LINES = b"\r\nNats-Stream: "
 
 
 class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored message. ``time_ns`` is when the stream took it, in nanoseconds since 1970."""
+    """A stored message. ``time_ns`` is when it was stored, in nanoseconds since 1970."""
 
     stream: str
     subject: str
@@ -29,12 +29,12 @@ class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headers(self) -> Headers:
-        """The publisher's headers; empty when there are none."""
+        """The publisher's headers; empty if there are none."""
         return decode_headers(self.header_block) if self.header_block else Headers()
 
     @property
     def time(self) -> datetime:
-        """``time_ns`` as a UTC datetime, which is cut to microseconds."""
+        """``time_ns`` as a UTC datetime, truncated to microseconds."""
         return from_nanoseconds(self.time_ns)
 
     def __repr__(self) -> str:
@@ -46,15 +46,15 @@ class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def own_lines(block: bytes) -> bytes:
-    """The part of a direct-get reply's headers that the server wrote, as a block of its own."""
+    """The server's part of a direct-get reply's headers, as a separate block."""
     start = block.rfind(_OWN_LINES)
     return b"NATS/1.0" + block[start:] if start >= 0 else b""
 
 
 def from_direct(reply: Message) -> StreamMessage:
-    """Read the reply of a direct get.
+    """Decode the reply of a direct get.
 
-    The server's lines are the last ones: a user may have stored headers of the same names.
+    The server's lines are the last ones: a user may have stored headers with the same names.
     """
     block = reply.header_block
     start = block.rfind(_OWN_LINES)
@@ -62,7 +62,7 @@ def from_direct(reply: Message) -> StreamMessage:
     stream, subject = find_value(lines, STREAM), find_value(lines, SUBJECT)
     sequence, stamp = find_value(lines, SEQUENCE), find_value(lines, TIME_STAMP)
     if stream is None or subject is None or sequence is None or stamp is None:
-        raise ProtocolViolation(f"a direct-get reply without its headers: {block[:200]!r}")
+        raise ProtocolViolation(f"direct-get reply lacks required headers: {block[:200]!r}")
     try:
         return StreamMessage(
             stream=stream.decode("utf-8", "surrogateescape"),
@@ -74,12 +74,12 @@ def from_direct(reply: Message) -> StreamMessage:
         )
     except ValueError as error:
         raise ProtocolViolation(
-            f"a direct-get reply with headers that cannot be read: {error}"
+            f"direct-get reply with headers that cannot be decoded: {error}"
         ) from error
 
 
 def from_leader(stream: str, message: StoredMessage) -> StreamMessage:
-    """Read the answer of STREAM.MSG.GET."""
+    """Decode the answer of STREAM.MSG.GET."""
     return StreamMessage(
         stream=stream,
         subject=message.subject,

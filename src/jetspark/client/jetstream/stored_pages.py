@@ -1,4 +1,4 @@
-"""Stored messages from the columns of a range: what ``get_batch`` and ``get_last_many`` yield."""
+"""Stored messages from the columns of a range, for ``get_batch`` and ``get_last_many``."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -30,7 +30,7 @@ async def message_pages(
 async def noted(
     pages: AsyncGenerator[list[StreamMessage], None], stream: str, high_water: HighWater
 ) -> AsyncGenerator[list[StreamMessage], None]:
-    """The same pages; what they show is remembered."""
+    """The same pages; records the highest sequence."""
     async with aclosing(pages):
         async for page in pages:
             high_water.note(stream, max(message.seq for message in page))

@@ -1,4 +1,4 @@
-"""A stream: what it holds, its messages one by one, in batches, and in bulk."""
+"""Stream handles: info, messages one by one, in batches, and in bulk, consumers, backups."""
 
 import asyncio
 import os
@@ -75,13 +75,13 @@ from jetspark.client.timeouts import Timeout
 from jetspark.errors import ApiError, MessageNotFound
 from jetspark.errors.codes import ErrCode
 
-# What servers say, with 10057, of a message behind the last one.
+# The text of servers, with 10057, for a message after the last one.
 BEYOND_THE_END: Final = "stream store EOF"
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
 
 
 class Stream:
-    """A handle to one stream. Made by ``JetStream.stream`` and ``create_stream``."""
+    """A handle to one stream, from ``JetStream.stream`` or ``create_stream``."""
 
     def __init__(self, api: ApiClient, info: WireStreamInfo, high_water: HighWater) -> None:
         self._api = api
@@ -98,12 +98,12 @@ class Stream:
 
     @property
     def config(self) -> StreamConfig:
-        """The configuration as of the last ``info`` (or when the handle was made)."""
+        """The configuration as of the last ``info`` (or when the handle was created)."""
         return from_wire(StreamConfig, self._info.config)
 
     @property
     def cached_info(self) -> StreamInfo:
-        """What the last ``info`` said, without asking again."""
+        """The result of the last ``info``, without a request."""
         return from_wire(StreamInfo, self._info)
 
     async def info(
@@ -113,11 +113,11 @@ class Stream:
         deleted_details: bool = False,
         timeout: Timeout | None = None,
     ) -> StreamInfo:
-        """Ask the stream's leader what it holds.
+        """Request configuration and state from the stream's leader.
 
-        With ``subjects_filter`` (``>`` for all) ``state.subjects`` counts the messages of every
-        matching subject, all pages of it; with ``deleted_details`` ``state.deleted`` lists the
-        deleted sequences. Raises StreamNotFound.
+        With ``subjects_filter`` (``>`` for all) ``state.subjects`` has the message count of every
+        matching subject; with ``deleted_details`` ``state.deleted`` lists the deleted sequences.
+        Raises StreamNotFound.
         """
         text(subjects_filter, "subjects_filter")
         verb = f"STREAM.INFO.{self._name}"
@@ -146,18 +146,18 @@ class Stream:
     async def update(
         self, *, timeout: Timeout | None = None, **changes: Unpack[StreamOptions]
     ) -> StreamInfo:
-        """Change what is named, and nothing else: ``stream.update(max_msgs=5)``.
+        """Change the given settings only: ``stream.update(max_msgs=5)``.
 
         The configuration is read, changed and written. Raises StreamNotFound, ApiError for a
-        change that is not allowed, and NotSupported when the server left something out that it
-        does not know.
+        change that is not allowed, and NotSupported if the server ignored a setting that it does
+        not support.
         """
         self._info = await update_stream(self._api, self._name, changes, timeout)
         self._reader.allow_direct = self._info.config.allow_direct
         return from_wire(StreamInfo, self._info)
 
     async def delete(self, *, timeout: Timeout | None = None) -> None:
-        """Delete the stream with everything in it; StreamNotFound when it is gone already."""
+        """Delete the stream and its messages; StreamNotFound if it does not exist."""
         await delete_stream(self._api, self._name, self._high_water, timeout)
 
     async def purge(
@@ -171,10 +171,10 @@ class Stream:
         """Remove messages and return how many.
 
         All of them, or only those on ``subject`` (wildcards allowed), below ``seq``, or all but
-        the newest ``keep``. ``seq`` and ``keep`` exclude each other.
+        the newest ``keep``. ``seq`` and ``keep`` are mutually exclusive.
         """
         if seq and keep:
-            raise ValueError("purge: seq and keep exclude each other")
+            raise ValueError("purge: seq and keep are mutually exclusive")
         whole(seq, "seq")
         whole(keep, "keep")
         if subject:
@@ -190,10 +190,10 @@ class Stream:
     async def delete_msg(
         self, seq: int, *, erase: bool = True, timeout: Timeout | None = None
     ) -> None:
-        """Remove one message; with ``erase`` nats-server overwrites its bytes at once, too.
+        """Remove one message; with ``erase`` nats-server also overwrites its bytes at once.
 
-        On a jetspark server they go when their segment is compacted, with ``erase`` or without.
-        Raises MessageNotFound when the stream has no such sequence.
+        A jetspark server removes the bytes when their segment is compacted, with or without
+        ``erase``. Raises MessageNotFound if the stream has no such sequence.
         """
         whole(seq, "seq", least=1)
         request = MsgDeleteRequest(seq=seq, no_erase=not erase)
@@ -217,12 +217,12 @@ class Stream:
         min_last_seq: int = 0,
         timeout: Timeout | None = None,
     ) -> StreamMessage:
-        """One message: by sequence, the last on a subject, or the next one on a subject.
+        """Get one message: by sequence, the last on a subject, or the next one on a subject.
 
         ``next_by_subject`` starts at ``seq`` or ``start_time`` if given, else at the beginning;
-        ``start_time`` (a datetime with a time zone) may stand alone. With
-        ``min_last_seq`` the answer comes from a copy that has reached that sequence; it is waited
-        for up to ``timeout``. Raises MessageNotFound, or MinLastSequence when it is not reached.
+        ``start_time`` (a datetime with time zone) may be used alone. With ``min_last_seq`` the
+        answer comes from a copy that has reached that sequence, waiting up to ``timeout``. Raises
+        MessageNotFound, or MinLastSequence if it is not reached.
         """
         for subject in (last_by_subject, next_by_subject):
             if subject:
@@ -251,11 +251,11 @@ class Stream:
         copies: Copies | None = None,
         timeout: Timeout | None = None,
     ) -> Pager[StreamMessage]:
-        """Iterate over messages from ``seq`` or ``start_time`` on, following the pages (ADR-31).
+        """Iterate over messages from ``seq`` or ``start_time``, page by page (ADR-31).
 
-        Ends after ``limit`` messages (0: no limit) or at the end of the stream as it then is.
-        ``batch`` and ``max_bytes`` bound one page. With ``min_last_seq`` every message up to that
-        sequence is there, or MinLastSequence is raised. ``copies`` as in ``scan``; without
+        Ends after ``limit`` messages (0: no limit) or at the current end of the stream. ``batch``
+        and ``max_bytes`` limit one page. With ``min_last_seq`` every message up to that sequence
+        is included, or MinLastSequence is raised. ``copies`` as in ``scan``; without
         ``min_last_seq`` any copy may answer.
         """
         check_start(seq, start_time, limit, min_last_seq)
@@ -293,11 +293,10 @@ class Stream:
     ) -> Pager[StreamMessage]:
         """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
 
-        All of them as of one moment: now, ``up_to_seq``, or ``up_to_time`` (a datetime with a
-        time zone), for which the stream must hold enough history. Pages (of
-        ``batch`` messages, 0: the server's choice) and requests that match more than 1024
-        subjects are followed and split by themselves. ``min_last_seq`` and ``copies`` as in
-        ``get_batch``.
+        All of them at one point in time: now, ``up_to_seq``, or ``up_to_time`` (a datetime with
+        time zone), for which the stream must hold enough history. Pages (of ``batch`` messages, 0:
+        the server's choice) are followed, and requests that match more than 1024 subjects are
+        split, automatically. ``min_last_seq`` and ``copies`` as in ``get_batch``.
         """
         chosen = check_last_many(subjects, up_to_seq, up_to_time, batch, max_bytes)
         check_copies(copies)
@@ -328,12 +327,13 @@ class Stream:
     ) -> AsyncGenerator[MessageColumns, None]:
         """Read the messages with sequences from ``first`` to ``last`` in bulk, as columns.
 
-        ``last`` None is the last sequence now; a ``last`` that the stream does not reach within
-        ``timeout`` is MinLastSequence, never a silently short read. Chunks come in order of
-        sequence; with several ``filters`` one filter after the other (overlaps are refused).
-        ``columns`` names the lists to fill. ``batch`` and ``max_bytes`` bound a page; the next
-        page is on its way while you work on one. Pages of mirrors are not taken unless they
-        prove themselves or ``copies`` is ``"any"``. ``timeout`` bounds the wait for each reply.
+        ``last`` None is the current last sequence; a ``last`` that the stream does not reach
+        within ``timeout`` raises MinLastSequence, the result is never silently incomplete. Chunks
+        come in order of sequence; with several ``filters`` one filter after the other (overlaps
+        are refused). ``columns`` names the lists to fill. ``batch`` and ``max_bytes`` limit a
+        page; the next page is prefetched while you process one. Pages of mirrors are ignored
+        unless they are proven complete or ``copies`` is ``"any"``. ``timeout`` limits the wait for
+        each reply.
         """
         chosen = check_filters(filters)
         wanted = check_columns(columns)
@@ -376,12 +376,12 @@ class Stream:
         progress: BackupProgress | None = None,
         timeout: Timeout | None = None,
     ) -> StreamBackup:
-        """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
+        """Write the whole stream to ``folder``, as it is now; ``restore`` reads it.
 
-        With ``consumers`` their state is in it too; with ``check`` the server verifies the
-        messages first. ``progress`` hears the bytes written so far. A backup that fails or is
-        cancelled leaves no archive behind. ``timeout`` bounds the wait for each part. Raises
-        BackupFailed when the folder holds a backup already.
+        With ``consumers`` their state is included; with ``check`` the server verifies the messages
+        first. ``progress`` is called with the bytes written so far. A backup that fails or is
+        cancelled leaves no archive. ``timeout`` limits the wait for each part. Raises BackupFailed
+        if the folder already contains a backup.
         """
         request = SnapshotRequest(no_consumers=not consumers, chunk_size=chunk_bytes, jsck=check)
         return await take_backup(self._api, self._name, folder, request, progress, timeout)
@@ -393,9 +393,9 @@ class Stream:
         progress: BackupProgress | None = None,
         timeout: Timeout | None = None,
     ) -> None:
-        """Bring this stream back from a backup, after it was deleted.
+        """Restore this stream from a backup, after it was deleted.
 
-        Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
+        Raises StreamExists if it still exists: delete it first. See ``JetStream.restore_stream``.
         """
         backup = await asyncio.to_thread(read_meta, folder)
         config = msgspec.structs.replace(backup.config, name=self._name)
@@ -413,9 +413,9 @@ class Stream:
         """Create a consumer: `ConsumerOptions`, or a `ConsumerConfig`.
 
         ``create_consumer(durable="w", ack_wait=30)``. The same configuration again is no error.
-        ``durable`` or ``name`` name it, else a name is made up. Messages are to be acknowledged
-        unless ``ack_policy`` says otherwise. Raises ConsumerExists when the name is taken with
-        another configuration, ApiError for a refused one.
+        ``durable`` or ``name`` name it, else a name is generated. Messages must be acknowledged
+        unless ``ack_policy`` is given. Raises ConsumerExists if the name is taken with another
+        configuration, ApiError for a refused one.
         """
         settings = consumer_config(config, options)
         return await self._make_consumer(settings, ConsumerAction.CREATE, timeout)
@@ -427,10 +427,10 @@ class Stream:
         timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Change a consumer: with its name only what the options name, as ``Consumer.update``.
+        """Change a consumer: given a name, only the given options, as ``Consumer.update``.
 
-        A `ConsumerConfig` is the whole new configuration: what it leaves out gets its default.
-        ConsumerNotFound when there is none of that name.
+        A `ConsumerConfig` is the whole new configuration: omitted settings get their default.
+        Raises ConsumerNotFound if it does not exist.
         """
         if isinstance(config, str):
             info = await update_consumer(self._api, self._name, config, options, timeout)
@@ -445,18 +445,18 @@ class Stream:
         timeout: Timeout | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Create a consumer, or give the one of that name this configuration."""
+        """Create a consumer, or change the one of that name to this configuration."""
         settings = consumer_config(config, options)
         return await self._make_consumer(settings, ConsumerAction.CREATE_OR_UPDATE, timeout)
 
     async def consumer(self, name: str, *, timeout: Timeout | None = None) -> Consumer:
-        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        """Get a handle to an existing consumer; ConsumerNotFound if it does not exist."""
         return Consumer(
             self._api, await consumer_info(self._api, self._name, name, timeout=timeout)
         )
 
     async def delete_consumer(self, name: str, *, timeout: Timeout | None = None) -> None:
-        """Delete a consumer; ConsumerNotFound when there is none."""
+        """Delete a consumer; ConsumerNotFound if it does not exist."""
         await delete_consumer(self._api, self._name, name, timeout)
 
     def consumers(self, *, timeout: Timeout | None = None) -> Pager[ConsumerInfo]:
@@ -474,12 +474,11 @@ class Stream:
         push: bool = False,
         **options: Unpack[ConsumerOptions],
     ) -> OrderedConsumer:
-        """Read the stream in order without acknowledgements; nothing is asked before you read.
+        """Read the stream in order without acknowledgements; nothing is sent before you read.
 
-        ``config`` or the options say where to start and what to filter (``deliver_policy``,
+        ``config`` or the options set the start and the filters (``deliver_policy``,
         ``opt_start_seq``, ``opt_start_time``, ``filter_subjects``, ``headers_only``,
-        ``replay_policy``, ``min_last_seq``). ``push`` lets the server send at its own pace
-        instead of on request.
+        ``replay_policy``, ``min_last_seq``). With ``push`` the server sends without pull requests.
         """
         settings = without_default_acks(consumer_config(config, options))
         return OrderedConsumer(self._api, self._name, ordered_config(settings), push=push)
@@ -498,14 +497,14 @@ class Stream:
 async def update_stream(
     api: ApiClient, name: str, changes: StreamOptions, timeout: Timeout | None
 ) -> WireStreamInfo:
-    """Change what is named and nothing else: read, change, write, and look at what was done."""
+    """Change the given settings only: read, change, write, and check the result."""
     label = f"stream {name!r}"
     if "name" in changes:
         raise ValueError(
-            f"{label} keeps its name: backup and restore_stream(config=...) make a copy under "
-            "another one"
+            f"{label} cannot be renamed: use backup and restore_stream(config=...) to copy it "
+            "under another name"
         )
-    StreamConfig(name, **changes)  # what cannot be is refused before anything is sent
+    StreamConfig(name, **changes)  # checks before anything is sent
     before = await api.call(f"STREAM.INFO.{name}", None, STREAM_INFO, timeout=timeout)
     wanted = from_wire(StreamConfig, before.config).replace(**changes)
     after = await api.call(
@@ -518,6 +517,6 @@ async def update_stream(
 async def delete_stream(
     api: ApiClient, name: str, high_water: HighWater, timeout: Timeout | None
 ) -> None:
-    """Delete a stream; StreamNotFound when there is none."""
+    """Delete a stream; StreamNotFound if it does not exist."""
     await api.call(f"STREAM.DELETE.{name}", None, STREAM_DELETE, timeout=timeout)
     high_water.forget(name)

@@ -1,1 +1,1 @@
-"""Configurations and reports as users see them; ``jetspark.api`` has them as the wire does."""
+"""Configurations and reports as Python objects; ``jetspark.api`` has the wire format."""

@@ -1,8 +1,8 @@
-"""What the classes here have in common: a struct of the wire inside, Python's types outside.
+"""Base of the models: a wire struct inside, Python types outside.
 
-A model holds the struct that travels, and converts one field when it is read. So what came from a
-server goes back unchanged, whatever Python's types would have lost of it: nanoseconds, texts of
-a newer server.
+A model holds the wire struct and converts a field when it is read. So a value from a server goes
+back unchanged, even where Python's types would lose something: nanoseconds, enum values of a newer
+server.
 """
 
 import types
@@ -30,11 +30,11 @@ _NO_TIME = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class Model(Generic[S]):
-    """Base of the models. A subclass names its struct, and annotates the fields for readers.
+    """Base of the models. A subclass names its struct and annotates the fields.
 
-    ``names`` maps public names to those of the wire where they differ, ``seconds`` lists fields
-    whose plain numbers are nanoseconds, ``hidden`` what is not shown, ``always`` times that
-    servers always say.
+    ``names`` maps public names to wire names where they differ, ``seconds`` lists fields whose
+    plain numbers are nanoseconds, ``hidden`` those not shown, ``always`` times that servers
+    always send.
     """
 
     __slots__ = ("_wire",)
@@ -61,7 +61,7 @@ class Model(Generic[S]):
             setattr(cls, name, _Field(name))
 
     def _fill(self, options: Mapping[str, Any]) -> None:
-        """Make the struct from arguments; the end of every constructor."""
+        """Create the struct from arguments; the last step of every constructor."""
         shape = self._shape
         object.__setattr__(self, "_wire", shape.wire(**shape.taken(options)))
 
@@ -72,7 +72,7 @@ class Model(Generic[S]):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
-            f"{type(self).__name__} cannot be changed: make another with replace({name}=...)"
+            f"{type(self).__name__} is immutable: create a changed copy with replace({name}=...)"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -96,38 +96,38 @@ class Model(Generic[S]):
 
 
 def from_wire(model: type[M], struct: Any) -> M:
-    """The model of a struct that a server sent."""
+    """The model of a struct from a server."""
     made = model.__new__(model)
     object.__setattr__(made, "_wire", struct)
     return made
 
 
 def to_wire(model: Model[S]) -> S:
-    """The struct of a model, as it travels."""
+    """The wire struct of a model."""
     return model._wire  # noqa: SLF001
 
 
 def check_applied(names: Iterable[str], asked: Model[Any], has: Model[Any], owner: str) -> None:
-    """Refuse the answer of a server that left out some of the changes it was asked for.
+    """Refuse a server's answer that lacks some of the requested changes.
 
-    Numbers and texts that mean "the server decides" are what it decided.
+    Values that mean "the server decides" match anything.
     """
     for name in names:
         wanted, found = getattr(asked, name), getattr(has, name)
         if name == "metadata":
-            # Servers add entries of their own.
+            # Servers add their own entries.
             found = {key: text for key, text in found.items() if not key.startswith("_")}
             wanted = {key: text for key, text in wanted.items() if not key.startswith("_")}
         if wanted == found or (not wanted and not isinstance(wanted, bool)) or wanted == -1:
             continue
         raise NotSupported(
-            f"{owner}: the server answered {name}={found!r}, not {wanted!r} as it was asked for; "
-            "it may be too old to know this setting"
+            f"{owner}: the server answered {name}={found!r} instead of the requested {wanted!r}; "
+            "it may be too old to support this setting"
         )
 
 
 class _Field:
-    """Reads one field of the struct inside."""
+    """Reads one field of the wire struct."""
 
     __slots__ = ("_name",)
 
@@ -143,14 +143,14 @@ class _Field:
 
 
 class _Kind(NamedTuple):
-    """How a value goes to the wire (``take``, with the name for errors) and comes from there."""
+    """Converts a value to the wire (``take``, with the name for errors) and back (``give``)."""
 
     take: Callable[[Any, str], Any]
     give: Callable[[Any], Any]
 
 
 class _Shape:
-    """The fields of one model. What they hold is looked up at the first use."""
+    """The fields of one model; their types are resolved at first use."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Shape:
         return self._kinds
 
     def plain(self) -> msgspec.Struct:
-        """The struct with nothing said."""
+        """The struct with default values."""
         return _plain(self.wire)
 
     def taken(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _plain(wire: type[msgspec.Struct]) -> msgspec.Struct:
 
 
 def kind_of(hint: Any) -> _Kind:
-    """How a field that is annotated so on the wire is converted."""
+    """The conversion for a field with this annotation on the wire."""
     if typing.get_origin(hint) is typing.Annotated:
         of, *notes = typing.get_args(hint)
         if of is Nanoseconds:
@@ -238,7 +238,7 @@ def _same(value: Any) -> Any:
 
 
 def _give_age(ns: int) -> float | None:
-    """Seconds since something; None when it has not happened, which servers say as -1."""
+    """Seconds since something; None if it has not happened, which servers send as -1."""
     return from_wire_ns(ns) if ns >= 0 else None
 
 
@@ -270,7 +270,7 @@ def _take_texts(value: Any, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(
         isinstance(text, str) for pair in value.items() for text in pair
     ):
-        raise TypeError(f"{name}={value!r}: expected a dict of texts")
+        raise TypeError(f"{name}={value!r}: expected a dict of str to str")
     return dict(value)
 
 
@@ -287,7 +287,7 @@ def _number(*bounds: msgspec.Meta) -> _Kind:
 
     def take(value: Any, name: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name}={value!r}: expected a whole number")
+            raise TypeError(f"{name}={value!r}: expected an int")
         if not least <= value <= most:
             raise ValueError(f"{name}={value}: expected {least} to {most}")
         return int(value)
@@ -337,7 +337,7 @@ def _word(words: type[Word]) -> _Kind:
 
 
 def _part(struct: type[msgspec.Struct]) -> _Kind:
-    """A struct inside: its model where it has one, else the struct itself."""
+    """A nested struct: its model if it has one, else the struct itself."""
     model = _MODELS.get(struct)
 
     def take(value: Any, name: str) -> Any:

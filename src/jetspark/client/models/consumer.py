@@ -1,4 +1,4 @@
-"""Consumers: what they are made of and what servers report about them."""
+"""Consumers: configuration and status."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,13 +13,13 @@ from jetspark.client.models.stream import ClusterInfo
 
 
 class ConsumerOptions(TypedDict, total=False):
-    """The settings of a consumer; what is left out has the server's default.
+    """The settings of a consumer; omitted ones get the server's default.
 
-    ``durable`` names a consumer that stays until it is deleted, ``name`` one that goes away after
-    ``inactive_threshold``; without both a name is made up. ``ack_policy`` is explicit unless you
-    say otherwise. Durations (``ack_wait``, ``backoff``, ``inactive_threshold``,
+    ``durable`` names a consumer that stays until it is deleted, ``name`` one that is deleted after
+    ``inactive_threshold``; without either, a name is generated. ``ack_policy`` defaults to
+    explicit. Durations (``ack_wait``, ``backoff``, ``inactive_threshold``,
     ``idle_heartbeat``, ``max_expires``, ``priority_timeout``) are seconds or ``timedelta``.
-    Enumerations may be written as their texts.
+    Enumerations may be given as strings.
     """
 
     durable: str
@@ -68,12 +68,12 @@ class ConsumerConfig(
 ):
     """Configuration of a consumer: `ConsumerOptions`. ``durable`` is ``durable_name`` on the wire.
 
-    ``ack_policy`` is explicit unless you say otherwise: messages are delivered again until they
-    are acknowledged. Durations are seconds: reading one gives a float.
+    ``ack_policy`` defaults to explicit: messages are redelivered until they are acknowledged.
+    Durations are seconds; reading one returns a float.
     """
 
     __slots__ = ("_unsaid",)
-    # Whether nobody chose the ack policy: subscriptions and ordered consumers have their own then.
+    # Whether the ack policy was left out: subscriptions and ordered consumers have other defaults.
     _unsaid: bool
 
     durable: str
@@ -119,7 +119,7 @@ class ConsumerConfig(
         object.__setattr__(self, "_unsaid", "ack_policy" not in options)
 
     def replace(self, **changes: Unpack[ConsumerOptions]) -> "ConsumerConfig":
-        """The same configuration with these changes."""
+        """A copy of this configuration with the given changes."""
         made = self._replaced(changes)
         unsaid = said_ack_policy(self) is None and "ack_policy" not in changes
         object.__setattr__(made, "_unsaid", unsaid)
@@ -136,12 +136,12 @@ def _restored(struct: wire.ConsumerConfig, unsaid: bool) -> ConsumerConfig:
 
 
 def said_ack_policy(config: ConsumerConfig) -> AckPolicy | None:
-    """The ack policy of a configuration if it was chosen; None when it is the default."""
+    """The ack policy if it was given; None if it is the default."""
     return None if getattr(config, "_unsaid", False) else config.ack_policy
 
 
 def without_default_acks(config: ConsumerConfig) -> wire.ConsumerConfig:
-    """What travels, without the ack policy that nobody chose."""
+    """The wire struct, without a default ack policy."""
     struct = to_wire(config)
     if said_ack_policy(config) is None:
         return msgspec.structs.replace(struct, ack_policy=AckPolicy.NONE)
@@ -149,10 +149,10 @@ def without_default_acks(config: ConsumerConfig) -> wire.ConsumerConfig:
 
 
 def consumer_config(config: ConsumerConfig | None, options: ConsumerOptions) -> ConsumerConfig:
-    """Options alone, or a configuration that they change."""
+    """A configuration from options, or a copy of one with the options applied."""
     if config is None:
         return ConsumerConfig(**options)
-    given: object = config  # by callers that no type checker sees
+    given: object = config  # callers may not be type-checked
     if not isinstance(given, ConsumerConfig):
         hint = f"; a name is an option: durable={given!r}" if isinstance(given, str) else ""
         raise TypeError(f"{given!r}: expected a jetspark.ConsumerConfig{hint}")
@@ -160,7 +160,7 @@ def consumer_config(config: ConsumerConfig | None, options: ConsumerOptions) -> 
 
 
 class SequenceInfo(Model[wire.SequenceInfo], wire=wire.SequenceInfo):
-    """A place in a stream, counted by the consumer and by the stream."""
+    """A position, as consumer sequence and stream sequence."""
 
     __slots__ = ()
 
@@ -174,7 +174,7 @@ class PriorityGroupState(
     wire=wire.PriorityGroupState,
     names={"pinned_time": "pinned_ts"},
 ):
-    """Who is pinned to a priority group."""
+    """The client that is pinned to a priority group."""
 
     __slots__ = ()
 
@@ -189,10 +189,10 @@ class ConsumerInfo(
     names={"time": "ts"},
     always=("created",),
 ):
-    """Everything about a consumer; ``time`` is when the server said it.
+    """Configuration and status of a consumer; ``time`` is when the server sent it.
 
-    ``pause_remaining`` is in seconds. ``stopped`` is why nothing is delivered although messages
-    are pending, while the disk of a jetspark server refuses to read.
+    ``pause_remaining`` is in seconds. ``stopped`` says why pending messages are not delivered
+    while a jetspark server cannot read them from its disk.
     """
 
     __slots__ = ()
@@ -217,7 +217,7 @@ class ConsumerInfo(
 
 
 class PauseState(Model[wire.PauseResponse], wire=wire.PauseResponse):
-    """Whether a consumer is paused, until when, and for how many seconds."""
+    """Whether a consumer is paused, until when, and for how many more seconds."""
 
     __slots__ = ()
 

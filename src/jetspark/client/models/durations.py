@@ -1,4 +1,4 @@
-"""Durations: seconds or ``timedelta`` for people, whole nanoseconds on the wire."""
+"""Durations: seconds or ``timedelta`` for users, nanoseconds on the wire."""
 
 import math
 from datetime import timedelta
@@ -11,17 +11,17 @@ INT64_MAX: Final = 2**63 - 1
 
 
 class Seconds(float):
-    """A number of seconds that a server gave, which keeps the server's nanoseconds.
+    """Seconds from a server, with its exact nanoseconds.
 
-    A float has too few digits for that beyond 104 days. Given back to a server, it is exactly
-    what came from there.
+    A float has too few digits beyond 104 days. Sent back to a server, the value is exactly the one
+    received.
     """
 
     __slots__ = ("ns",)
     ns: int
 
     def __new__(cls, ns: int) -> Self:
-        """The seconds of ``ns`` nanoseconds."""
+        """The seconds for ``ns`` nanoseconds."""
         made = super().__new__(cls, ns / SECOND_NS)
         made.ns = ns
         return made
@@ -31,7 +31,7 @@ class Seconds(float):
 
 
 def to_wire_ns(value: object, name: str) -> Nanoseconds:
-    """The nanoseconds of seconds or a timedelta; ``name`` is what an error calls them."""
+    """The nanoseconds of seconds or a timedelta; errors call the value ``name``."""
     if isinstance(value, Seconds):
         return Nanoseconds(value.ns)
     if isinstance(value, timedelta):
@@ -46,15 +46,15 @@ def to_wire_ns(value: object, name: str) -> Nanoseconds:
     else:
         raise TypeError(f"{name}={value!r}: expected seconds (a number) or a timedelta")
     if ns < 0:
-        raise ValueError(f"{name}={value}: expected seconds from 0 on")
+        raise ValueError(f"{name}={value}: expected seconds, 0 or more")
     if ns > INT64_MAX:
         raise ValueError(
-            f"{name}={value}: longer than 292 years, which is more than servers can count; 0 is "
+            f"{name}={value}: longer than 292 years, which servers cannot represent; 0 means "
             "no limit"
         )
     return Nanoseconds(ns)
 
 
 def from_wire_ns(ns: Any) -> float:
-    """Nanoseconds of a server as seconds."""
+    """Nanoseconds from a server as seconds."""
     return Seconds(ns)

@@ -1,4 +1,4 @@
-"""Streams: what they are made of and what servers report about them."""
+"""Streams: configuration and status."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from jetspark.client.models.base import Model, to_wire
 
 
 class Placement(Model[wire.Placement], wire=wire.Placement):
-    """Where a cluster should put a stream; a single server keeps it and does nothing with it."""
+    """Where a cluster should place a stream; a single server stores and ignores it."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class Placement(Model[wire.Placement], wire=wire.Placement):
 
 
 class ConsumerLimits(Model[wire.ConsumerLimits], wire=wire.ConsumerLimits):
-    """Defaults and upper bounds for the consumers of a stream; 0 is none."""
+    """Defaults and upper bounds for the consumers of a stream; 0 means none."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class ConsumerLimits(Model[wire.ConsumerLimits], wire=wire.ConsumerLimits):
 
 
 class SourceOptions(TypedDict, total=False):
-    """What a mirror or source copies besides the name of the stream: where it starts, a filter."""
+    """What a mirror or source copies of a stream: start, filters, subject transforms."""
 
     opt_start_seq: int
     opt_start_time: datetime | None
@@ -52,7 +52,7 @@ class SourceOptions(TypedDict, total=False):
 
 
 class StreamSource(Model[wire.StreamSource], wire=wire.StreamSource):
-    """The stream that a mirror or a source copies, and which part of it."""
+    """The origin of a mirror or source, and which part of it to copy."""
 
     __slots__ = ()
 
@@ -69,13 +69,13 @@ class StreamSource(Model[wire.StreamSource], wire=wire.StreamSource):
 
 
 class StreamOptions(TypedDict, total=False):
-    """The settings of a stream; what is left out has the server's default.
+    """The settings of a stream; omitted ones get the server's default.
 
-    ``subjects`` is what the stream takes. ``max_msgs``, ``max_bytes``, ``max_age``,
+    ``subjects`` are the subjects that the stream stores. ``max_msgs``, ``max_bytes``, ``max_age``,
     ``max_msgs_per_subject`` and ``max_msg_size`` limit it (-1, and 0 for ``max_age``: no limit);
     ``discard`` says what a full stream does. ``duplicate_window`` is how long message ids are
     remembered. Durations are seconds or ``timedelta``, sizes bytes. ``mirror`` and ``sources``
-    name streams to copy. Enumerations may be written as their texts.
+    name streams to copy. Enumerations may be given as strings.
     """
 
     description: str
@@ -120,7 +120,7 @@ class StreamOptions(TypedDict, total=False):
 class StreamConfig(Model[wire.StreamConfig], wire=wire.StreamConfig):
     """Configuration of a stream: its name and `StreamOptions`. Fields are named as on the wire.
 
-    Durations are seconds: reading one gives a float, also where a ``timedelta`` was given.
+    Durations are seconds; reading one returns a float, even if a ``timedelta`` was given.
     """
 
     __slots__ = ()
@@ -170,12 +170,12 @@ class StreamConfig(Model[wire.StreamConfig], wire=wire.StreamConfig):
     def replace(
         self, *, name: str | None = None, **changes: Unpack[StreamOptions]
     ) -> "StreamConfig":
-        """The same configuration with these changes."""
+        """A copy of this configuration with the given changes."""
         return self._replaced(changes if name is None else {"name": name, **changes})
 
 
 class LostData(Model[wire.LostData], wire=wire.LostData):
-    """Sequences that a damaged store could not give back."""
+    """Sequences lost because the store was damaged."""
 
     __slots__ = ()
 
@@ -188,7 +188,7 @@ class StreamState(
     wire=wire.StreamState,
     names={"first_time": "first_ts", "last_time": "last_ts"},
 ):
-    """What a stream holds. The times are None while it has never held a message."""
+    """What a stream holds. The times are None if it never held a message."""
 
     __slots__ = ()
 
@@ -207,7 +207,7 @@ class StreamState(
 
 
 class PeerInfo(Model[wire.PeerInfo], wire=wire.PeerInfo, seconds=("active",)):
-    """One replica of a clustered stream or consumer; ``active`` is seconds since its last sign."""
+    """One replica of a clustered stream or consumer; ``active``: seconds since last activity."""
 
     __slots__ = ()
 
@@ -220,7 +220,7 @@ class PeerInfo(Model[wire.PeerInfo], wire=wire.PeerInfo, seconds=("active",)):
 
 
 class ClusterInfo(Model[wire.ClusterInfo], wire=wire.ClusterInfo):
-    """Who leads and who follows; a single server names itself as leader."""
+    """The leader and replicas of a stream or consumer; a single server is its own leader."""
 
     __slots__ = ()
 
@@ -234,7 +234,7 @@ class ClusterInfo(Model[wire.ClusterInfo], wire=wire.ClusterInfo):
 class StreamSourceInfo(
     Model[wire.StreamSourceInfo], wire=wire.StreamSourceInfo, seconds=("active",)
 ):
-    """How far a mirror or source has come.
+    """The progress of a mirror or source.
 
     ``active`` is seconds since the last contact; None until the first.
     """
@@ -252,10 +252,10 @@ class StreamSourceInfo(
 
 
 class JetsparkStreamInfo(Model[wire.JetsparkStreamInfo], wire=wire.JetsparkStreamInfo):
-    """What only jetspark says of a stream.
+    """Status of a stream that only jetspark servers report.
 
-    ``durability`` is what an acknowledgement means. ``began_seq`` and ``began`` are the first
-    message that was stored since the server opened the stream; 0 when none was.
+    ``durability`` is what an acknowledgement guarantees. ``began_seq`` and ``began`` are the first
+    message stored since the server opened the stream; 0 if there is none.
     """
 
     __slots__ = ()
@@ -272,7 +272,7 @@ class StreamInfo(
     hidden=("total", "offset", "limit"),
     always=("created",),
 ):
-    """Everything about a stream; ``time`` is when the server said it."""
+    """Configuration and status of a stream; ``time`` is when the server sent it."""
 
     __slots__ = ()
 
@@ -289,7 +289,7 @@ class StreamInfo(
 
 
 def stream_config(config: StreamConfig | str, options: StreamOptions) -> wire.StreamConfig:
-    """What travels: a name with options, or a configuration that the options change."""
+    """The wire struct: from a name with options, or a configuration that the options change."""
     if isinstance(config, str):
         return to_wire(StreamConfig(config, **options))
     if not isinstance(config, StreamConfig):

@@ -1,1 +1,1 @@
-"""Format ``nats_kv``: the snapshot of a bucket, its changes, and writing into it."""
+"""Format ``nats_kv``: snapshots of a bucket, its changes, and writes."""

@@ -1,12 +1,12 @@
-"""The change feed of a bucket: every revision as a row, on request after a snapshot.
+"""The change feed of a bucket: every revision as a row, optionally after a snapshot.
 
-The same micro-batches of sequences as those of a stream. What differs is loss: a bucket forgets
-the values that were overwritten, so a slow reader sees the last ones only.
+The same micro-batches of sequences as for a stream. The difference is loss: a bucket drops
+overwritten values, so a slow reader gets only the last ones.
 
 The snapshot is one micro-batch: the last value of every key up to the revision of its end offset.
-If Spark runs it again, a value that was overwritten meanwhile may be missing, and then comes as a
-change; no key has two rows, and none has another revision than before. The end offset has the
-patterns and the split of the first run, so that its partitions depend on the bucket only.
+If Spark runs it again, a value that was overwritten meanwhile may be missing, and then follows as
+a change; no key has two rows, and none has a different revision than before. The end offset has
+the patterns and the split of the first run, so that its partitions depend on the bucket only.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ from jetspark.spark.stream.range_reader import RangeReader, planned_partitions
 from jetspark.spark.stream.streaming_reader import Beginning
 from jetspark.spark.stream.view import PlanningFailed, StreamView, lend_for_planning, view_of
 
-# The offset before the first revision: what comes next is the snapshot.
+# The offset before the first revision: the snapshot follows.
 BEFORE_SNAPSHOT: Final = 0
 
 
 class BucketChanges:
-    """The revisions of a bucket, on request after a snapshot of it."""
+    """The revisions of a bucket, optionally after a snapshot of it."""
 
-    # A value that was overwritten is gone: that is what a bucket does.
+    # Overwritten values are dropped by design.
     expiry_is_loss = False
 
     def __init__(self, options: KvFeedOptions, schema: StructType) -> None:
@@ -51,7 +51,7 @@ class BucketChanges:
 
     @property
     def began_at_latest(self) -> bool:
-        """Whether a new query begins at the end of the bucket."""
+        """Whether a new query starts at the end of the bucket."""
         return self._options.from_latest and not self._feed.initial_snapshot
 
     def lend(self) -> AbstractContextManager[sync.Client]:
@@ -60,21 +60,21 @@ class BucketChanges:
         return lend_for_planning(
             self._options.connection,
             doing=f"format {KV_FORMAT!r} cannot read bucket {bucket!r}",
-            missing=f"format {KV_FORMAT!r}: there is no bucket {bucket!r}",
+            missing=f"format {KV_FORMAT!r}: bucket {bucket!r} does not exist",
         )
 
     def find(self, client: sync.Client) -> sync.Stream:
-        """Return the stream of the bucket, with its state as of now."""
+        """Return the stream of the bucket, with its current state."""
         stream = jetstream_of(client, self._options.connection).stream(self._options.stream)
         if stream.config.mirror is not None and self._feed.snapshot.keys:
             raise PlanningFailed(
                 f"format {KV_FORMAT!r}: bucket {self._feed.snapshot.bucket!r} is a mirror, whose "
-                "change feed takes no option keys: filter the rows with where()"
+                "change feed does not support option keys: filter the rows with where()"
             )
         return stream
 
     def begin(self) -> Beginning:
-        """Decide where a new query begins: with the snapshot, or at a revision."""
+        """Decide where a new query starts: with the snapshot, or at a revision."""
         with self.lend() as client:
             view = view_of(self.find(client).cached_info)
         if self._feed.initial_snapshot:
@@ -91,11 +91,11 @@ class BucketChanges:
         return Beginning(view, Offset(first, view.created))
 
     def decode(self, stream: str, offset: dict[str, Any]) -> Offset:
-        """Return an offset of Spark's checkpoint."""
+        """Decode an offset of Spark's checkpoint."""
         return decode_offset(stream, offset, lowest=BEFORE_SNAPSHOT)
 
     def snapshot(self, first: int) -> BatchPlan | None:
-        """Return the plan of the snapshot, which is one micro-batch whatever the limits."""
+        """Return the plan of the snapshot, which is one micro-batch regardless of limits."""
         if first > BEFORE_SNAPSHOT:
             return None
         options = self._feed.snapshot
@@ -112,7 +112,7 @@ class BucketChanges:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``partition``. Runs in a task."""
         if isinstance(partition, KeyPartition | RevisionPartition | WholePartition):
-            # A value that was overwritten since comes as a change, so that nothing is missed.
+            # A value that was overwritten since follows as a change, so that nothing is missed.
             return self._snapshot.read(partition)
         return map(self._encoder.encode, self._ranges.chunks(partition))
 

@@ -37,23 +37,23 @@ KEYS_PER_PARTITION: Final = 50_000
 
 
 class Consistency(StrEnum):
-    """What a snapshot does about a key whose value of that moment is gone."""
+    """What a snapshot does if the value of a key at that revision no longer exists."""
 
     STRICT = "strict"
     BEST_EFFORT = "best-effort"
 
 
 class KvOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read of a bucket was asked for."""
+    """The options of a snapshot read."""
 
     connection: Connection
     bucket: str
     keys: tuple[str, ...] = ()
-    """Patterns; none is every key."""
+    """Patterns; none means every key."""
     version_as_of: int | None = None
     timestamp_as_of_ns: int | None = None
     assumed_zone: SessionZone | None = None
-    """The session's time zone, if the time named none; tasks check that it holds."""
+    """The session's time zone, if the time had none; tasks verify that it is the same."""
     consistency: Consistency = Consistency.STRICT
     include_deleted: bool = False
     headers: HeaderMode = HeaderMode.NONE
@@ -67,7 +67,7 @@ class KvOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KvFeedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change feed of a bucket was asked for."""
+    """The options of a change feed."""
 
     snapshot: KvOptions
     source: SourceOptions
@@ -75,7 +75,7 @@ class KvFeedOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KvSinkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write to a bucket was asked for."""
+    """The options of a write."""
 
     bucket: str
     order_by: str = ""
@@ -123,11 +123,11 @@ def parse_kv_options(
     default_min_partitions: int = 1,
     zone: SessionZone | None = None,
 ) -> KvOptions:
-    """Turn the options of a snapshot read into a struct, or raise ``InvalidOptions``."""
+    """Parse the options of a snapshot read, or raise ``InvalidOptions``."""
     reader = OptionReader(KV_FORMAT, options, Use.READ, _OPTIONS)
     parsed = _snapshot_options(reader, default_min_partitions, zone)
     if reader.has("versionAsOf") and reader.has("timestampAsOf"):
-        reader.problems.append("versionAsOf and timestampAsOf exclude each other")
+        reader.problems.append("versionAsOf and timestampAsOf are mutually exclusive")
     reader.finish()
     return parsed
 
@@ -135,13 +135,13 @@ def parse_kv_options(
 def parse_kv_feed_options(
     options: Mapping[str, str], *, default_min_partitions: int = 1
 ) -> KvFeedOptions:
-    """Turn the options of a change feed into a struct, or raise ``InvalidOptions``."""
+    """Parse the options of a change feed, or raise ``InvalidOptions``."""
     reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS)
     snapshot = _snapshot_options(reader, default_min_partitions, None)
     initial = reader.take("initialSnapshot", boolean, default=False)
     start = reader.take("startingOffsets", _start, -1)
     if initial and reader.has("startingOffsets"):
-        reader.problems.append("initialSnapshot begins with the snapshot: drop startingOffsets")
+        reader.problems.append("initialSnapshot excludes startingOffsets: leave one out")
     source = SourceOptions(
         connection=snapshot.connection,
         stream=snapshot.stream if snapshot.bucket else "KV_",
@@ -156,13 +156,13 @@ def parse_kv_feed_options(
         trigger=parse_trigger(reader),
     )
     reader.finish()
-    # What is too new for the snapshot comes as a change anyway.
+    # Values too new for the snapshot follow as changes anyway.
     snapshot = msgspec.structs.replace(snapshot, consistency=Consistency.BEST_EFFORT)
     return KvFeedOptions(snapshot=snapshot, source=source, initial_snapshot=initial)
 
 
 def parse_kv_sink_options(options: Mapping[str, str], *, streaming: bool) -> KvSinkOptions:
-    """Turn the options of a write into a struct, or raise ``InvalidOptions``."""
+    """Parse the options of a write, or raise ``InvalidOptions``."""
     use = Use.WRITE_STREAM if streaming else Use.WRITE
     reader = OptionReader(KV_FORMAT, options, use, _OPTIONS)
     bucket = reader.take("bucket", _bucket, "", required=True)
@@ -204,7 +204,7 @@ def _snapshot_options(
 def _bucket(text: str) -> str:
     problem = bucket_name_problem(text)
     if problem is not None:
-        raise ValueError(f"{text!r} is not the name of a bucket: {problem}")
+        raise ValueError(f"{text!r} is not a bucket name: {problem}")
     return text
 
 
@@ -216,7 +216,7 @@ def _keys(text: str) -> tuple[str, ...]:
             raise ValueError(f"{one!r} is not a key or a pattern: {problem}")
         for other in patterns[:number]:
             if overlaps(one.encode(), other.encode()):
-                raise ValueError(f"{other!r} and {one!r} overlap: their keys would come twice")
+                raise ValueError(f"{other!r} and {one!r} overlap: their keys would be duplicated")
     return patterns
 
 
@@ -224,10 +224,10 @@ def _consistency(text: str) -> Consistency:
     try:
         return Consistency(text.lower())
     except ValueError:
-        raise ValueError(f"{text!r} is none of strict, best-effort") from None
+        raise ValueError(f"{text!r} is neither strict nor best-effort") from None
 
 
 def _start(text: str) -> int:
-    """Where a feed begins: -1 latest, 0 earliest, or a revision."""
+    """Where a feed starts: -1 latest, 0 earliest, or a revision."""
     words = {"latest": -1, "earliest": 0}
     return words[text.lower()] if text.lower() in words else parse_sequence(text)

@@ -1,9 +1,9 @@
-"""How a snapshot of a bucket is split, decided on the driver.
+"""Splits a snapshot of a bucket into partitions, on the driver.
 
-Three ways. Where every key has one value, each message up to the revision is one: ranges of
-revisions, with how many rows each must have. Where keys have a history, the keys are listed and
-asked for by name. Where direct gets are off, or several copies answer and do not prove that they
-are up to date, as those of nats-server, one task reads everything.
+Three ways. If every key has one value, each message up to the revision is one: ranges of
+revisions, with their expected number of rows. If keys have a history, the keys are listed and read
+by name. If direct gets are off, or several copies answer that cannot prove that they are up to
+date, as with nats-server, one task reads everything.
 """
 
 import itertools
@@ -25,9 +25,9 @@ from jetspark.spark.stream.range_reader import SequencePartition
 from jetspark.spark.stream.splitting import count_points, plan_by_count, probe_places
 from jetspark.spark.stream.view import PlanningFailed, first_since, view_of
 
-# How often a bucket that is being written to is counted before its keys are listed instead.
+# How often a bucket that changes is counted before its keys are listed instead.
 COUNT_TRIES: Final = 3
-# Each pattern is a scan of its own; where there are many, keys are asked for by name.
+# Each pattern is a separate scan; if there are many, keys are read by name.
 PATTERNS_MAX: Final = 16
 
 
@@ -48,13 +48,13 @@ class RevisionPartition(InputPartition):
         self.patterns = patterns
         self.revision = revision
         self.expected = expected
-        """How many there were when the read was planned; None: no matter."""
+        """The number of values at planning time; None: not checked."""
         self.leads = leads
-        """Whether it is the first of a read, whose task reads all in a streaming query."""
+        """Whether it is the first of a read, whose task reads everything in a streaming query."""
 
 
 class KeyPartition(InputPartition):
-    """Some keys of a bucket as of a revision, with how many values of each there are now."""
+    """Some keys of a bucket at a revision, with their current number of values."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class KeyPartition(InputPartition):
 
 
 class WholePartition(InputPartition):
-    """All of a bucket, in one piece."""
+    """A whole bucket."""
 
     def __init__(self, patterns: Sequence[str], revision: int, created: str) -> None:
         super().__init__(revision)
@@ -84,9 +84,9 @@ class WholePartition(InputPartition):
 
 
 def key_patterns(info: StreamInfo, keys: Sequence[str]) -> list[str]:
-    """Return the subjects of ``keys`` in the stream of a bucket; empty text: all of them."""
+    """Return the subjects of ``keys`` in the stream of a bucket; an empty string: all."""
     prefix = prefixes(to_wire(info), "$JS.API")[0]
-    # Without a filter a scan costs the server less.
+    # A scan without a filter costs the server less.
     return [prefix + key for key in keys] or [""]
 
 
@@ -98,7 +98,7 @@ class SnapshotPlanner:
         self._skip_missing = skip_missing
 
     def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
-        """Split the bucket as of ``revision`` (None: as the options say)."""
+        """Split the bucket at ``revision`` (None: from the options)."""
         info = stream.info()
         at = self._revision(stream, info) if revision is None else revision
         if not info.state.messages or not at:
@@ -136,9 +136,9 @@ class SnapshotPlanner:
         *,
         fixed: bool,
     ) -> list[InputPartition] | None:
-        """Split by revisions; None where a message is not always the value of its key.
+        """Split by revisions; None if a message is not always the value of its key.
 
-        The counts are those of one moment when nothing has changed around them.
+        The counts are consistent if nothing changed between them.
         """
         config = info.config
         expires = bool(config.max_age)
@@ -147,7 +147,7 @@ class SnapshotPlanner:
         if len(patterns) > PATTERNS_MAX:
             return None
         if self._strict and at < info.state.last_seq and config.max_msgs_per_subject != 1:
-            return None  # a purge may have taken the values of that moment: each key is looked at
+            return None  # a purge may have removed values: check each key
         for _ in range(COUNT_TRIES):
             state = info.state
             if state.messages != state.num_subjects:
@@ -159,7 +159,7 @@ class SnapshotPlanner:
             if self._strict:
                 edges = [part.first for part in parts]
                 points, _ = count_points(stream, edges, patterns, min_last_seq=state.last_seq)
-                # Nothing lies after the revision, or the read would have been refused.
+                # Nothing is after the revision, or the read would have been refused.
                 counts = [point.remaining for point in points] + [0]
                 expected = [one - two for one, two in itertools.pairwise(counts)]
             info = stream.info()
@@ -180,7 +180,7 @@ class SnapshotPlanner:
     def _ranges(
         self, stream: sync.Stream, patterns: Sequence[str], whole: SequenceRange
     ) -> list[SequenceRange]:
-        """Split revisions by how many values they have: overwritten ones have left holes."""
+        """Split revisions by their number of values: overwritten ones leave gaps."""
         if whole.first >= whole.end:
             return []
         options = self._options
@@ -197,7 +197,7 @@ class SnapshotPlanner:
         found: dict[str, int] = {}
         for pattern in patterns:
             found.update(stream.info(subjects_filter=pattern or ">").state.subjects or {})
-        # After the keys: whatever is listed was there at this revision, or is known to be newer.
+        # After the keys: everything listed existed at this revision, or is known to be newer.
         at = stream.info().state.last_seq if revision is None else revision
         subjects = sorted(found)
         created = view_of(stream.cached_info).created
@@ -220,7 +220,7 @@ class SnapshotPlanner:
     def _check_unchanged_since(
         self, stream: sync.Stream, patterns: Sequence[str], at: int, last: int
     ) -> None:
-        """Raise ``DataLoss`` when a bucket of one value per key has newer ones than asked for."""
+        """Raise ``DataLoss`` if a bucket with one value per key has newer ones than requested."""
         if not self._strict:
             return
         for pattern in patterns:
@@ -237,7 +237,7 @@ class SnapshotPlanner:
         wanted = options.version_as_of
         if options.timestamp_as_of_ns is not None:
             bounds = StreamBounds(state.first_seq, state.last_seq)
-            # Inclusive, as up_to_time is.
+            # Inclusive, like up_to_time.
             wanted = first_since(stream, options.timestamp_as_of_ns + 1, bounds) - 1
         if wanted is None:
             return state.last_seq
@@ -249,25 +249,25 @@ class SnapshotPlanner:
         expires = info.config.max_age
         if expires and options.consistency is Consistency.STRICT:
             raise PlanningFailed(
-                f"format {KV_FORMAT!r}: values of bucket {options.bucket!r} expire, so that a "
-                "moment in the past cannot be read for certain: set "
+                f"format {KV_FORMAT!r}: values of bucket {options.bucket!r} expire, so a past "
+                "point in time cannot be read reliably: set "
                 'option("consistency", "best-effort")'
             )
         return max(wanted, 1)
 
 
 def bucket_loss(bucket: str, oldest: StreamMessage, revision: int, history: int) -> DataLoss:
-    """Return the error for a key whose value of a moment is gone."""
+    """Return the error for a key whose value at a revision no longer exists."""
     return DataLoss(
         f"bucket {bucket!r} has no value of key {key_of(oldest.subject)!r} as of revision "
         f"{revision}: it keeps {history} per key and the oldest is {oldest.seq}. Raise history, "
-        'or set option("consistency", "best-effort") to get the newer one. If the DataFrame was '
+        'or set option("consistency", "best-effort") to get a newer one. If the DataFrame was '
         "loaded some time ago, load it again or call jetspark.spark.refresh on it"
     )
 
 
 def _same(one: StreamState, other: StreamState) -> bool:
-    """Whether nothing was written or removed between two looks."""
+    """Whether nothing was written or removed between two reads of the state."""
     return (one.first_seq, one.last_seq, one.messages) == (
         other.first_seq,
         other.last_seq,

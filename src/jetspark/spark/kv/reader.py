@@ -1,14 +1,13 @@
-"""A snapshot of a bucket: the last value of every key as of one revision.
+"""A snapshot of a bucket: the last value of every key at one revision.
 
-How it is read depends on what the bucket holds (``plan``): ranges of revisions where every key has
-one value, keys asked for by name where there are several, all of it in one task where the copies
-that answer do not prove that they are up to date. A bucket keeps only so many values of a key: one
-that was overwritten too often since is missing, and is reported or replaced, never silently left
-out.
+How it is read depends on the contents of the bucket (``plan``): ranges of revisions if every key
+has one value, keys by name if there are several, everything in one task if the answering copies
+cannot prove that they are up to date. A bucket keeps a limited number of values per key: one that
+was overwritten too often since is missing, and is reported or replaced, never silently left out.
 
 In a streaming query, where Spark plans a read once for all micro-batches (the static side of a
-join), the plan is soon out of date. There the first task reads the bucket as it is at that moment,
-and the others nothing, so that each micro-batch has one snapshot and no key is missing or double.
+join), the plan soon becomes outdated. There the first task reads the current bucket, and the
+others nothing, so that each micro-batch has one snapshot and no key is missing or duplicated.
 """
 
 import contextlib
@@ -44,22 +43,24 @@ from jetspark.spark.task import in_micro_batch, local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.bulk import last_columns
 
-# Keys that are asked for together; each request has up to 1,000 of them (the server answers for at
-# most 1,024), and a batch of some thousand rows is right for Spark.
+# Keys read together; each request has up to 1,000 of them (the server's limit is 1,024), and a
+# batch of several thousand rows suits Spark.
 KEYS_AT_ONCE: Final = 5_000
 
-# A bucket that changes while it is read is read on from there; so many times, each shorter than
-# the one before. Where values are replaced faster than they can be read, and the bucket keeps too
-# few of each key, every key then has a value that it had during the read, of no common moment.
+# If a bucket changes during a read, the changes are read too; up to this many times, each shorter
+# than the one before. If values are replaced faster than they can be read, and the bucket keeps
+# too few per key, every key then has a value that it had during the read, but not all at the same
+# time.
 LOOKS_MAX: Final = 20
 
 _Result = TypeVar("_Result")
 
 
 class KvSnapshotReader(DataSourceReader):
-    """Reads a bucket as of one moment. Travels to the tasks by pickle.
+    """Reads a bucket at one revision. Pickled to the tasks.
 
-    ``skip_missing``: a value that is gone is left out; the change that replaced it comes anyway.
+    ``skip_missing``: a value that no longer exists is left out; the change that replaced it
+    follows.
     """
 
     def __init__(
@@ -73,22 +74,22 @@ class KvSnapshotReader(DataSourceReader):
         self._ranges = RangeReader(source, COLUMNS, holes_are_losses=False)
 
     def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
+        """Pickle with the driver's version, which the tasks compare with theirs."""
         return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
-        """Fix the revision and split the bucket. Runs on the driver."""
+        """Determine the revision and split the bucket. Runs on the driver."""
         options = self._options
         with lend_for_planning(
             options.connection,
             doing=f"format {KV_FORMAT!r} cannot read bucket {options.bucket!r}",
-            missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
+            missing=f"format {KV_FORMAT!r}: bucket {options.bucket!r} does not exist",
         ) as client:
             stream = jetstream_of(client, options.connection).stream(options.stream)
             return self.plan(stream, None)
 
     def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
-        """Split the bucket as of ``revision`` (None: as the options say)."""
+        """Split the bucket at ``revision`` (None: from the options)."""
         return self._planner.plan(stream, revision)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -96,11 +97,11 @@ class KvSnapshotReader(DataSourceReader):
         options = self._options
         if options.assumed_zone is not None:
             check_zone(options.assumed_zone, local_property(ZONE_SETTING))
-        # A feed plans its own snapshot for its first micro-batch, and a moment that was asked for
-        # by number or time does not pass.
+        # A feed plans its own snapshot for its first micro-batch, and a revision or time given by
+        # the user does not become outdated.
         pinned = options.version_as_of is not None or options.timestamp_as_of_ns is not None
         if not (self._skip_missing or pinned) and in_micro_batch():
-            # A bucket that was empty when planned, or is read whole, has one partition only.
+            # A bucket that was empty at planning time, or is read whole, has only one partition.
             if isinstance(partition, RevisionPartition | KeyPartition) and not partition.leads:
                 return iter(())
             return self._encoded(self._now())
@@ -140,7 +141,7 @@ class KvSnapshotReader(DataSourceReader):
             )
 
     def _now(self) -> Iterator[MessageColumns]:
-        """Read the bucket as it is at this moment, which is the last look that found no change."""
+        """Read the current bucket: up to the last look that found no change."""
 
         def read(stream: sync.Stream) -> MessageColumns:
             last = MessageColumns.empty()
@@ -164,15 +165,15 @@ class KvSnapshotReader(DataSourceReader):
     def _never_read(
         self, stream: sync.Stream, places: Mapping[str, int]
     ) -> Iterator[StreamMessage]:
-        """Yield the values of keys that were replaced whenever their turn came."""
+        """Yield the values of keys that were replaced each time they were read."""
         for pattern in key_patterns(stream.cached_info, self._options.keys):
             state = stream.info(subjects_filter=pattern or ">").state
             for subject in (state.subjects or {}).keys() - places.keys():
-                with contextlib.suppress(MessageNotFound):  # removed at this moment
+                with contextlib.suppress(MessageNotFound):  # removed just now
                     yield stream.get_msg(last_by_subject=subject, min_last_seq=state.last_seq)
 
     def _keys(self, partition: KeyPartition) -> Iterator[MessageColumns]:
-        """Ask for the keys by name; what is missing is skipped, or dealt with."""
+        """Read the keys by name; missing ones are skipped or handled."""
         counts = dict(zip(partition.subjects, partition.counts, strict=True))
         revision = partition.revision
         for at in range(0, len(partition.subjects), KEYS_AT_ONCE):
@@ -191,8 +192,8 @@ class KvSnapshotReader(DataSourceReader):
     def _whole(self, partition: WholePartition) -> Iterator[MessageColumns]:
         """Read everything up to the revision and keep the last value of each key.
 
-        A copy that is behind may still show values that were replaced; the value that replaced
-        them comes as well, later in the order of revisions, and wins.
+        A copy that lags may still have replaced values; their replacements follow, later in the
+        order of revisions, and take precedence.
         """
 
         def read(stream: sync.Stream) -> MessageColumns:
@@ -215,9 +216,9 @@ class KvSnapshotReader(DataSourceReader):
     def _with_retries(
         self, attempt: Callable[[sync.Stream], _Result], created: str = ""
     ) -> _Result:
-        """Return what ``attempt`` returns, from the bucket that was ``created`` then.
+        """Return the result of ``attempt`` for the bucket that was ``created`` at that time.
 
-        Empty: from whichever there is, but from one of them.
+        Empty: for any bucket, but for a single one.
         """
         options = self._options
 
@@ -237,7 +238,7 @@ class KvSnapshotReader(DataSourceReader):
         if created != planned:
             raise StreamRecreated(
                 f"bucket {self._options.bucket!r} was deleted and created again at {created}, "
-                f"after the read of the one of {planned} was planned: load it again"
+                f"after the read of the one from {planned} was planned: load it again"
             )
 
     def _missing(
@@ -247,10 +248,10 @@ class KvSnapshotReader(DataSourceReader):
         counts: Mapping[str, int],
         revision: int,
     ) -> list[StreamMessage]:
-        """Decide about keys without a value as of the revision.
+        """Handle keys without a value at the revision.
 
-        A key whose oldest value is newer than the revision was made after it, unless values of it
-        may have been dropped: then its value of that moment is lost.
+        A key whose oldest value is newer than the revision was created after it, unless values of
+        it may have been dropped: then its value at the revision is lost.
         """
         history = max(1, stream.config.max_msgs_per_subject)
         expires = bool(stream.config.max_age)
@@ -261,7 +262,7 @@ class KvSnapshotReader(DataSourceReader):
                     next_by_subject=subject, seq=revision + 1, min_last_seq=revision
                 )
             except MessageNotFound:
-                # Removed since the keys were listed; where values expire that is usual.
+                # Removed since the keys were listed; normal if values expire.
                 if expires or self._options.consistency is Consistency.BEST_EFFORT:
                     continue
                 raise DataLoss(
@@ -278,7 +279,7 @@ class KvSnapshotReader(DataSourceReader):
 
 
 def _keep_last(last: MessageColumns, places: dict[str, int], chunk: MessageColumns) -> None:
-    """Put the rows of ``chunk`` into ``last``, one for each subject, later ones over earlier."""
+    """Put the rows of ``chunk`` into ``last``, one per subject; later rows win."""
     for at, subject in enumerate(chunk.subjects):
         place = places.setdefault(subject, len(places))
         if place == len(last.subjects):

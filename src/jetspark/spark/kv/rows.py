@@ -1,4 +1,4 @@
-"""The columns of a bucket: the schema of a read, and stored messages turned into Arrow batches."""
+"""The columns of a bucket: the schema of a read, and conversion of messages to Arrow batches."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -39,7 +39,7 @@ _COLUMNS: Final[Mapping[str, DataType]] = {
 
 
 def kv_schema(headers: HeaderMode) -> StructType:
-    """Return the schema of a read that names none. ``value`` is NULL where a key was deleted."""
+    """Return the default schema of a read. ``value`` is NULL where a key was deleted."""
     types = dict(_COLUMNS)
     if headers is not HeaderMode.NONE:
         types["headers"] = HEADER_TYPES[headers]
@@ -49,31 +49,31 @@ def kv_schema(headers: HeaderMode) -> StructType:
 
 
 def check_kv_schema(schema: StructType, headers: HeaderMode) -> None:
-    """Raise ``InvalidSchema`` unless every column is one a bucket has, with its type."""
+    """Raise ``InvalidSchema`` unless every column exists in a bucket, with its type."""
     known = {field.name: field.dataType.simpleString() for field in kv_schema(headers).fields}
     problems: list[str] = []
     seen: set[str] = set()
     for field in schema.fields:
         name, given = field.name.lower(), field.dataType.simpleString()
         if name in seen:
-            problems.append(f"column {field.name!r} comes twice")
+            problems.append(f"column {field.name!r} is duplicated")
         elif name == "headers" and name not in known:
-            problems.append("column 'headers' needs option includeHeaders to be map or raw")
+            problems.append("column 'headers' requires option includeHeaders map or raw")
         elif name not in known:
-            problems.append(f"unknown column {field.name!r} (there are {', '.join(known)})")
+            problems.append(f"unknown column {field.name!r} (expected one of {', '.join(known)})")
         elif given != known[name]:
-            problems.append(f"column {field.name!r} is {known[name]}, not {given}")
+            problems.append(f"column {field.name!r} must be {known[name]}, not {given}")
         elif name == "value" and not field.nullable:
-            problems.append("column 'value' must allow NULL, which a deletion has")
+            problems.append("column 'value' must be nullable, for deletions")
         seen.add(name)
     if not schema.fields:
-        problems.append("it has no column")
+        problems.append("it has no columns")
     if problems:
         raise InvalidSchema(f"schema of format {KV_FORMAT!r}: {'; '.join(problems)}")
 
 
 class KvEncoder:
-    """Turns stored messages of one bucket into Arrow batches of one schema."""
+    """Converts stored messages of one bucket to Arrow batches of one schema."""
 
     def __init__(self, schema: StructType, *, bucket: str, headers: HeaderMode) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
@@ -87,7 +87,7 @@ class KvEncoder:
         Without ``deletions`` those that delete a key are left out.
         """
         operations: list[Operation] | None = None
-        # Values have no headers, as a rule.
+        # Values usually have no headers.
         if any(chunk.headers):
             operations = [read_operation(block)[0] for block in chunk.headers]
             if not deletions:
@@ -104,7 +104,7 @@ class KvEncoder:
         chunk: MessageColumns,
         operations: Sequence[Operation] | None,
     ) -> pa.Array:
-        """Return one column; ``operations`` None: all of them put."""
+        """Return one column; ``operations`` None: all are puts."""
         count = len(chunk.sequences)
         match name:
             case "bucket":
@@ -144,5 +144,5 @@ def keys(subjects: Sequence[str]) -> pa.Array:
 
 
 def key_of(subject: str) -> str:
-    """Return the key of ``$KV.<bucket>.<key>``; a mirror has its origin's bucket there."""
+    """Return the key of ``$KV.<bucket>.<key>``; a mirror has its origin's bucket."""
     return subject.split(".", 2)[2]

@@ -1,4 +1,4 @@
-"""``KvDataSource``: what Spark knows as the format ``nats_kv``."""
+"""``KvDataSource``: the format ``nats_kv`` for Spark."""
 
 import os
 from typing import cast
@@ -35,16 +35,16 @@ class KvDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the word for ``spark.read.format``."""
+        """Return the name for ``spark.read.format``."""
         return KV_FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns of a read whose user gave no schema."""
+        """Return the default schema of a read."""
         refuse_catalog_table(KV_FORMAT, self.options)
         return kv_schema(header_mode(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a snapshot; wrong options and schemas are refused here."""
+        """Return the reader of a snapshot; refuses invalid options and schemas."""
         options = parse_kv_options(
             self.options,
             default_min_partitions=default_min_partitions(os.environ),
@@ -56,19 +56,19 @@ class KvDataSource(DataSource):
     # The names and arguments below are Spark's.
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the reader of the change feed; one that raises if it cannot be made."""
+        """Return the reader of the change feed; one that raises if it cannot be created."""
         return reader_or_refusal(lambda: self._feed_reader(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer of a batch; asks the server whether it can do what is asked."""
+        """Return the writer of a batch; checks with the server that the write is possible."""
         return BatchWriter(self._row_writer(schema, overwrite, streaming=False))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Return the writer of an epoch; Spark asks for one before each."""
+        """Return the writer of an epoch; Spark calls this before each."""
         writer = StreamWriter(self._row_writer(schema, overwrite, streaming=True))
-        # Spark takes either kind of streaming writer; its annotation names one.
+        # Spark accepts either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
 
     def _feed_reader(self, schema: StructType) -> DataSourceStreamReader:

@@ -1,8 +1,8 @@
-"""Writing rows into a bucket: upserts, deletions, compare-and-set, transactions.
+"""Writing rows to a bucket: upserts, deletions, compare-and-set, transactions.
 
-Writing a value again changes nothing but the history; message ids keep that clean, too. They do
-not depend on the partition, since equal rows are the same value of the same key: a replay that has
-the rows in other partitions makes the same ids. The same key in two partitions has no order:
+Writing a value again changes nothing but the history; message ids prevent even that. They do not
+depend on the partition, since equal rows are the same value of the same key: a replay with the
+rows in other partitions generates the same ids. The same key in two partitions has no order:
 repartition by key, and let ``orderBy`` choose the last.
 """
 
@@ -57,7 +57,7 @@ _LINES: Final = {
 
 
 class KvPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a task needs to know; travels by pickle."""
+    """Everything that a task needs; pickled."""
 
     bucket: str
     order_by: str
@@ -66,40 +66,40 @@ class KvPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_kv_sink_schema(schema: StructType, order_by: str) -> frozenset[str]:
-    """Return the columns there are; raise ``InvalidSchema`` with everything that is wrong."""
+    """Return the columns; raise ``InvalidSchema`` with all problems."""
     problems: list[str] = []
     seen: set[str] = set()
     for field in schema.fields:
         name, kind = field.name.lower(), field.dataType.simpleString()
         if name in seen:
-            problems.append(f"column {field.name!r} comes twice")
+            problems.append(f"column {field.name!r} is duplicated")
         elif name in KV_SINK_COLUMNS:
             if kind not in KV_SINK_COLUMNS[name]:
                 wanted = " or ".join(KV_SINK_COLUMNS[name])
-                problems.append(f"column {field.name!r} is {kind}, expected {wanted}")
+                problems.append(f"column {field.name!r} must be {wanted}, not {kind}")
         elif name != order_by.lower():
             problems.append(
-                f"column {field.name!r} has no place in a bucket (there are "
+                f"column {field.name!r} does not exist in a bucket (expected one of "
                 f"{', '.join(KV_SINK_COLUMNS)}): drop it"
             )
         seen.add(name)
-    problems += [f"there is no column {name!r}" for name in ("key", "value") if name not in seen]
+    problems += [f"column {name!r} is missing" for name in ("key", "value") if name not in seen]
     if order_by and order_by.lower() not in seen:
-        problems.append(f"orderBy names a column {order_by!r}, which there is none of")
+        problems.append(f"orderBy names a column {order_by!r}, which does not exist")
     if order_by and "txn" in seen:
-        problems.append("orderBy drops rows, which a transaction in 'txn' would miss: choose one")
+        problems.append("orderBy drops rows, which would break transactions in 'txn': use one")
     if problems:
         raise InvalidSchema(f"columns written to format {KV_FORMAT!r}: {'; '.join(problems)}")
     return frozenset(seen)
 
 
 def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite: bool) -> KvPlan:
-    """Ask the server for the bucket and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
-    # Complete mode hands over every key of the result with each epoch: an upsert of all of them.
+    """Look up the bucket and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
+    # Complete mode passes every key of the result with each epoch: an upsert of all of them.
     if overwrite and not options.publishing.streaming:
         raise WriteRefused(
-            f"format {KV_FORMAT!r}: a bucket is not overwritten as a whole: write the keys with "
-            "mode append, and rows with operation DEL for those that go"
+            f"format {KV_FORMAT!r}: a bucket cannot be overwritten as a whole: write keys with "
+            "mode append, and rows with operation DEL for keys to delete"
         )
     publishing = options.publishing
     info = through_outages(publishing, lambda: _bucket_info(options))
@@ -114,8 +114,8 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
     ):
         if column in columns and not allowed:
             raise WriteRefused(
-                f"format {KV_FORMAT!r}: bucket {options.bucket!r} has {name} off, which the "
-                f"column {column!r} needs"
+                f"format {KV_FORMAT!r}: bucket {options.bucket!r} has {name} disabled, which "
+                f"column {column!r} requires"
             )
     plan = SinkPlan(
         options=publishing,
@@ -123,8 +123,8 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
         stream_subjects=(f"{prefix}>",),
         mode=PublishMode.FAST if config.allow_batched else PublishMode.ASYNC,
         delivery=Delivery.AT_LEAST_ONCE,
-        # A batch has no name that a replay would have again. Its tasks are repeated, though, and
-        # must not be refused because of what they wrote themselves.
+        # A batch has no name that a replay would reuse. Its tasks are repeated, though, and must
+        # not be refused because of their own earlier writes.
         id_source=(
             IdSource.CONTENT
             if publishing.streaming or columns & {"expected_revision", "txn"}
@@ -143,22 +143,22 @@ def _bucket_info(options: KvSinkOptions) -> StreamInfo:
     with lend_for_planning(
         publishing.connection,
         doing=f"format {KV_FORMAT!r} cannot write to bucket {options.bucket!r}",
-        missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
+        missing=f"format {KV_FORMAT!r}: bucket {options.bucket!r} does not exist",
     ) as client:
         jetstream = jetstream_of(client, publishing.connection)
         return jetstream.stream(publishing.stream).cached_info
 
 
 class RepeatedKeys:
-    """The last row of each key of which a task has several."""
+    """The last row of each key that occurs more than once in a task."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
         self.last_rows: dict[str, tuple[bytes, bytes, bytes, bytes]] = {}
-        """By subject: payload, headers, the lines that columns ask for, and the digest."""
+        """By subject: payload, headers, the header lines from columns, and the digest."""
 
     def add(self, rows: SinkRows, digests: Sequence[bytes]) -> None:
-        """Take the rows that come next."""
+        """Add the next rows."""
         seen, messages = self._seen, rows.messages
         if seen.isdisjoint(messages.subjects) and len(set(messages.subjects)) == len(rows):
             seen.update(messages.subjects)
@@ -173,7 +173,7 @@ class RepeatedKeys:
 
 
 class KvRowWriter:
-    """Writes rows into a bucket. Travels to the tasks by pickle."""
+    """Writes rows to a bucket. Pickled to the tasks."""
 
     def __init__(self, plan: KvPlan, schema: StructType) -> None:
         self._plan = plan.publishing
@@ -182,14 +182,14 @@ class KvRowWriter:
 
     @property
     def target(self) -> str:
-        """What is written to, for messages."""
+        """The target of the write, for messages."""
         return f"bucket {self._bucket.bucket!r}"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
         """Write the rows of one task. Runs in a worker."""
         plan = self._plan
         task = this_task(plan)
-        # The partition is not in the ids: a replay may have the rows elsewhere.
+        # The partition is not part of the ids: a replay may have the rows elsewhere.
         prefix = f"{task.epoch_prefix}k." if plan.options.streaming else f"{plan.run}.k."
         maker = IdMaker(prefix) if plan.id_source is not None else None
         sender = Sender(plan)
@@ -199,7 +199,7 @@ class KvRowWriter:
         for txn, rows in self._groups(batches):
             if txn and len(rows) > ATOMIC_ROWS_MAX:
                 raise RowRefused(
-                    f"a transaction has {len(rows)} rows, at most {ATOMIC_ROWS_MAX} are "
+                    f"a transaction has {len(rows)} rows, but at most {ATOMIC_ROWS_MAX} can be "
                     "written together"
                 )
             digests = row_digests(rows) if maker is not None else []
@@ -213,10 +213,10 @@ class KvRowWriter:
         return SinkCommit(task, count, last)
 
     def _put_last_values(self, sender: Sender, prefix: str, repeated: "RepeatedKeys") -> int:
-        """Put the last value of a key again where an earlier one of the epoch is the newest.
+        """Put the last value of a key again if an earlier one of the epoch is the newest.
 
-        When a replay begins, the stream may have forgotten the id of the earlier row, which is
-        then stored again, and still know that of the last, which is dropped.
+        When a replay starts, the stream may have forgotten the id of the earlier row, which is
+        then stored again, but still have that of the last, which is dropped.
         """
         subjects = list(repeated.last_rows)
         newest = sender.with_retries(lambda js: self._newest_ids(js, subjects))
@@ -224,7 +224,7 @@ class KvRowWriter:
         for subject, (payload, headers, line, digest) in repeated.last_rows.items():
             found = newest.get(subject, b"")
             wanted = f"{prefix}{digest.hex()}"
-            # Another writer may have changed the key since, whose value stays.
+            # Another writer may have changed the key since; its value stays.
             if not found.startswith(prefix.encode()) or found.startswith(wanted.encode()):
                 continue
             messages.subjects.append(subject)
@@ -235,7 +235,7 @@ class KvRowWriter:
         return self._send(sender, SinkRows(messages, lines), ids) if ids else 0
 
     def _send(self, sender: Sender, rows: SinkRows, ids: list[bytes] | None) -> int:
-        """Send rows; what an earlier run of the epoch wrote is no reason to refuse it now."""
+        """Send rows; a write by an earlier run of the epoch is no reason to refuse them."""
         try:
             return sender.send(rows.finished("", ids))
         except WrongLastSequence as error:
@@ -271,7 +271,7 @@ class KvRowWriter:
         return {subject: one for subject, one in found.items() if one is not None}
 
     def commit(self, messages: Commits) -> None:
-        """Every task has written: there is nothing else to do."""
+        """Every task has written: nothing else to do."""
 
     def _groups(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[bool, SinkRows]]:
         """Yield rows that are sent together; True for a transaction."""
@@ -300,7 +300,7 @@ class KvRowWriter:
     def _last_of_each_key(
         self, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[bool, SinkRows]]:
-        """Yield the row of each key that is the last by ``orderBy``; of equal ones the later."""
+        """Yield the last row of each key by ``orderBy``; of equal ones the later."""
         order_at = self._at[self._bucket.order_by.lower()]
         best: dict[str, tuple[Any, int]] = {}
         kept: list[SinkRows] = []
@@ -313,7 +313,7 @@ class KvRowWriter:
                 zip(rows.messages.subjects, orders, strict=True)
             ):
                 if order is None:
-                    raise RowRefused(f"column {self._bucket.order_by!r} is NULL in a row")
+                    raise RowRefused(f"column {self._bucket.order_by!r} is NULL in some row")
                 if subject not in best or best[subject][0] <= order:
                     best[subject] = (order, base + row)
             base += len(rows)
@@ -323,7 +323,7 @@ class KvRowWriter:
             yield False, whole.picked(places[at : at + CHUNK_ROWS])
 
     def _rows(self, batch: pa.RecordBatch) -> SinkRows:
-        """Turn rows of a bucket into messages."""
+        """Convert rows to messages of a bucket."""
         keys = _keys(batch.column(self._at["key"]))
         count = len(keys)
         prefix = self._bucket.subject_prefix
@@ -360,14 +360,14 @@ class KvRowWriter:
                 known = {operation.value for operation in Operation}
                 wrong = next(name for name in names if name not in known)
                 raise RowRefused(
-                    f"column 'operation' holds {wrong!r}: expected PUT, DEL or PURGE"
+                    f"column 'operation' contains {wrong!r}: expected PUT, DEL or PURGE"
                 ) from None
         if values.null_count:
             for missing, done in zip(values.is_null().to_pylist(), operations, strict=True):
                 if missing and done is Operation.PUT:
                     raise RowRefused(
-                        "column 'value' is NULL in a row that puts: a row deletes its key with "
-                        "DEL or PURGE in a column 'operation'"
+                        "column 'value' is NULL in a row that puts: to delete a key, use DEL or "
+                        "PURGE in a column 'operation'"
                     )
         return operations
 
@@ -376,8 +376,8 @@ def _keys(column: pa.Array) -> list[str]:
     keys: list[str | None] = column.to_pylist()
     for key in set(keys):
         if key is None:
-            raise RowRefused("column 'key' is NULL in a row")
+            raise RowRefused("column 'key' is NULL in some row")
         problem = key_problem(key)
         if problem is not None:
-            raise RowRefused(f"column 'key' holds {key!r}, which cannot be a key: {problem}")
+            raise RowRefused(f"column 'key' contains {key!r}, which is not a valid key: {problem}")
     return [key for key in keys if key is not None]

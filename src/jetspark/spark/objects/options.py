@@ -19,12 +19,12 @@ OBJECT_FORMAT: Final = "nats_object"
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read or a write of an object store was asked for."""
+    """The options of a read or write of an object store."""
 
     connection: Connection
     bucket: str
     path_glob: str = ""
-    """Only names that match; empty: all."""
+    """Only matching names; empty: all."""
     min_partitions: int = 1
 
 
@@ -39,7 +39,7 @@ _OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
 def parse_object_options(
     options: Mapping[str, str], use: Use, *, default_min_partitions: int = 1
 ) -> ObjectOptions:
-    """Turn the options into a struct, or raise ``InvalidOptions`` with all errors."""
+    """Parse the options, or raise ``InvalidOptions`` with all errors."""
     writing = use is not Use.READ
     reader = OptionReader(OBJECT_FORMAT, options, use, _OPTIONS)
     parsed = ObjectOptions(
@@ -57,5 +57,5 @@ def parse_object_options(
 def _bucket(text: str) -> str:
     problem = bucket_name_problem(text)
     if problem is not None:
-        raise ValueError(f"{text!r} is not the name of an object store: {problem}")
+        raise ValueError(f"{text!r} is not an object store name: {problem}")
     return text

@@ -30,10 +30,10 @@ from jetspark.spark.stream.schema import InvalidSchema, microseconds, texts
 from jetspark.spark.stream.view import PlanningFailed, lend_for_planning
 from jetspark.spark.task import in_micro_batch
 
-# Small objects share a task and a batch; what is larger has one of its own.
+# Small objects share a task and a batch; larger ones have their own.
 PARTITION_BYTES: Final = 64 * 1024 * 1024
 BATCH_BYTES: Final = 8 * 1024 * 1024
-# Spark keeps a value in one array of the JVM.
+# Spark stores a value in one array of the JVM.
 CONTENT_BYTES_MAX: Final = 2**31 - 16
 
 _COLUMNS: Final[Mapping[str, DataType]] = {
@@ -45,7 +45,7 @@ _COLUMNS: Final[Mapping[str, DataType]] = {
 
 
 class Listed(NamedTuple):
-    """An object as the driver saw it."""
+    """An object as listed by the driver."""
 
     name: str
     size: int
@@ -53,7 +53,7 @@ class Listed(NamedTuple):
 
 
 class ObjectPartition(InputPartition):
-    """Some objects, and the place of this partition among all."""
+    """Some objects, and the index of this partition."""
 
     def __init__(self, objects: Sequence[Listed], place: int, count: int) -> None:
         super().__init__(place)
@@ -63,26 +63,26 @@ class ObjectPartition(InputPartition):
 
 
 def object_schema() -> StructType:
-    """Return the schema of a read that names none: that of Spark's ``binaryFile``."""
+    """Return the default schema of a read: that of Spark's ``binaryFile``."""
     return StructType([StructField(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
 
 
 def check_object_schema(schema: StructType) -> None:
-    """Raise ``InvalidSchema`` unless every column is one an object has, with its type."""
+    """Raise ``InvalidSchema`` unless every column exists for objects, with its type."""
     known = {name.lower(): (name, kind.simpleString()) for name, kind in _COLUMNS.items()}
     problems: list[str] = []
     seen: set[str] = set()
     for field in schema.fields:
         name, given = field.name.lower(), field.dataType.simpleString()
         if name in seen:
-            problems.append(f"column {field.name!r} comes twice")
+            problems.append(f"column {field.name!r} is duplicated")
         elif name not in known:
-            problems.append(f"unknown column {field.name!r} (there are {', '.join(_COLUMNS)})")
+            problems.append(f"unknown column {field.name!r} (expected {', '.join(_COLUMNS)})")
         elif given != known[name][1]:
-            problems.append(f"column {field.name!r} is {known[name][1]}, not {given}")
+            problems.append(f"column {field.name!r} must be {known[name][1]}, not {given}")
         seen.add(name)
     if not schema.fields:
-        problems.append("it has no column")
+        problems.append("it has no columns")
     if problems:
         raise InvalidSchema(f"schema of format {OBJECT_FORMAT!r}: {'; '.join(problems)}")
 
@@ -105,7 +105,7 @@ def pack(objects: Sequence[Listed], *, min_partitions: int) -> list[list[Listed]
 
 
 class ObjectReader(DataSourceReader):
-    """Reads an object store once. Travels to the tasks by pickle."""
+    """Reads an object store once. Pickled to the tasks."""
 
     def __init__(self, options: ObjectOptions, schema: StructType) -> None:
         self._options = options
@@ -113,7 +113,7 @@ class ObjectReader(DataSourceReader):
         self._content = "content" in {name.lower() for name in schema.fieldNames()}
 
     def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
+        """Pickle with the driver's version, which the tasks compare with theirs."""
         return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
@@ -122,7 +122,7 @@ class ObjectReader(DataSourceReader):
         with lend_for_planning(
             options.connection,
             doing=f"format {OBJECT_FORMAT!r} cannot read object store {options.bucket!r}",
-            missing=f"format {OBJECT_FORMAT!r}: there is no object store {options.bucket!r}",
+            missing=f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} does not exist",
         ) as client:
             objects = self._list(client)
         parts = pack(objects, min_partitions=options.min_partitions)
@@ -133,15 +133,16 @@ class ObjectReader(DataSourceReader):
         if in_micro_batch():
             return self._batches_now(partition)
         if not isinstance(partition, ObjectPartition):
-            # Spark's stand-in when there are no partitions: InputPartition(None).
+            # Spark's placeholder if there are no partitions: InputPartition(None).
             return iter(())
         return self._batches(partition.objects)
 
     def _batches_now(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield this partition's share of the objects that the store has at this moment.
+        """Yield this partition's share of the current objects.
 
-        Spark plans the static side of a streaming join once for all micro-batches. The share goes
-        by the name, so that an object is never missing or double, whenever the tasks look.
+        Spark plans the static side of a streaming join once for all micro-batches. The share
+        depends on the name, so that an object is never missing or duplicated, whenever the tasks
+        run.
         """
         place, count = 0, 1
         if isinstance(partition, ObjectPartition):
@@ -182,7 +183,7 @@ class ObjectReader(DataSourceReader):
         return objects
 
     def _fetch(self, one: Listed) -> tuple[Listed, bytes] | None:
-        """Read an object, None if it was deleted; its facts are those of the content read."""
+        """Read an object, None if it was deleted; its metadata is that of the content read."""
         options = self._options
 
         def attempt(client: sync.Client) -> tuple[Listed, bytes]:
@@ -216,13 +217,13 @@ class ObjectReader(DataSourceReader):
             if one.size > CONTENT_BYTES_MAX:
                 raise PlanningFailed(
                     f"format {OBJECT_FORMAT!r}: object {one.name!r} has {one.size} bytes, more "
-                    f"than a value in Spark can have ({CONTENT_BYTES_MAX}): leave it out with "
+                    f"than Spark's maximum for a value ({CONTENT_BYTES_MAX}): leave it out with "
                     "pathGlobFilter, or read without the column content"
                 )
 
 
 def _listed(store: sync.ObjectStore, info: ObjectInfo) -> Listed | None:
-    """Return what a name stands for; None for a link to a whole store, which is no object."""
+    """Resolve a name; None for a link to a whole store, which is no object."""
     link = info.options.link if info.options is not None else None
     if link is None:
         return Listed(info.name, info.size, int(info.time_ns))

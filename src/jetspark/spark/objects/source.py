@@ -1,8 +1,8 @@
-"""``ObjectDataSource``: what Spark knows as the format ``nats_object``.
+"""``ObjectDataSource``: the format ``nats_object`` for Spark.
 
 An object is a row with the columns of Spark's ``binaryFile``: path, modificationTime, length,
-content. Written rows become objects; one of the same name and content is left alone, so that a
-task that runs twice changes nothing.
+content. Written rows become objects; one with the same name and content is not written again, so
+that a task that runs twice changes nothing.
 """
 
 import os
@@ -32,20 +32,20 @@ from jetspark.spark.writers import BatchWriter, StreamWriter
 
 
 class ObjectDataSource(DataSource):
-    """An object store as a table, one row for each object."""
+    """An object store as a table, one row per object."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the word for ``spark.read.format``."""
+        """Return the name for ``spark.read.format``."""
         return OBJECT_FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns of a read whose user gave no schema."""
+        """Return the default schema of a read."""
         refuse_catalog_table(OBJECT_FORMAT, self.options)
         return object_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a store; wrong options and schemas are refused here."""
+        """Return the reader of a store; refuses invalid options and schemas."""
         options = parse_object_options(
             self.options,
             Use.READ,
@@ -57,25 +57,25 @@ class ObjectDataSource(DataSource):
     # The names and arguments below are Spark's.
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
-        """Return a reader that refuses: objects are read as they are at one moment."""
+        """Return a reader that raises: objects cannot be read as a stream."""
         return RefusedStreamReader(
             PlanningFailed(
-                f"format {OBJECT_FORMAT!r} has no readStream: use spark.read, or for changes as "
-                "they come read the store's stream OBJ_<bucket> with format 'jetstream' and "
+                f"format {OBJECT_FORMAT!r} does not support readStream: use spark.read, or for "
+                "changes read the store's stream OBJ_<bucket> with format 'jetstream' and "
                 "subject '$O.<bucket>.M.>'"
             )
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer of a batch; asks the server whether the store is there."""
+        """Return the writer of a batch; checks with the server that the store exists."""
         return BatchWriter(self._row_writer(schema, overwrite, Use.WRITE))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Return the writer of an epoch; Spark asks for one before each."""
+        """Return the writer of an epoch; Spark calls this before each."""
         writer = StreamWriter(self._row_writer(schema, overwrite, Use.WRITE_STREAM))
-        # Spark takes either kind of streaming writer; its annotation names one.
+        # Spark accepts either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
 
     def _row_writer(self, schema: StructType, overwrite: bool, use: Use) -> ObjectRowWriter:

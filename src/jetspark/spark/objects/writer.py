@@ -1,4 +1,4 @@
-"""Writing rows into an object store, one object each."""
+"""Writing rows to an object store, one object each."""
 
 import logging
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ OBJECT_SINK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass
 class ObjectCommit(WriterCommitMessage):
-    """What a task reports to the driver."""
+    """A task's report to the driver."""
 
     stored: int
     unchanged: int
@@ -44,34 +44,32 @@ def check_object_sink_schema(schema: StructType) -> None:
     for field in schema.fields:
         name, kind = field.name.lower(), field.dataType.simpleString()
         if name in seen:
-            problems.append(f"column {field.name!r} comes twice")
+            problems.append(f"column {field.name!r} is duplicated")
         elif name not in OBJECT_SINK_COLUMNS:
             problems.append(
-                f"column {field.name!r} has no place in an object (there are path, content): "
+                f"column {field.name!r} does not exist for objects (expected path, content): "
                 "drop it"
             )
         elif kind not in OBJECT_SINK_COLUMNS[name]:
             wanted = " or ".join(OBJECT_SINK_COLUMNS[name])
-            problems.append(f"column {field.name!r} is {kind}, expected {wanted}")
+            problems.append(f"column {field.name!r} must be {wanted}, not {kind}")
         seen.add(name)
-    problems += [
-        f"there is no column {name!r}" for name in OBJECT_SINK_COLUMNS if name not in seen
-    ]
+    problems += [f"column {name!r} is missing" for name in OBJECT_SINK_COLUMNS if name not in seen]
     if problems:
         raise InvalidSchema(f"columns written to format {OBJECT_FORMAT!r}: {'; '.join(problems)}")
 
 
 def plan_object_write(options: ObjectOptions, *, overwrite: bool) -> None:
-    """Ask the server for the store; raises ``WriteRefused`` or ``PlanningFailed``."""
+    """Look up the store; raises ``WriteRefused`` or ``PlanningFailed``."""
     if overwrite:
         raise WriteRefused(
-            f"format {OBJECT_FORMAT!r}: an object store is not overwritten as a whole: rows of "
-            "mode append replace the objects of the same path"
+            f"format {OBJECT_FORMAT!r}: an object store cannot be overwritten as a whole: rows "
+            "of mode append replace objects with the same path"
         )
     with lend_for_planning(
         options.connection,
         doing=f"format {OBJECT_FORMAT!r} cannot write to object store {options.bucket!r}",
-        missing=f"format {OBJECT_FORMAT!r}: there is no object store {options.bucket!r}",
+        missing=f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} does not exist",
     ) as client:
         store = jetstream_of(client, options.connection).object_store(options.bucket)
         if store.status().stream_info.config.sealed:
@@ -81,7 +79,7 @@ def plan_object_write(options: ObjectOptions, *, overwrite: bool) -> None:
 
 
 class ObjectRowWriter:
-    """Writes rows into an object store. Travels to the tasks by pickle."""
+    """Writes rows to an object store. Pickled to the tasks."""
 
     def __init__(self, options: ObjectOptions, schema: StructType) -> None:
         self._options = options
@@ -89,7 +87,7 @@ class ObjectRowWriter:
 
     @property
     def target(self) -> str:
-        """What is written to, for messages."""
+        """The target of the write, for messages."""
         return f"object store {self._options.bucket!r}"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> ObjectCommit:
@@ -101,7 +99,7 @@ class ObjectRowWriter:
                 batch.column(self._at["path"]).to_pylist(), content.to_pylist(), strict=True
             ):
                 if not path or data is None:
-                    raise RowRefused("a row has no path or no content: every object needs both")
+                    raise RowRefused("a row has no path or no content: an object requires both")
                 if self._put(path, data):
                     stored += 1
                 else:
@@ -109,12 +107,12 @@ class ObjectRowWriter:
         return ObjectCommit(stored, unchanged)
 
     def commit(self, messages: Commits) -> None:
-        """Every task has written: there is nothing else to do."""
+        """Every task has written: nothing else to do."""
         done = sum(message is not None for message in messages)
-        _log.info("%d tasks have stored their objects in %s", done, self.target)
+        _log.info("%d tasks stored their objects in %s", done, self.target)
 
     def _put(self, path: str, data: bytes) -> bool:
-        """Store an object unless it is there already, as it is after a task that ran before."""
+        """Store an object unless it already exists with this content, from an earlier run."""
         digest = Digest()
         digest.update(data)
 

@@ -1,1 +1,1 @@
-"""Payloads to typed columns and back: JSON, MessagePack, Avro."""
+"""Conversion of payloads to typed columns and back: JSON, MessagePack, Avro."""

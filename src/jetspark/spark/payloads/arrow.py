@@ -1,7 +1,7 @@
-"""A batch of JSON to columns by Arrow's JSON reader, in one call for all payloads.
+"""Decodes a batch of JSON with Arrow's JSON reader, in one call for all payloads.
 
-Its rules differ from those of the exact way (``rows``) in places, each of which is looked
-for here: where anything does not fit, or only might not, an exception leaves the batch to it.
+Its rules differ in places from those of the exact decoder (``rows``), each of which is checked
+here: if anything does not match, or might not, an exception leaves the batch to that decoder.
 """
 
 import re
@@ -19,22 +19,24 @@ from jetspark.spark.payloads.shape import FLOAT_MAX, Shapes
 
 # Arrow's offsets have 31 bits.
 _BYTES_MAX: Final = 1 << 30
-# The exact way refuses payloads nested more deeply than Python's recursion limit, Arrow does not.
+# The exact decoder refuses payloads nested more deeply than Python's recursion limit; Arrow does
+# not.
 _DEPTH_MAX: Final = 500
-# Digits of a number that surely fits into 128 bits.
+# Digits of a number that certainly fits into 128 bits.
 _DECIMAL_DIGITS: Final = 38
-# What Arrow takes for numbers though it is not JSON.
+# Accepted by Arrow as numbers although it is not JSON.
 _NO_NUMBER: Final = re.compile(rb"[:,\[]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
-# Half a pair of them is not text; the exact way knows.
+# A lone surrogate is not valid text; the exact decoder detects it.
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-# The year 1, where Python's time begins; Arrow's has a year 0.
+# The year 1, where Python's dates start; Arrow has a year 0.
 _FIRST_DAY: Final = -719_162
 _FIRST_MICROSECOND: Final = _FIRST_DAY * 86_400_000_000
-# The bits of -0.0 as a whole number.
+# The bits of -0.0 as an integer.
 _MINUS_ZERO: Final = -(2**63)
 # 2026-11-15T12:00:00Z
 _INSTANT_LENGTH: Final = 20
-# What Arrow's reader makes the same values of as the exact way; other types are looked at below.
+# Types for which Arrow's reader returns the same values as the exact decoder; others are checked
+# below.
 _SAME: Final = (
     types.BooleanType,
     types.ByteType,
@@ -48,15 +50,15 @@ _AS_TEXT: Final = (types.TimestampType, types.TimestampNTZType, types.DateType)
 
 
 class Doubtful(ValueError):
-    """A batch, or a plan, that is left to the exact way."""
+    """A batch, or a plan, that is left to the exact decoder."""
 
 
 class ArrowColumns:
-    """Decodes JSON by one plan. ``Doubtful`` if the plan has what Arrow reads otherwise."""
+    """Decodes JSON by one plan. ``Doubtful`` if Arrow's reader behaves differently for it."""
 
     def __init__(self, plan: DecodePlan, builder: ColumnBuilder) -> None:
         if plan.format is not PayloadFormat.JSON or plan.extra == "rescue" or plan.epoch:
-            raise Doubtful("Arrow's reader cannot do that")
+            raise Doubtful("not supported by Arrow's reader")
         self._builder = builder
         self._schema = plan.columns()
         self._target = pa.struct(plan.arrow_fields()[: len(self._schema.fields)])
@@ -68,13 +70,13 @@ class ArrowColumns:
         )
 
     def decode(self, payloads: pa.Array) -> list[pa.Array]:
-        """Return an array for each column, if every payload certainly fits."""
+        """Return an array for each column, if every payload certainly matches."""
         _check(payloads)
         lines = _joined(payloads)
         _check_lines(lines)
         table = pj.read_json(
             pa.BufferReader(lines),
-            # All in one block, and therefore in one chunk.
+            # In one block, and therefore in one chunk.
             read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
             parse_options=self._options,
         )
@@ -90,7 +92,7 @@ class ArrowColumns:
     def _fields(
         self, arrays: list[pa.Array], schema: types.StructType, target: pa.StructType, nulls: int
     ) -> list[pa.Array]:
-        """Return the arrays of a struct's fields, of which ``nulls`` are NULL as the struct is."""
+        """Return the arrays of a struct's fields; ``nulls`` are NULL because the struct is."""
         found: list[pa.Array] = []
         for array, field, to in zip(arrays, schema.fields, target, strict=True):
             if not field.nullable and array.null_count != nulls:
@@ -113,12 +115,12 @@ class ArrowColumns:
             case types.DoubleType():
                 return _doubles(array)
             case types.FloatType():
-                # Read as a double, and rounded from there, as the exact way does.
+                # Parsed as a double, and rounded from there, as in the exact decoder.
                 if (pc.max(pc.abs(array)).as_py() or 0.0) > FLOAT_MAX:
                     raise Doubtful("a number too large for a float")
                 return _doubles(array).cast(target, safe=False)
             case types.DecimalType():
-                # Arrow's reader does not look at the digits after it brought a number to the
+                # Arrow's reader does not check the digits after it converted a number to the
                 # column's scale; its conversion to fewer digits does.
                 widest = pa.decimal128(_DECIMAL_DIGITS, target.scale)
                 return array.cast(widest).cast(target)
@@ -127,20 +129,20 @@ class ArrowColumns:
         return array
 
     def _times(self, text: pa.Array, kind: types.DataType, target: pa.DataType) -> pa.Array:
-        """Return text as times: by Arrow what it surely reads as the exact way does."""
+        """Return text as times: by Arrow if it certainly parses them like the exact decoder."""
         if isinstance(kind, types.DateType) or (
             isinstance(kind, types.TimestampType) and _in_utc(text)
         ):
             try:
                 return _since_year_one(text.cast(target))
             except pa.ArrowInvalid:
-                pass  # more digits than microseconds have, say
+                pass  # for example more digits than microseconds have
         each: Any = self._shapes.of(kind, "") | None
         return self._builder.build(msgspec.convert(text.to_pylist(), list[each]), target)
 
 
 def _read_as(kind: types.DataType, target: pa.DataType) -> pa.DataType:
-    """Return the type to ask Arrow's reader for; raises ``Doubtful`` where there is none."""
+    """Return the type to request from Arrow's reader; raises ``Doubtful`` if there is none."""
     match kind:
         case types.StructType():
             pairs = zip(kind.fields, target, strict=True)
@@ -151,36 +153,36 @@ def _read_as(kind: types.DataType, target: pa.DataType) -> pa.DataType:
         case types.FloatType():
             return pa.float64()
         case types.DecimalType() if target.scale < _DECIMAL_DIGITS:
-            # With so few digits no number overflows when it is brought to the column's scale,
-            # which Arrow would not notice.
+            # With so few digits no number overflows when it is converted to the column's scale,
+            # which Arrow would not detect.
             digits = min(target.precision, _DECIMAL_DIGITS - target.scale)
             return pa.decimal128(digits, target.scale)
     if type(kind) in _AS_TEXT:
         return pa.string()
     if type(kind) in _SAME:
         return target
-    raise Doubtful(f"{kind.simpleString()} is not for Arrow's reader")
+    raise Doubtful(f"{kind.simpleString()} is not supported by Arrow's reader")
 
 
 def _check(payloads: pa.Array) -> None:
-    # Arrow's reader does not look whether text is UTF-8; this does.
+    # Arrow's reader does not check for valid UTF-8; this does.
     text = payloads.cast(pa.string())
     # Each level takes two characters.
     if (pc.max(pc.binary_length(text)).as_py() or 0) > 2 * _DEPTH_MAX:
         levels = pc.add(pc.count_substring(text, "["), pc.count_substring(text, "{"))
         if pc.max(levels).as_py() > _DEPTH_MAX:
-            raise Doubtful("nested too deeply, perhaps")
+            raise Doubtful("perhaps nested too deeply")
 
 
 def _joined(payloads: pa.Array) -> bytes:
     """Return binary payloads with a newline after each.
 
-    Each must begin and end with a brace, so that no object reaches over the newline: inside of a
-    string the newline is an error, elsewhere the brace after it is, as it follows a closing one.
-    So there are as many objects as payloads only if there is one in each.
+    Each must start and end with a brace, so that no object spans the newline: inside a string the
+    newline is an error, elsewhere the brace after it is, as it follows a closing one. So there are
+    as many objects as payloads only if there is one in each.
     """
     if not len(payloads) or payloads.null_count or payloads.nbytes > _BYTES_MAX:
-        raise Doubtful("nothing there, or too much")
+        raise Doubtful("no payloads, or too many bytes")
     braces = pc.and_(pc.starts_with(payloads, b"{"), pc.ends_with(payloads, b"}"))
     if not pc.all(braces).as_py():
         raise Doubtful("a payload that is no object, or has spaces around it")
@@ -190,7 +192,7 @@ def _joined(payloads: pa.Array) -> bytes:
 
 
 def _check_lines(lines: bytes) -> None:
-    # A single byte is looked for many times faster than three.
+    # A search for a single byte is many times faster than for three.
     if b"\0" in lines:
         raise Doubtful("a zero byte, at which Arrow's reader ends without an error")
     named = (b"N" in lines and b"NaN" in lines) or (b"I" in lines and b"Inf" in lines)
@@ -201,7 +203,7 @@ def _check_lines(lines: bytes) -> None:
 
 
 def _in_utc(text: pa.Array) -> bool:
-    """Whether all are as RFC 3339 has them, with seconds and Z, as far as Arrow reads them."""
+    """Whether all are RFC 3339 with seconds and Z, in the form that Arrow parses."""
     shortest = pc.min(pc.binary_length(text)).as_py()
     if shortest is None or shortest < _INSTANT_LENGTH:
         return False
@@ -209,13 +211,13 @@ def _in_utc(text: pa.Array) -> bool:
 
 
 def _doubles(numbers: pa.Array) -> pa.Array:
-    """Leave to the exact way what it has other rules for.
+    """Leave numbers with different rules to the exact decoder.
 
-    That is -0, which it takes as a whole number, without a sign, other than -0.0; and numbers that
+    These are -0, which it parses as an integer, without a sign, unlike -0.0; and numbers that
     round to infinity.
     """
     if pc.any(pc.equal(numbers.view(pa.int64()), _MINUS_ZERO)).as_py():
-        raise Doubtful("a zero below zero")
+        raise Doubtful("a negative zero")
     if pc.any(pc.invert(pc.is_finite(numbers))).as_py():
         raise Doubtful("a number too large for a double")
     return numbers

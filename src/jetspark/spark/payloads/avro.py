@@ -1,8 +1,8 @@
 """Avro payloads: the schema as Spark columns, and the bytes as rows.
 
-Pip's Spark has no spark-avro; types are mapped as that does. Logical types that Spark has no type
-for (time, uuid, duration, nanoseconds) keep the type they are stored in. Refused: unions of
-several types, recursive types, and types without any bytes, of which ten bytes could hold 2^62.
+Pip's Spark has no spark-avro; types are mapped as there. Logical types without a Spark type (time,
+uuid, duration, nanoseconds) keep their underlying type. Refused: unions of several types,
+recursive types, and types with zero bytes, of which ten bytes could hold 2^62.
 """
 
 import io
@@ -60,7 +60,7 @@ _DECIMAL_DIGITS: Final = 38
 
 
 def fastavro() -> Any:
-    """Import the package, or say what installs it."""
+    """Import the package, or raise an error that names what to install."""
     with extra("avro", "Avro needs, on the driver and on the workers,"):
         import fastavro
         import fastavro.schema
@@ -69,24 +69,24 @@ def fastavro() -> Any:
 
 
 def schema_text(given: AvroSchema, what: str) -> str:
-    """Check an Avro schema, JSON text or what it stands for, and return it as JSON text."""
+    """Check an Avro schema, as JSON text or decoded, and return it as JSON text."""
     package = fastavro()
     try:
         loaded = json.loads(given) if isinstance(given, str) else given
     except ValueError as error:
-        raise InvalidSchema(f"{what} is no JSON: {error}") from None
+        raise InvalidSchema(f"{what} is not JSON: {error}") from None
     if not isinstance(loaded, Mapping) or loaded.get("type") != "record":
         raise InvalidSchema(f"{what}: expected a record, whose fields become the columns")
     text = json.dumps(_without_unknown_logical(loaded))
     try:
         package.parse_schema(json.loads(text))
-    except Exception as error:  # noqa: BLE001 - it raises what it meets, KeyError and others
-        raise InvalidSchema(f"{what} is no Avro schema: {error}") from None
+    except Exception as error:  # noqa: BLE001 - it raises KeyError and others
+        raise InvalidSchema(f"{what} is not an Avro schema: {error}") from None
     return text
 
 
 def spark_schema(text: str, what: str) -> StructType:
-    """Return the columns of an Avro record; raises ``InvalidSchema`` with every problem."""
+    """Return the columns of an Avro record; raises ``InvalidSchema`` with all problems."""
     parsed = fastavro().parse_schema(json.loads(text))
     types = _Types(parsed["__named_schemas"])
     found = types.of(parsed, "")
@@ -97,7 +97,7 @@ def spark_schema(text: str, what: str) -> StructType:
 
 
 class _Types:
-    """Maps Avro types to those of Spark; ``problems`` names what has none."""
+    """Maps Avro types to Spark types; ``problems`` lists those without one."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
@@ -105,7 +105,7 @@ class _Types:
         self.problems: list[str] = []
 
     def of(self, given: Any, path: str) -> DataType:
-        """Return the type for an Avro schema that is not NULL."""
+        """Return the type for a non-null Avro schema."""
         if isinstance(given, str):
             if given in _PRIMITIVE:
                 return _PRIMITIVE[given]
@@ -133,7 +133,7 @@ class _Types:
 
     def _name(self, name: str, path: str) -> DataType:
         if name in self._within:
-            return self._refuse(path, f"{name} within itself")
+            return self._refuse(path, f"a recursive {name}")
         return self.of(self._named[name], path)
 
     def _record(self, given: Mapping[str, Any], path: str) -> DataType:
@@ -176,7 +176,7 @@ class _Types:
 
 
 def _without_unknown_logical(given: Any) -> Any:
-    """Leave out the logical types without a Spark type, so that what is stored comes through."""
+    """Remove logical types without a Spark type, so that the underlying value is returned."""
     if isinstance(given, list):
         return [_without_unknown_logical(one) for one in given]
     if not isinstance(given, Mapping):
@@ -195,14 +195,14 @@ def _without_unknown_logical(given: Any) -> Any:
 
 
 def single_object_head(text: str) -> bytes:
-    """Return the ten bytes in front of every payload of this schema."""
+    """Return the ten bytes before every payload of this schema."""
     schema = fastavro().schema
     canonical = schema.to_parsing_canonical_form(json.loads(text))
     return _MARKER + bytes.fromhex(schema.fingerprint(canonical, "CRC-64-AVRO"))
 
 
 class AvroRows:
-    """Decodes one record for each payload into a dict."""
+    """Decodes one record per payload into a dict."""
 
     def __init__(self, plan: DecodePlan) -> None:
         package = fastavro()
@@ -212,7 +212,7 @@ class AvroRows:
         self._head = single_object_head(plan.writer) if plan.framing != "plain" else b""
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
-        """Return a dict for each payload; None for None and for what cannot be read."""
+        """Return a dict for each payload; None for None and for undecodable ones."""
         rows: list[Any] = []
         reasons: dict[int, str] = {}
         skip = len(self._head)
@@ -227,19 +227,19 @@ class AvroRows:
             file.seek(skip)
             try:
                 row = self._read(file, self._writer, self._reader)
-            except Exception as error:  # noqa: BLE001 - bytes of anybody raise nearly anything
-                reasons[index] = f"no Avro of this schema: {str(error) or 'it ends too early'}"
+            except Exception as error:  # noqa: BLE001 - arbitrary bytes raise nearly anything
+                reasons[index] = f"not Avro of this schema: {str(error) or 'it is truncated'}"
                 continue
             left = len(payload) - file.tell()
             if left:
-                reasons[index] = f"no Avro of this schema: {left} bytes stand behind the record"
+                reasons[index] = f"not Avro of this schema: {left} bytes after the record"
             else:
                 rows[index] = row
         return Decoded(rows, reasons)
 
     def _other_head(self, payload: bytes) -> str:
         if len(payload) < _HEAD or not payload.startswith(_MARKER):
-            return "no Avro single-object encoding: it does not begin with C3 01"
+            return "not Avro single-object encoding: it does not start with C3 01"
         return (
             f"written with another schema: its fingerprint is {payload[2:_HEAD].hex()}, "
             f"expected {self._head[2:].hex()}"

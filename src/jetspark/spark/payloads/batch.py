@@ -1,4 +1,4 @@
-"""One Arrow array of payloads to one struct array of columns: what a task runs."""
+"""Decodes one Arrow array of payloads into one struct array of columns, in a task."""
 
 import gc
 from functools import lru_cache
@@ -11,7 +11,7 @@ from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat, PayloadMisma
 from jetspark.spark.payloads.quick import QuickDecoder
 from jetspark.spark.payloads.rows import Decoded, MsgspecRows, RowDecoder
 
-# A worker process serves one query after the other; making a decoder takes a millisecond.
+# A worker process serves one query after the other; creating a decoder takes a millisecond.
 _DECODERS_KEPT: Final = 16
 _EXCERPT: Final = 200
 
@@ -29,9 +29,9 @@ class BatchDecoder:
         self._quick = None if avro else QuickDecoder(plan, self._builder)
 
     def decode(self, payloads: pa.Array) -> pa.Array:
-        """Return a struct for each payload, binary or text; never NULL itself."""
-        # A batch makes thousands of structs and lists that all live until its end and form no
-        # cycles. The cyclic collector would walk them again and again, which took half the time.
+        """Return a struct for each payload, binary or text; the struct itself is never NULL."""
+        # A batch creates thousands of structs and lists that live until its end and form no
+        # cycles. The cyclic collector would traverse them repeatedly, which took half the time.
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -56,12 +56,12 @@ class BatchDecoder:
             row, reason = min(reasons.items())
             raise PayloadMismatch(
                 f"{reason} (payload {(given[row] or b'')[:_EXCERPT]!r}). To keep such payloads "
-                "with the reason in a column of their own, call the decoder with rescue="
+                "with the reason in a separate column, call the decoder with rescue="
             )
         return pa.StructArray.from_arrays(arrays, fields=self._fields)
 
     def _exactly(self, given: list[bytes | None]) -> tuple[list[pa.Array], dict[int, str]]:
-        """Return the columns, NULL where something does not fit, and why it does not, by row."""
+        """Return the columns, NULL where a value does not match, and the reasons by row."""
         decoded = self._rows.decode(given)
         arrays = [self._column(index, field, decoded) for index, field in enumerate(self._columns)]
         return arrays, decoded.reasons
@@ -72,7 +72,7 @@ class BatchDecoder:
         try:
             return self._builder.build(values, field.type)
         except UNFIT:
-            # A decimal with too many digits, say: find out which, and keep the others.
+            # For example a decimal with too many digits: find out which, and keep the others.
             self._rescue_unfit(values, field, decoded.reasons)
             return self._builder.build(values, field.type)
 
@@ -92,7 +92,7 @@ class BatchDecoder:
         every = range(len(payloads))
         text = [reasons.get(row) for row in every]
         data = [payloads[row] if row in reasons else None for row in every]
-        # Names out of a payload may hold what is no UTF-8.
+        # Names from a payload may not be valid UTF-8.
         clean = [None if one is None else one.encode(errors="replace").decode() for one in text]
         return pa.StructArray.from_arrays(
             [pa.array(clean, pa.string()), pa.array(data, pa.binary())],
@@ -111,5 +111,5 @@ def _row_decoder(plan: DecodePlan) -> RowDecoder:
 
 @lru_cache(maxsize=_DECODERS_KEPT)
 def decoder_of(plan: DecodePlan) -> BatchDecoder:
-    """Return the decoder of a plan, made once in each worker process."""
+    """Return the decoder of a plan, created once per worker process."""
     return BatchDecoder(plan)

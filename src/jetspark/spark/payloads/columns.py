@@ -1,4 +1,4 @@
-"""Decoded values to Arrow arrays, nested ones as well, without a dict for each value."""
+"""Converts decoded values to Arrow arrays, including nested ones, without a dict per value."""
 
 import datetime as dt
 from collections.abc import Callable, Sequence
@@ -13,21 +13,21 @@ import pyarrow.compute as pc
 from jetspark.spark.payloads.plan import EPOCH_UNITS
 from jetspark.spark.payloads.shape import FLOAT_MAX
 
-# What Arrow raises for a value that its type does not hold.
+# Raised by Arrow for a value that does not fit its type.
 UNFIT: Final = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError, ValueError)
 
 Getter = Callable[[Any], Any]
 
 
 def taken(get: Getter, structs: Sequence[Any], *, whole: bool) -> list[Any]:
-    """Return a field of each struct, None where there is no struct; ``whole``: there are all."""
+    """Return a field of each struct, None where there is no struct; ``whole``: none is missing."""
     if whole:
         return list(map(get, structs))
     return [None if one is None else get(one) for one in structs]
 
 
 class ColumnBuilder:
-    """Builds arrays. ``by_name``: structs are dicts; otherwise they are the structs of Shapes."""
+    """Builds arrays. ``by_name``: structs are dicts; otherwise structs of Shapes."""
 
     def __init__(self, *, by_name: bool, epoch: str = "", zone: str = "UTC") -> None:
         self._by_name = by_name
@@ -36,7 +36,7 @@ class ColumnBuilder:
         self._zone = None if zone == "UTC" else ZoneInfo(zone)
 
     def getter(self, index: int, name: str) -> Getter:
-        """Return what takes a field out of a decoded struct."""
+        """Return a function that gets a field of a decoded struct."""
         return itemgetter(name) if self._by_name else attrgetter(f"f{index}")
 
     def build(self, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -99,7 +99,7 @@ class ColumnBuilder:
 
     def _timestamps(self, values: Sequence[Any]) -> Sequence[Any]:
         if not self._epoch and self._zone is None:
-            return values  # Arrow takes naive times as UTC, which is the default
+            return values  # Arrow interprets naive times as UTC, the default
         return [self._timestamp(value) for value in values]
 
     def _timestamp(self, value: Any) -> Any:
@@ -108,7 +108,7 @@ class ColumnBuilder:
             return value.replace(tzinfo=self._zone) if naive else value
         if value is None:
             return None
-        # Arrow takes a number as microseconds only where all are, so that each becomes a time.
+        # Arrow accepts a number as microseconds only if all are, so convert each to a time.
         micros = value // 1000 if self._scale == 0 else value * self._scale
         return _EPOCH + dt.timedelta(microseconds=round(micros))
 
@@ -122,7 +122,7 @@ def _decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _floats(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return numbers as floats; refuse those that Arrow would make infinite without a word."""
+    """Return numbers as floats; refuse those that Arrow would silently make infinite."""
     exact = pa.array(values, pa.float64())
     finite = exact.filter(pc.is_finite(exact))
     if (pc.max(pc.abs(finite)).as_py() or 0.0) > FLOAT_MAX:
@@ -134,10 +134,10 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def _instants(values: Sequence[Any], kind: pa.TimestampType) -> pa.Array:
-    """Return times with a zone as an array; those without one, and numbers, are left to Arrow.
+    """Return times with a zone as an array; others, and numbers, are left to Arrow.
 
-    Arrow asks each time for its offset through Python, which costs eight times the difference of
-    two times in UTC.
+    Arrow gets the offset of each time through Python, which costs eight times as much as
+    subtracting two UTC times.
     """
     try:
         since = [None if value is None else value - _EPOCH for value in values]

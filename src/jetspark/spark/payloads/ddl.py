@@ -1,7 +1,7 @@
-"""Schemas in DDL, read here: Spark's own parser asks the JVM, which pipelines forbid.
+"""A parser for DDL schemas: Spark's own needs the JVM, which pipelines forbid.
 
-In the query functions of a declarative pipeline every question to the server is refused
-(ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION). Read are the types that a payload can be decoded
+In the query functions of a declarative pipeline every request to the server is refused
+(ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION). It parses the types that a payload can be decoded
 into; names in backticks, ``NOT NULL`` and ``COMMENT`` as in Spark.
 """
 
@@ -31,7 +31,7 @@ _TYPES: Final[dict[str, types.DataType]] = {
     "timestamp": types.TimestampType(),
     "timestamp_ltz": types.TimestampType(),
     "timestamp_ntz": types.TimestampNTZType(),
-    # What Spark takes a decimal without numbers for.
+    # Spark's default for a decimal without numbers.
     "decimal": types.DecimalType(10, 0),
     "dec": types.DecimalType(10, 0),
     "numeric": types.DecimalType(10, 0),
@@ -48,7 +48,7 @@ _DEPTH_MAX: Final = 50
 def parse_ddl(text: str) -> types.StructType:
     """Return the columns of DDL such as ``id long NOT NULL, tags array<string>``."""
     parser = _Parser(text)
-    # ``struct<...>`` around the columns is the same, unless it is the name of one.
+    # ``struct<...>`` around the columns is equivalent, unless it is a column name.
     if parser.word == "struct" and parser.mark_follows("<"):
         kind = parser.type(0)
         parser.expect_end()
@@ -62,7 +62,7 @@ def parse_ddl(text: str) -> types.StructType:
 
 
 class _Parser:
-    """Reads tokens from left to right."""
+    """Parses tokens from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -74,34 +74,34 @@ class _Parser:
 
     @property
     def word(self) -> str:
-        """The word that comes next, without case; empty for anything else."""
+        """The next word, in lower case; empty for anything else."""
         return self._value.lower() if self.kind == "word" else ""
 
     def mark_follows(self, mark: str) -> bool:
-        """Say whether ``mark`` stands behind what comes next."""
+        """Whether ``mark`` follows the next token."""
         found = _TOKEN.match(self._text, self._next)
         return found is not None and found["mark"] == mark
 
     def take(self, mark: str) -> bool:
-        """Step over a mark if it comes next."""
+        """Consume a mark if it is next."""
         if self.kind == "mark" and self._value == mark:
             self._advance()
             return True
         return False
 
     def expect_end(self) -> None:
-        """Refuse what stands behind the last column."""
+        """Refuse text after the last column."""
         if self.kind != "end":
-            self._refuse("expected , or the end")
+            self._refuse("expected ',' or the end")
 
     def field(self, depth: int) -> types.StructField:
-        """Read a column: name, type, NOT NULL, COMMENT."""
+        """Parse a column: name, type, NOT NULL, COMMENT."""
         if self.kind == "word":
             name = self._value
         elif self.kind == "quoted":
             name = self._value[1:-1].replace("``", "`")
         else:
-            self._refuse("expected the name of a column")
+            self._refuse("expected a column name")
         self._advance()
         self.take(":")
         kind = self.type(depth)
@@ -109,20 +109,20 @@ class _Parser:
         if self.word == "not":
             self._advance()
             if self.word != "null":
-                self._refuse("expected NULL behind NOT")
+                self._refuse("expected NULL after NOT")
             self._advance()
             nullable = False
         if self.word == "comment":
             self._advance()
             if self.kind != "text":
-                self._refuse("expected a text in quotes behind COMMENT")
+                self._refuse("expected a quoted string after COMMENT")
             self._advance()
         return types.StructField(name, kind, nullable)
 
     def type(self, depth: int) -> types.DataType:
-        """Read a type."""
+        """Parse a type."""
         if depth > _DEPTH_MAX:
-            self._refuse(f"types within types are {_DEPTH_MAX} deep at most")
+            self._refuse(f"types may be nested at most {_DEPTH_MAX} levels deep")
         name = self.word
         if name in {"array", "map", "struct"}:
             self._advance()
@@ -132,13 +132,13 @@ class _Parser:
             (length,) = self._numbers(1)
             return types.VarcharType(length) if name == "varchar" else types.CharType(length)
         if name not in _TYPES:
-            self._refuse("expected a type that a payload can hold")
+            self._refuse("expected a type supported for payloads")
         self._advance()
         if name in _DECIMALS and self.kind == "mark" and self._value == "(":
             precision, *rest = self._numbers(2)
             scale = rest[0] if rest else 0
             if not scale <= precision <= _PRECISION_MAX:
-                self._refuse(f"decimal({precision},{scale}) has 38 digits at most, scale included")
+                self._refuse(f"decimal({precision},{scale}) exceeds 38 digits, with its scale")
             return types.DecimalType(precision, scale)
         return _TYPES[name]
 
@@ -179,7 +179,7 @@ class _Parser:
         self._at = self._next
         found = _TOKEN.match(self._text, self._next)
         if found is None:
-            self._refuse("this has no meaning here")
+            self._refuse("unexpected character")
         self._next = found.end()
         self.kind = found.lastgroup or ""
         self._value = found[self.kind]
@@ -187,4 +187,4 @@ class _Parser:
     def _refuse(self, problem: str) -> NoReturn:
         rest = self._text[self._at :].strip()
         where = f"at {rest[:40]!r}" if rest else "at the end"
-        raise InvalidSchema(f"schema {self._text!r} is no DDL: {where}: {problem}")
+        raise InvalidSchema(f"schema {self._text!r} is not valid DDL: {where}: {problem}")

@@ -1,7 +1,7 @@
-"""Payload columns to typed columns, with a rescue column for what does not fit.
+"""Decodes payload columns into typed columns, with a rescue column for mismatches.
 
-Column functions over Arrow: they work in batch and streaming queries, in declarative pipelines
-and over Spark Connect, where the workers have jetspark installed.
+Column functions over Arrow: they work in batch and streaming queries, in declarative pipelines and
+over Spark Connect, if jetspark is installed on the workers.
 """
 
 import json
@@ -29,16 +29,16 @@ def decode_json(
     epoch: str | None = None,
     zone: str = "UTC",
 ) -> "Column":
-    """Return a struct column with the fields of JSON objects, one in each payload.
+    """Return a struct column with the fields of JSON objects, one per payload.
 
-    ``schema``: a ``StructType`` or DDL. A field that is missing or null is NULL; one that the
-    schema says is NOT NULL must be there. ``rescue`` names the last field of the struct: NULL
-    where everything fitted, otherwise ``{reason, data}`` with the whole payload; fields that fit
-    are there nevertheless. With ``rescue=None`` such a payload fails the query.
+    ``schema``: a ``StructType`` or DDL. A field that is missing or null is NULL; a field that is
+    NOT NULL in the schema is required. ``rescue`` names the last field of the struct: NULL if
+    everything matched, otherwise ``{reason, data}`` with the whole payload; fields that match are
+    set anyway. With ``rescue=None`` such a payload fails the query.
 
-    ``extra``: fields that the schema does not name are left out (``"ignore"``) or are a reason to
-    rescue (``"rescue"``). ``epoch`` (``"s"``, ``"ms"``, ``"us"``, ``"ns"``) takes numbers as
-    timestamps as well; ``zone`` is the one of timestamps that name none.
+    ``extra``: fields that are not in the schema are left out (``"ignore"``) or are a reason to
+    rescue (``"rescue"``). With ``epoch`` (``"s"``, ``"ms"``, ``"us"``, ``"ns"``) numbers are
+    accepted as timestamps too; ``zone`` is the time zone of timestamps without one.
 
     Raises ``InvalidSchema`` for a schema that cannot be decoded into.
     """
@@ -58,9 +58,9 @@ def decode_msgpack(
     epoch: str | None = None,
     zone: str = "UTC",
 ) -> "Column":
-    """Return a struct column with the fields of msgpack maps, one in each payload.
+    """Return a struct column with the fields of msgpack maps, one per payload.
 
-    As ``decode_json``; binary columns are msgpack binary, timestamps its timestamp extension or
+    Like ``decode_json``; binary columns are msgpack binary, timestamps its timestamp extension or
     RFC 3339 text.
     """
     with needs_spark():
@@ -78,14 +78,14 @@ def decode_avro(
     framing: str = "plain",
     rescue: str | None = RESCUE,
 ) -> "Column":
-    """Return a struct column with the fields of Avro records, one in each payload.
+    """Return a struct column with the fields of Avro records, one per payload.
 
-    ``schema``: the one they were written with, JSON text or what it stands for, a record;
-    ``reader_schema``: the one to resolve them to. ``framing``: ``"plain"`` is the body alone,
-    ``"single-object"`` has the marker and the schema's fingerprint in front. ``rescue`` as in
-    ``decode_json``, for whole payloads. Needs ``pip install "jetspark[avro]"``.
+    ``schema``: the writer's schema, as JSON text or decoded, a record; ``reader_schema``: the
+    schema to resolve them to. ``framing``: ``"plain"`` is the body alone, ``"single-object"`` has
+    the marker and the schema's fingerprint first. ``rescue`` as in ``decode_json``, for whole
+    payloads. Requires ``pip install "jetspark[avro]"``.
 
-    Raises ``InvalidSchema`` for a schema that is none, or that Spark has no columns for.
+    Raises ``InvalidSchema`` for an invalid schema, or one without matching Spark columns.
     """
     with needs_spark():
         from jetspark.spark.payloads.avro import schema_text, spark_schema
@@ -159,13 +159,13 @@ def _decoded(payload: "Column | str", plan: "DecodePlan") -> "Column":
 
     carried = Carried(plan)
 
-    # Spark looks at the annotations, and wants types there.
+    # Spark evaluates the annotations, and requires types there.
     def decode(payloads: pa.Array) -> pa.Array:
         from jetspark.spark.payloads.batch import decoder_of
 
         return decoder_of(carried.value).decode(payloads)
 
-    # Its stub asks for the kind of function, about which Spark then warns.
+    # Its stub requires the kind of function, about which Spark then warns.
     make: Any = arrow_udf
     column: Column = make(decode, returnType=plan.result())(
         f.col(payload) if isinstance(payload, str) else payload

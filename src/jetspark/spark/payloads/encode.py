@@ -1,4 +1,4 @@
-"""Struct columns to payloads: the way back from ``decode``, for the column ``data`` of a sink."""
+"""Encodes struct columns as payloads: the reverse of ``decode``, for a sink's ``data`` column."""
 
 import json
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jetspark.spark.payloads.avro import AvroSchema
 
 
-# Spark's own format has three digits, and cuts off the rest. In the zone of the session old times
+# Spark's own format has three digits and truncates the rest. In the session's zone, old times
 # would lose seconds, too: their offsets have some (Berlin before 1893: 00:53:28).
 _JSON_TIMES: Final = {
     "timeZone": "UTC",
@@ -26,8 +26,8 @@ _JSON_TIMES: Final = {
 def encode_json(row: "Column | str") -> "Column":
     """Return a binary column of JSON objects for a struct (or map, or array) column.
 
-    The JVM makes them; NULL fields are there as ``null``, binary ones as base64, timestamps in UTC
-    with their microseconds, a NULL row is an empty payload.
+    The JVM encodes them; NULL fields become ``null``, binary ones base64, timestamps UTC with
+    microseconds, and a NULL row becomes an empty payload.
     """
     with needs_spark():
         from pyspark.sql import functions as f
@@ -56,8 +56,8 @@ def encode_msgpack(row: "Column | str") -> "Column":
 def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "plain") -> "Column":
     """Return a binary column of Avro records for a struct column.
 
-    ``schema`` and ``framing`` as in ``decode_avro``. A row that the schema does not hold fails the
-    query.
+    ``schema`` and ``framing`` as in ``decode_avro``. A row that does not match the schema fails
+    the query.
     """
     with needs_spark():
         import pyarrow as pa
@@ -80,7 +80,7 @@ def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "pl
 
 
 def avro_records(text: str, head: bytes, rows: list[Any]) -> list[bytes | None]:
-    """Return the payload of each row, with ``head`` in front. Runs in a task."""
+    """Return the payload of each row, prefixed with ``head``. Runs in a task."""
     import io
 
     from jetspark.spark.payloads.avro import fastavro
@@ -97,7 +97,7 @@ def avro_records(text: str, head: bytes, rows: list[Any]) -> list[bytes | None]:
         file.write(head)
         try:
             package.schemaless_writer(file, parsed, row)
-        except Exception as error:  # it raises what it meets, TypeError and others
+        except Exception as error:  # it raises TypeError and others
             raise PayloadMismatch(f"{error} (row {row!r})") from error
         payloads.append(file.getvalue())
     return payloads
@@ -108,7 +108,7 @@ def _encoded(row: "Column | str", encode: "Callable[[pa.Array], pa.Array]") -> "
         from pyspark.sql.pandas.functions import arrow_udf
         from pyspark.sql.types import BinaryType
 
-    # Its stub asks for the kind of function, about which Spark then warns.
+    # Its stub requires the kind of function, about which Spark then warns.
     make: Any = arrow_udf
     column: Column = make(encode, returnType=BinaryType())(_column(row))
     return column

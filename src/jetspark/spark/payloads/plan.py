@@ -1,6 +1,6 @@
-"""What a decoder of payloads was asked for: checked on the driver, carried to the tasks.
+"""The arguments of a payload decoder: checked on the driver, pickled to the tasks.
 
-A schema that cannot be decoded into is refused here, in one line and before a task starts.
+An unsupported schema is refused here, in one line and before a task starts.
 """
 
 import json
@@ -29,14 +29,14 @@ from jetspark.spark.stream.schema import InvalidSchema
 RESCUE_TYPE: Final = StructType(
     [StructField("reason", StringType()), StructField("data", BinaryType())]
 )
-# How many microseconds a number of each unit is; nanoseconds are divided.
+# Microseconds per unit; nanoseconds are divided.
 EPOCH_UNITS: Final[Mapping[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
 EXTRA_CHOICES: Final = ("ignore", "rescue")
 FRAMINGS: Final = ("plain", "single-object")
 
 
 class PayloadFormat(Enum):
-    """How payloads are encoded."""
+    """The encoding of payloads."""
 
     JSON = "JSON"
     MSGPACK = "msgpack"
@@ -44,14 +44,14 @@ class PayloadFormat(Enum):
 
 
 class PayloadMismatch(Error, ValueError):
-    """A payload that does not fit the schema, where no rescue column was asked for."""
+    """A payload that does not match the schema, without a rescue column."""
 
 
 class DecodePlan(NamedTuple):
-    """Everything a task needs to know. Text and numbers only: it travels by pickle."""
+    """Everything that a task needs. Text and numbers only: it is pickled."""
 
     format: PayloadFormat
-    # Spark's JSON form of the columns, without the rescue column.
+    # The columns in Spark's JSON format, without the rescue column.
     schema: str
     rescue: str | None
     extra: str = "ignore"
@@ -66,9 +66,9 @@ class DecodePlan(NamedTuple):
         return StructType.fromJson(json.loads(self.schema))
 
     def result(self) -> StructType:
-        """Return the type of the decoded column: the rescue column last, NULL everywhere allowed.
+        """Return the type of the decoded column: the rescue column last, everything nullable.
 
-        A payload that does not fit leaves NULL behind, whatever the user declared.
+        A payload that does not match becomes NULL, whatever the user declared.
         """
         fields = _nullable(self.columns()).fields
         if self.rescue is not None:
@@ -76,12 +76,12 @@ class DecodePlan(NamedTuple):
         return StructType(fields)
 
     def arrow_fields(self) -> list[pa.Field]:
-        """Return the fields of the result as Spark expects them from Python."""
+        """Return the fields of the result in the form that Spark expects from Python."""
         return list(to_arrow_schema(self.result(), timezone="UTC"))
 
 
 def parse_schema(given: "StructType | str") -> StructType:
-    """Return the schema of a user: a ``StructType``, or DDL such as ``"id long, at date"``."""
+    """Parse the schema of a user: a ``StructType``, or DDL such as ``"id long, at date"``."""
     if isinstance(given, StructType):
         return given
     if not isinstance(given, str):
@@ -93,25 +93,25 @@ def parse_schema(given: "StructType | str") -> StructType:
 
 
 def check_columns(schema: StructType, rescue: str | None) -> None:
-    """Refuse a schema without columns, or with names that Spark cannot tell apart."""
+    """Refuse a schema without columns, or with names that Spark cannot distinguish."""
     if not schema.fields:
-        raise InvalidSchema("schema: it has no column")
+        raise InvalidSchema("schema: it has no columns")
     names = [*schema.fieldNames(), *([rescue] if rescue is not None else [])]
     seen: set[str] = set()
     for name in names:
-        # Spark's column names do not depend on case.
+        # Spark's column names are case-insensitive.
         if name.lower() in seen:
             if name == rescue:
                 raise InvalidSchema(
                     f"schema: column {rescue!r} is also the name of the rescue column: "
                     "choose another with rescue="
                 )
-            raise InvalidSchema(f"schema: column {name!r} comes twice")
+            raise InvalidSchema(f"schema: column {name!r} is duplicated")
         seen.add(name.lower())
 
 
 def one_of(name: str, value: str, choices: "tuple[str, ...]") -> str:
-    """Return ``value``, or refuse what is not among ``choices``."""
+    """Return ``value``, or refuse it if it is not in ``choices``."""
     if value not in choices:
         raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
     return value
@@ -130,7 +130,7 @@ def _nullable_type(kind: DataType) -> Any:
         case ArrayType():
             return ArrayType(_nullable_type(kind.elementType))
         case CharType() | VarcharType():
-            return StringType()  # the length is checked; Arrow has no such type
+            return StringType()  # the length is checked elsewhere; Arrow has no such type
         case MapType():
             return MapType(_nullable_type(kind.keyType), _nullable_type(kind.valueType))
         case _:

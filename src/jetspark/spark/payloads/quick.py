@@ -1,7 +1,7 @@
-"""The short way for batches in which every payload fits: most of them.
+"""Fast decoding of batches in which every payload matches: most of them.
 
-The whole batch is decoded in one call, without looking at each payload's errors. Where anything
-does not fit, or only might not, there is no result, and the exact way (``rows``) decides.
+The whole batch is decoded in one call, without checking each payload for errors. If anything does
+not match, or might not, there is no result, and the exact decoder (``rows``) decides.
 """
 
 from typing import Any, Final, Protocol
@@ -16,10 +16,10 @@ from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 from jetspark.spark.payloads.rows import UNREADABLE
 from jetspark.spark.payloads.shape import Shapes
 
-# After a batch that did not fit the next ones are not tried, once, twice, four times as many...
+# After a batch that did not match, the next 1, 2, 4, ... are not tried.
 _PAUSE_MAX: Final = 32
-# Columns for which Arrow's reader takes less time than msgspec, which makes an object for each
-# value; for numbers and short text it takes more.
+# Columns that Arrow's reader decodes faster than msgspec, which creates an object per value; for
+# numbers and short text it is slower.
 _COSTLY: Final = (
     types.DecimalType,
     types.TimestampType,
@@ -31,7 +31,7 @@ _COSTLY: Final = (
 
 class _Way(Protocol):
     def decode(self, payloads: pa.Array) -> list[pa.Array]:
-        """Return an array for each column; raises where a payload might not fit."""
+        """Return an array for each column; raises if a payload might not match."""
 
 
 class QuickDecoder:
@@ -43,7 +43,7 @@ class QuickDecoder:
         self._left_out = 0
 
     def decode(self, payloads: pa.Array) -> list[pa.Array] | None:
-        """Return an array for each column, or None unless every payload certainly fits."""
+        """Return an array for each column, or None unless every payload certainly matches."""
         if self._left_out:
             self._left_out -= 1
             return None
@@ -58,7 +58,7 @@ class QuickDecoder:
 
 
 class _MsgspecColumns:
-    """Decodes as the exact way does, into the same structs."""
+    """Decodes like the exact decoder, into the same structs."""
 
     def __init__(self, plan: DecodePlan, builder: ColumnBuilder) -> None:
         shapes = Shapes(epoch=bool(plan.epoch), forbid_extra=plan.extra == "rescue")
@@ -70,7 +70,7 @@ class _MsgspecColumns:
 
     def decode(self, payloads: pa.Array) -> list[pa.Array]:
         if payloads.null_count or not len(payloads):
-            raise Doubtful("a payload that is NULL, or none")
+            raise Doubtful("a NULL payload, or no payloads")
         rows = map(self._one, payloads.to_pylist())
         columns = zip(*map(msgspec.structs.astuple, rows), strict=True)
         return list(map(self._builder.build, columns, self._kinds))
@@ -81,5 +81,5 @@ def _way(plan: DecodePlan, builder: ColumnBuilder) -> _Way:
         try:
             return ArrowColumns(plan, builder)
         except Doubtful:
-            pass  # a map somewhere, say
+            pass  # for example a nested map
     return _MsgspecColumns(plan, builder)

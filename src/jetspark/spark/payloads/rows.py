@@ -1,4 +1,4 @@
-"""Payloads to rows: the whole payload at once where it fits, field by field where it does not."""
+"""Decodes payloads into rows: the whole payload if it matches, else field by field."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -9,17 +9,17 @@ from pyspark.sql.types import StructType
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 from jetspark.spark.payloads.shape import Shapes
 
-# What a hostile payload can make msgspec raise; depth is bounded by Python's recursion limit.
+# Exceptions that a hostile payload may cause; depth is bounded by Python's recursion limit.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError, ValueError)
 
 # Unknown fields named in a reason; a payload may have millions.
 _EXTRA_SHOWN: Final = 5
-# Characters of a name or value of the payload that a reason shows.
+# Characters of a name or value shown in a reason.
 _NAME_SHOWN: Final = 60
 
 
 class Decoded(NamedTuple):
-    """Rows in the order of their payloads, None where nothing could be read, and why."""
+    """Rows in the order of their payloads, None where decoding failed, and the reasons."""
 
     rows: list[Any]
     reasons: dict[int, str]
@@ -60,7 +60,7 @@ class MsgspecRows:
         self._known = {field.name for field in self._fields}
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
-        """Return a struct for each payload; None for None and for what cannot be read."""
+        """Return a struct for each payload; None for None and for undecodable ones."""
         decode = self._decoder.decode
         rows: list[Any] = []
         reasons: dict[int, str] = {}
@@ -78,15 +78,15 @@ class MsgspecRows:
         return Decoded(rows, reasons)
 
     def _salvage(self, payload: bytes) -> tuple[Any, str]:
-        """Take every field that fits; the reason says what is wrong with the others."""
+        """Decode every field that matches; the reason describes the others."""
         if not payload:
             return None, "the payload is empty"
         try:
             pieces = self._pieces.decode(payload)
         except msgspec.ValidationError as error:
-            return None, f"no {self._format} object: {error}"
+            return None, f"not a {self._format} object: {error}"
         except UNREADABLE as error:
-            return None, f"no {self._format}: {error}"
+            return None, f"invalid {self._format}: {error}"
         problems: list[str] = []
         values: dict[str, Any] = {}
         for field in self._fields:
@@ -94,7 +94,7 @@ class MsgspecRows:
             piece = pieces.get(field.name)
             if piece is None:
                 if field.required:
-                    problems.append(f"{field.name}: missing, and the schema says NOT NULL")
+                    problems.append(f"{field.name}: missing, but NOT NULL in the schema")
                 continue
             try:
                 values[field.attribute] = field.decoder.decode(piece)

@@ -1,6 +1,6 @@
-"""A Spark schema as types that msgspec decodes into: one C call for each payload.
+"""Converts a Spark schema to types for msgspec: one C call per payload.
 
-msgspec checks types, ranges and what must be there while it decodes; what it refuses is looked at
+msgspec checks types, ranges and required fields while it decodes; a refused payload is decoded
 again field by field (``rows``), with the same types and therefore the same rules.
 """
 
@@ -20,17 +20,17 @@ _BITS: Final[dict[type[types.DataType], int]] = {
     types.IntegerType: 32,
     types.LongType: 64,
 }
-# Names that msgspec does not look for.
+# Field names that msgspec cannot match.
 _UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f]')
 FLOAT_MAX: Final = 3.4028234663852886e38
 _SIMPLE: Final[dict[type[types.DataType], Any]] = {
     types.BooleanType: bool,
     types.DoubleType: float,
-    # Its bounds are looked at when the column is built (``columns``): here they would refuse NaN
-    # and the infinities as well, which msgpack has.
+    # Its bounds are checked when the column is built (``columns``): here they would also refuse
+    # NaN and the infinities, which msgpack has.
     types.FloatType: float,
     types.StringType: str,
-    # In JSON as base64.
+    # In JSON: base64.
     types.BinaryType: bytes,
     types.DecimalType: Decimal,
     types.DateType: dt.date,
@@ -39,7 +39,7 @@ _SIMPLE: Final[dict[type[types.DataType], Any]] = {
 
 
 class Shapes:
-    """Makes the msgspec type of each column; ``problems`` names what cannot be decoded."""
+    """Creates the msgspec type of each column; ``problems`` lists unsupported ones."""
 
     def __init__(self, *, epoch: bool, forbid_extra: bool) -> None:
         self._timestamp: Any = int | float | dt.datetime if epoch else dt.datetime
@@ -47,28 +47,28 @@ class Shapes:
         self.problems: list[str] = []
 
     def of_field(self, field: types.StructField, path: str) -> Any:
-        """Return the type of a field; one that may be NULL may also be missing."""
+        """Return the type of a field; a nullable one may also be missing."""
         kind = self.of(field.dataType, path)
         return kind | None if field.nullable else kind
 
     def of_struct(
         self, schema: types.StructType, path: str, *, raw: frozenset[int] = frozenset()
     ) -> Any:
-        """Return a struct whose attributes are ``f0``, ``f1``... so that any name is possible.
+        """Return a struct whose attributes are ``f0``, ``f1``... so that any field name works.
 
-        The fields numbered in ``raw`` are left as they stand in the payload.
+        The fields whose indices are in ``raw`` are kept undecoded.
         """
         members: list[Any] = []
         names: dict[str, str] = {}
         for index, field in enumerate(schema.fields):
             where = f"{path}.{field.name}" if path else field.name
             if field.name in names.values():
-                self.problems.append(f"{where} comes twice")
+                self.problems.append(f"{where} is duplicated")
                 continue
             if _UNNAMEABLE.search(field.name):
                 self.problems.append(
-                    f"{where!r} holds a quote, a backslash or a control character, which names "
-                    "of fields must not"
+                    f"{where!r} contains a quote, a backslash or a control character, which field "
+                    "names must not"
                 )
                 continue
             kind = msgspec.Raw if index in raw else self.of_field(field, where)
@@ -84,7 +84,7 @@ class Shapes:
         )
 
     def of(self, kind: types.DataType, path: str) -> Any:
-        """Return the type for values of ``kind``, which are not NULL."""
+        """Return the type for non-null values of ``kind``."""
         for integer, bits in _BITS.items():
             if isinstance(kind, integer):
                 limit = 2 ** (bits - 1)
@@ -103,14 +103,14 @@ class Shapes:
                 return self._of_map(kind, path)
         if type(kind) in _SIMPLE:
             return _SIMPLE[type(kind)]
-        self.problems.append(f"{path} is {kind.simpleString()}, which payloads cannot hold")
+        self.problems.append(f"{path} is {kind.simpleString()}, not supported for payloads")
         return Any
 
     def _of_map(self, kind: types.MapType, path: str) -> Any:
         if not isinstance(kind.keyType, (types.StringType, *_BITS)):
             self.problems.append(
                 f"{path} has keys of type {kind.keyType.simpleString()}: "
-                "expected string or a whole number"
+                "expected string or an integer type"
             )
             return Any
         key = self.of(kind.keyType, f"{path}.key")
@@ -119,7 +119,7 @@ class Shapes:
 
 
 def check_shape(schema: types.StructType) -> None:
-    """Raise ``InvalidSchema`` with every column that a payload cannot be decoded into."""
+    """Raise ``InvalidSchema`` with all unsupported columns."""
     shapes = Shapes(epoch=False, forbid_extra=False)
     shapes.of_struct(schema, "")
     if shapes.problems:

@@ -1,7 +1,7 @@
-"""How transformations learn where the server is and who they are: from Spark's settings.
+"""The connection settings of transformations, from Spark's configuration.
 
-``jetspark pipeline run`` puts there what its own options say (``--server``, ``--creds`` ...), so
-that a project is the same for every server.
+``jetspark pipeline run`` sets them from its own options (``--server``, ``--creds`` ...), so that a
+project works with any server.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -17,11 +17,11 @@ OPTION_SETTING: Final = "spark.jetspark.option."
 
 
 def connection_options(spark: "SparkSession") -> dict[str, str]:
-    """Return the connection options of a format, as ``jetspark pipeline run`` was given them.
+    """Return the connection options of a format, as given to ``jetspark pipeline run``.
 
-    ``spark.readStream.format("jetstream").options(**connection_options(spark))`` reads from
-    the server that ``--server`` names, as the user that ``--creds`` or ``--user`` name. Without
-    any of them it is the server on this machine.
+    ``spark.readStream.format("jetstream").options(**connection_options(spark))`` reads from the
+    server given by ``--server``, as the user given by ``--creds`` or ``--user``. Without them it
+    is the server on this machine.
     """
     found = {"servers": spark.conf.get(SERVERS_SETTING, None) or DEFAULT_URL}
     for name in CONNECTION_OPTIONS:

@@ -1,8 +1,8 @@
-"""A project as streaming queries that do not end: started, watched, started again, stopped.
+"""Runs a project as continuous streaming queries: starts, monitors, restarts and stops them.
 
-Flows use the checkpoints and tables of Spark's own runner, so that both may run a project by
-turns: never at the same time. A flow that fails is started again from its checkpoint, which
-replays the micro-batch that was interrupted; the sinks store it once (docs/spark.md).
+Flows use the checkpoints and tables of Spark's own runner, so that both may run a project
+alternately, but never at the same time. A flow that fails is restarted from its checkpoint, which
+replays the interrupted micro-batch; the sinks store it once (docs/spark.md).
 """
 
 import json
@@ -41,25 +41,25 @@ RESTART_LONGEST_S: Final = 60.0
 
 @dataclass(frozen=True)
 class ContinuousOptions:
-    """How a project is run."""
+    """The options of a continuous run."""
 
     trigger: str = "0 seconds"
-    """How often a micro-batch begins; the default is as soon as the one before has ended."""
+    """The trigger interval of micro-batches; by default, the next starts when one has ended."""
     refresh_seconds: float = 30.0
-    """How often materialized views are computed."""
+    """The interval at which materialized views are computed."""
     restarts: int = 5
-    """How often a flow that fails is started again without having got anywhere in between."""
+    """How often a failing flow is restarted without progress in between."""
 
 
 @dataclass
 class _Running:
-    """A flow that runs, or will again."""
+    """A flow that runs, or will be restarted."""
 
     plan: FlowPlan
     target: Target
     query: "StreamingQuery | None" = None
     seen: str = ""
-    """When the last report was made that has been passed on."""
+    """The time of the last report that was passed on."""
     failures: int = 0
     restart_at: float = 0.0
 
@@ -80,18 +80,18 @@ class ContinuousRun:
         self._report = report
         self._flows: list[_Running] = []
         self._views: list[tuple[Target, FlowPlan]] = []
-        """Materialized views, and the temporary ones that they may read."""
+        """Materialized views, and the temporary views that they may read."""
         self._refresher = _Refresher(spark)
         self._refresh_at = 0.0
         self._given_up = ""
 
     @property
     def given_up(self) -> str:
-        """Which flow failed too often, and why, if one did: the run should end."""
+        """The flow that failed too often, and why: the run should end. Empty if none did."""
         return self._given_up
 
     def start(self) -> None:
-        """Read the project, make its tables, start every flow; raises what is wrong with it."""
+        """Load the project, create its tables, start every flow; raises its errors."""
         use_database(self._spark, self._project)
         with mistakes_named(self._project.root):
             graph = read_graph(self._spark, self._project)
@@ -103,14 +103,14 @@ class ContinuousRun:
             else:
                 self._flows.append(_Running(flow, target))
         if not self._flows:
-            raise PipelineRefused("no flow writes to a streaming table or a sink: nothing to do")
+            raise PipelineRefused("no flow writes to a streaming table or a sink: nothing to run")
         for running in self._flows:
             self._start(running)
             if running.query is not None:
                 wait_for_source(running.query)
 
     def step(self) -> None:
-        """Pass on what happened, start again what failed, compute views when it is time."""
+        """Pass on events, restart failed flows, compute views when they are due."""
         for running in self._flows:
             self._follow(running)
         if self._views and self._refresher.idle and time.monotonic() >= self._refresh_at:
@@ -120,7 +120,7 @@ class ContinuousRun:
             self._report(event)
 
     def stop(self, *, patience_s: float) -> None:
-        """End every flow, after the micro-batch it is in if that ends within ``patience_s``."""
+        """Stop every flow, after its micro-batch if that ends within ``patience_s``."""
         deadline = time.monotonic() + patience_s
         begun = {id(one): _last_epoch(one.query) for one in self._flows}
         for running in self._flows:
@@ -138,7 +138,7 @@ class ContinuousRun:
                 query.stop()
             except PySparkException as error:
                 self._report(FlowFailed(flow=running.plan.name, error=one_line(error)))
-        # A view whose computation is cut off is empty until the next run.
+        # A view whose computation is interrupted is empty until the next run.
         self._refresher.wait(max(0.0, deadline - time.monotonic()))
         for event in self._refresher.news():
             self._report(event)
@@ -146,7 +146,7 @@ class ContinuousRun:
 
     def _start(self, running: _Running) -> None:
         plan, target = running.plan, running.target
-        # A query keeps the settings that its session has when it starts.
+        # A query keeps the settings of its session at the start.
         before = {name: self._spark.conf.get(name, None) for name in plan.settings}
         for name, value in plan.settings.items():
             self._spark.conf.set(name, value)
@@ -196,13 +196,13 @@ class ContinuousRun:
             self._failed(running, one_line(error), hopeless=False)
 
     def _failed(self, running: _Running, error: str, *, hopeless: bool) -> None:
-        """Start it again later; not when it was refused before it ever got anywhere."""
+        """Restart it later, unless it was refused before it made progress."""
         running.failures += 1
         if hopeless or running.failures > self._options.restarts:
-            how = f"after {running.failures} failures without a row in between"
+            how = f"after {running.failures} failures without progress in between"
             if hopeless:
                 how = "before it read a row"
-            self._given_up = f"flow {running.plan.name!r} was given up {how}: {error}"
+            self._given_up = f"flow {running.plan.name!r} was stopped {how}: {error}"
             self._report(FlowFailed(flow=running.plan.name, error=error))
             return
         wait = min(RESTART_FIRST_S * 2 ** (running.failures - 1), RESTART_LONGEST_S)
@@ -211,7 +211,7 @@ class ContinuousRun:
 
 
 class _Refresher:
-    """Computes views in a thread, so that flows are watched and signals heard meanwhile."""
+    """Computes views in a thread, so that flows are monitored and signals handled meanwhile."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
@@ -220,22 +220,22 @@ class _Refresher:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is computed now."""
+        """Whether no computation is running."""
         return self._thread is None or not self._thread.is_alive()
 
     def start(self, views: list[tuple[Target, FlowPlan]]) -> None:
         """Compute ``views``, one after the other."""
-        # A daemon: a run that ends does not wait for ever.
+        # A daemon: a run that ends does not wait forever.
         self._thread = threading.Thread(target=self._refresh, args=(list(views),), daemon=True)
         self._thread.start()
 
     def wait(self, patience_s: float) -> None:
-        """Wait until nothing is computed, for so long at most."""
+        """Wait until no computation is running, at most this long."""
         if self._thread is not None:
             self._thread.join(patience_s)
 
     def news(self) -> Iterator[Event]:
-        """Yield what happened since the last call."""
+        """Yield the events since the last call."""
         while not self._news.empty():
             yield self._news.get()
 
@@ -245,30 +245,30 @@ class _Refresher:
             try:
                 rows = plan.query()
                 if target.kind is Kind.TEMPORARY:
-                    # It remembers the files of what it reads, which are others after a refresh.
+                    # It caches the files that it reads, which change after a refresh.
                     if not rows.isStreaming:
                         rows.createOrReplaceTempView(target.name)
                     continue
                 refresh(self._spark, target, rows)
-            except Exception as error:  # noqa: BLE001 - reported, and tried again; also when stopped
+            except Exception as error:  # noqa: BLE001 - reported and retried; also when stopped
                 self._news.put(ViewFailed(view=target.name, error=one_line(error)))
                 continue
             self._news.put(ViewRefreshed(view=target.name, seconds=time.monotonic() - begun))
 
 
 def checkpoint_of(project: Project, target: Target, flow: str) -> str:
-    """Return where Spark's own runner keeps the checkpoint of a flow: the newest one there."""
+    """Return the newest checkpoint of a flow, where Spark's own runner keeps it."""
     place = project.checkpoints
     if target.kind is Kind.SINK:
         place = place / target.name / flow
     else:
         place = place.joinpath(*full_name(project, target.name), flow.rpartition(".")[2])
-    # A full refresh makes another one, with the next number.
+    # A full refresh creates another one, with the next number.
     return (place / str(newest_number(place) or 0)).as_uri()
 
 
 def _make_targets(spark: "SparkSession", project: Project, graph: Graph) -> None:
-    """Make views and tables, those first that others read."""
+    """Create views and tables, first those that others read."""
     waiting = [flow for flow in graph.flows if graph.targets[flow.target].kind is not Kind.SINK]
     while waiting:
         later: list[FlowPlan] = []
@@ -277,7 +277,7 @@ def _make_targets(spark: "SparkSession", project: Project, graph: Graph) -> None
             try:
                 _make_target(spark, project, graph.targets[flow.target], flow)
             except AnalysisException as error:
-                # It may read what is made after it; whether it does, the next round tells.
+                # It may read targets created after it; the next round will tell.
                 later.append(flow)
                 reasons.append(error)
         if len(later) == len(waiting):
@@ -299,8 +299,8 @@ def _make_target(spark: "SparkSession", project: Project, target: Target, flow: 
     if rows.isStreaming == (target.kind is Kind.VIEW):
         wanted, found = ("batch", "streaming") if rows.isStreaming else ("streaming", "batch")
         raise PipelineRefused(
-            f"flow {flow.name!r} into {target.name!r} is a {found} query, and has to be a "
-            f"{wanted} one"
+            f"flow {flow.name!r} into {target.name!r} is a {found} query, but must be a "
+            f"{wanted} query"
         )
     schema: Any = target.schema or rows.schema
     if isinstance(schema, str):
@@ -320,7 +320,7 @@ def _streaming(plan: FlowPlan) -> "DataFrame":
 
 def _reports(query: "StreamingQuery", seen: str) -> list[dict[str, Any]]:
     """Return the reports made after ``seen``, oldest first."""
-    # As text in one call each: pyspark's own objects cost a call for every number in them.
+    # As JSON in one call each: pyspark's own objects need a call per number.
     spark_query = query._jsq  # noqa: SLF001
     last = spark_query.lastProgress()
     if last is None or last.timestamp() <= seen:

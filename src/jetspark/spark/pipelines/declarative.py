@@ -1,7 +1,7 @@
-"""A project run by Spark's own pipeline runner: until it has caught up, or only checked.
+"""Runs a project with Spark's own pipeline runner: until it has caught up, or a dry run.
 
-What ``spark-pipelines`` does, in this process: it saves a JVM, and errors are exceptions. The
-runner needs a Connect session; pip's Spark starts one by itself.
+Does what ``spark-pipelines`` does, in this process: it saves a JVM, and errors are exceptions. The
+runner needs a Connect session; pip's Spark starts one automatically.
 """
 
 import io
@@ -41,9 +41,9 @@ def run_declarative(
     full_refresh_all: bool = False,
     refresh: Sequence[str] = (),
 ) -> None:
-    """Run the project once; ``say`` gets a line for each thing the runner tells.
+    """Run the project once; ``say`` gets a line for each event of the runner.
 
-    ``started`` is called when Spark is up: it takes SIGINT for itself at its start.
+    ``started`` is called when Spark has started: Spark replaces the SIGINT handler at its start.
     """
     check_packages()
     prepare_workers(os.environ)
@@ -61,7 +61,7 @@ def run_declarative(
     with _same_environment(), redirect_stdout(messages), _watched(tables, settings):
         _start_session(project, settings, master)
         started()
-        # It stops the session, too, whatever happens.
+        # It also stops the session, whatever happens.
         with mistakes_named(project.root), messages.causes_named():
             cli.run(
                 spec_path=project.spec,
@@ -74,7 +74,7 @@ def run_declarative(
 
 @contextmanager
 def _same_environment() -> Iterator[None]:
-    """Put back what makes pyspark a client of Connect: a session after this may be another."""
+    """Restore what makes pyspark a Connect client: a later session may be a classic one."""
     names = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     before = {name: os.environ.get(name) for name in names}
     try:
@@ -89,7 +89,7 @@ def _same_environment() -> Iterator[None]:
 
 @contextmanager
 def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
-    """Let ``tables`` see what the runner registers, and settings of ours win over the spec's."""
+    """Pass what the runner registers to ``tables``, and let our settings override the spec's."""
     from pyspark.pipelines import cli
     from pyspark.pipelines.spark_connect_graph_element_registry import (
         SparkConnectGraphElementRegistry,
@@ -116,11 +116,11 @@ def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
     def load(path: Path) -> Any:
         spec = load_before(path)
         chosen = {name: settings.get(name, value) for name, value in spec.configuration.items()}
-        # Not dataclasses.replace: a spec changes its patterns when it is made, and only once.
+        # Not dataclasses.replace: a spec changes its patterns when it is created, and only once.
         object.__setattr__(spec, "configuration", chosen)
         return spec
 
-    # The runner has no arguments for either.
+    # The runner has no arguments for these.
     load_before = runner.load_pipeline_spec
     runner.SparkConnectGraphElementRegistry, runner.load_pipeline_spec = Registry, load
     try:
@@ -131,7 +131,7 @@ def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _start_session(project: Project, settings: Mapping[str, str], master: str) -> None:
-    """Start the Connect session that the runner will find."""
+    """Start the Connect session for the runner."""
     from pyspark.sql.connect.session import SparkSession
 
     from jetspark.spark.pipelines.tables import use_database
@@ -140,8 +140,8 @@ def _start_session(project: Project, settings: Mapping[str, str], master: str) -
         SparkSession.builder.remote(master).config(map=dict(settings)).getOrCreate()
         os.environ["SPARK_REMOTE"] = master
         return
-    # As Spark does it for a local Connect session, but on a port of its own: Spark's is fixed, so
-    # that a second run on the same machine would fail.
+    # As Spark does for a local Connect session, but on a free port: Spark's is fixed, so that a
+    # second run on the same machine would fail.
     os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", str(uuid.uuid4()))
     local = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -156,16 +156,16 @@ def _start_session(project: Project, settings: Mapping[str, str], master: str) -
     use_database(classic, project)
     jvm = classic._jvm  # noqa: SLF001
     assert jvm is not None
-    # The object of Scala's that py4j finds under this name only.
+    # The Scala companion object, which py4j finds under this name only.
     companion = getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
     port = getattr(companion, "MODULE$").localPort()
     os.environ["SPARK_LOCAL_REMOTE"] = os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    # By this name it needs no TLS, also with a token.
+    # With this host name it needs no TLS, even with a token.
     SparkSession.builder.remote(f"sc://localhost:{port}").getOrCreate()
 
 
 class Messages(io.TextIOBase):
-    """Takes what the runner prints, without the times; keeps why flows failed."""
+    """Receives the lines that the runner prints, without timestamps; keeps why flows failed."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

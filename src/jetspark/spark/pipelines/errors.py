@@ -1,4 +1,4 @@
-"""Errors in one line: what happened and where, without the stacks they come with."""
+"""Errors in one line: what happened and where, without stack traces."""
 
 import re
 import traceback
@@ -13,29 +13,29 @@ from jetspark.spark.session import jvm_has_ended
 
 LINE_MAX: Final = 600
 
-# The last line of a Python stack: the class, by its full name, and the text.
+# The last line of a Python stack trace: the full class name, and the text.
 _RAISED: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
-# What a function of the project raised in a worker comes with the stack.
+# An exception of the project in a worker comes with its stack trace.
 _WORKER: Final = "An exception was thrown from the Python worker:"
 _FRAME: Final = re.compile(r'^ +File "([^"]+)", line (\d+).*\n(?: {4,}.*\n)*', re.MULTILINE)
-# Ends of Spark's own messages that say nothing about the mistake.
+# Endings of Spark's messages that do not describe the problem.
 _TAIL: Final = re.compile(
     r"( SQLSTATE: \w+)|(\s*\n=== Streaming Query ===.*)|(;?\s*\n\s*['~+!]\w.*)"
     r"|(\s*JVM stacktrace:.*)|(\s*Trace:\s*py4j.*)|(\n\tat .*)",
     re.DOTALL,
 )
-# Beginnings that say nothing either.
+# Beginnings that do not, either.
 _QUERY: Final = re.compile(
     r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: "
     r"|^An error occurred while calling \S+\.\s*\n: (?:\w+\.)+\w+: ",
     re.DOTALL,
 )
 
-# Errors of Spark's that do not say what can be done.
+# Spark's errors that do not say what can be done.
 _ADVICE: Final = {
     "Python worker failed to connect back": (
         "Spark waits 10 s for a Python process to start, and this machine was too busy for that. "
-        "Nothing is lost: run it again, with less else going on, or with one flow at a time: "
+        "Nothing is lost: run it again with less load, or with one flow at a time: "
         "--conf spark.sql.pipelines.execution.maxConcurrentFlows=1"
     ),
 }
@@ -43,9 +43,9 @@ _ADVICE: Final = {
 
 @contextmanager
 def mistakes_named(root: Path) -> Iterator[None]:
-    """Turn what a file below ``root`` raised into a line with its place.
+    """Turn an exception of a file below ``root`` into one line with its position.
 
-    What Spark or we refuse has a line already; what was raised elsewhere is a mistake of ours.
+    Errors of Spark or ours already are one line; an exception from elsewhere is a bug of ours.
     """
     try:
         yield
@@ -54,7 +54,7 @@ def mistakes_named(root: Path) -> Iterator[None]:
     except Exception as error:
         place = _place_below(root, error)
         ours = type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}
-        # Whatever a file asks of a JVM that has ended fails: that is no mistake of the file.
+        # Any call to a JVM that has ended fails: that is no error of the file.
         if place is None or not ours or jvm_has_ended():
             raise
         raise PipelineRefused(f"{place}: {type(error).__name__}: {error}") from error
@@ -73,18 +73,18 @@ def _place_below(root: Path, error: Exception) -> str | None:
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether our formats refused what they were asked for: it will be so the next time, too."""
+    """Whether our formats refused the request: a retry would fail, too."""
     raised = [found[0] for found in _RAISED.finditer(str(error)) if "jetspark" in found[0]]
     return bool(raised) and raised[-1].startswith("jetspark.spark.")
 
 
 def one_line(error: BaseException) -> str:
-    """Return what went wrong, as the innermost of our own or Spark's errors tells it."""
+    """Describe the error by the innermost of our own or Spark's errors."""
     return one_line_of(str(error)) or type(error).__name__
 
 
 def one_line_of(text: str) -> str:
-    """Return what the text of an error says in one line; empty if it says nothing."""
+    """Summarise the text of an error in one line; empty if it contains nothing."""
     raised = [found for found in _RAISED.finditer(text) if "jetspark" in found[0]]
     text = raised[-1][2] if raised else _without_stack(_TAIL.sub("", _QUERY.sub("", text)))
     line = " ".join(text.split())
@@ -95,7 +95,7 @@ def one_line_of(text: str) -> str:
 
 
 def _without_stack(text: str) -> str:
-    """Return what a worker raised, with the place; any other text as it is."""
+    """Return a worker's exception with its position; any other text unchanged."""
     _, found, stack = text.partition(_WORKER)
     frames = list(_FRAME.finditer(stack))
     if not found or not frames:

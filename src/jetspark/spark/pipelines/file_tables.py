@@ -1,10 +1,10 @@
-"""Streaming tables that are folders of files, and the two ways in which Spark loses rows there.
+"""Streaming tables stored as files, and two ways in which Spark loses their rows.
 
-Beside the files such a table has a log (``_spark_metadata``) of the micro-batches that are in it,
-by number; a micro-batch whose number is there is taken for written, and left out without a word.
-So a second flow into the table loses its rows to the first one, and a flow whose checkpoint is new
-(it was renamed, or ``storage`` was removed) loses as many micro-batches as the old one had. Both
-are refused here, before anything runs; formats with transactions of their own do not have it.
+In addition to the files, such a table has a log (``_spark_metadata``) of its micro-batches, by
+number; a micro-batch whose number is in the log is considered written, and silently left out. So a
+second flow into the table loses its rows to the first one, and a flow with a new checkpoint (it
+was renamed, or ``storage`` was removed) loses as many micro-batches as the old one had. Both are
+refused here, before anything runs; formats with transactions are not affected.
 """
 
 import re
@@ -19,7 +19,7 @@ FILE_FORMATS: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text"
 
 _LOG: Final = "_spark_metadata"
 _NAME: Final = r"(?P<{}>(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))*)"
-# Quoted names stay, texts and comments go: they may hold anything.
+# Keep quoted names, remove strings and comments: they may contain anything.
 _NOISE: Final = re.compile(
     r"(?P<name>`[^`]*`)|--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL
 )
@@ -38,30 +38,30 @@ _SQL_FORMAT: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
 
 
 class FileTables:
-    """Takes tables and flows as they are found, in any order; raises ``PipelineRefused``."""
+    """Collects tables and flows in any order; raises ``PipelineRefused``."""
 
     def __init__(self, project: Project, goes_on: Callable[[str], bool] = lambda _: True) -> None:
-        """``goes_on`` tells of a table whether this run adds to it: not if it is emptied first."""
+        """``goes_on`` returns whether this run adds to a table: not if it is emptied first."""
         self._project = project
         self._goes_on = goes_on
         self._tables: set[str] = set()
         self._flows: dict[str, list[str]] = {}
 
     def add_table(self, name: str, table_format: str | None) -> None:
-        """A streaming table; None is the default format."""
+        """Add a streaming table; None is the default format."""
         if (table_format or DEFAULT_FORMAT).lower() in FILE_FORMATS:
             table = self._key(name)
             self._tables.add(table)
             self._check(table)
 
     def add_flow(self, name: str, target: str) -> None:
-        """A flow, into whatever it may be."""
+        """Add a flow into any target."""
         table = self._key(target)
         self._flows.setdefault(table, []).append(short_name(self._project, name))
         self._check(table)
 
     def add_sql(self, text: str) -> None:
-        """The tables and flows of a SQL file, whose mistakes Spark will tell."""
+        """Add the tables and flows of a SQL file, whose errors Spark will report."""
         for statement in _NOISE.sub(lambda found: found["name"] or " ", text).split(";"):
             table, flow = _SQL_TABLE.match(statement), _SQL_FLOW.match(statement)
             if table:
@@ -80,9 +80,9 @@ class FileTables:
             return
         if len(flows) > 1:
             raise PipelineRefused(
-                f"table {table!r} has {len(flows)} flows ({', '.join(flows)}): Spark keeps one "
-                "count of micro-batches for a table of files, and would leave out rows of all "
-                "but one; give each flow a table of its own and join them with UNION ALL, or the "
+                f"table {table!r} has {len(flows)} flows ({', '.join(flows)}): Spark counts the "
+                "micro-batches of a table of files together, and would drop rows of all but one; "
+                "give each flow its own table and combine them with UNION ALL, or give the "
                 "table a format with transactions"
             )
         if self._goes_on(table):
@@ -96,14 +96,14 @@ class FileTables:
         planned = newest_number(checkpoints / str(newest_number(checkpoints) or 0) / "offsets")
         if written is not None and (planned is None or planned < written):
             raise PipelineRefused(
-                f"table {table!r} has rows that the checkpoint of its flow {flow!r} knows nothing "
-                "of (the flow was renamed, or its checkpoint removed): Spark would leave out as "
-                "many micro-batches; begin anew with "
-                f"jetspark pipeline run --full-refresh {table}, or give back the old name"
+                f"table {table!r} has rows unknown to the checkpoint of its flow {flow!r} "
+                "(the flow was renamed, or its checkpoint removed): Spark would drop as "
+                "many micro-batches; start again with "
+                f"jetspark pipeline run --full-refresh {table}, or restore the old name"
             )
 
     def _key(self, name: str) -> str:
-        # To Spark's catalogs a table is the same however it is spelled.
+        # Spark's catalogs are case-insensitive.
         return short_name(self._project, name).lower()
 
 
@@ -123,7 +123,7 @@ def full_name(project: Project, name: str) -> list[str]:
 
 
 def place_of(project: Project, name: str) -> Path:
-    """Return the folder in which Spark's own catalogs put a table."""
+    """Return the folder where Spark's own catalogs store a table."""
     *_, database, table = (part.lower() for part in full_name(project, name))
     if database == "default":
         return project.warehouse / table
@@ -131,13 +131,13 @@ def place_of(project: Project, name: str) -> Path:
 
 
 def _child(folder: Path, name: str) -> Path:
-    """Return what is there by that name, however it is spelled."""
+    """Return the entry of that name, ignoring case."""
     spelled = [path for path in folder.glob("*") if path.name.lower() == name.lower()]
     return spelled[0] if spelled else folder / name
 
 
 def newest_number(folder: Path) -> int | None:
-    """Return the highest number that a file or folder has there."""
+    """Return the highest number used as a name in the folder."""
     return max(_numbers(folder), default=None)
 
 

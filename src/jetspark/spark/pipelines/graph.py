@@ -1,8 +1,7 @@
-"""The graph of a project, read for streaming queries of our own: tables, views, sinks, flows.
+"""The graph of a project, loaded for our own streaming queries: tables, views, sinks, flows.
 
-Spark's decorators hand what they find to a registry; its own registry sends it to a Connect
-server, this one keeps it. SQL files are read by Spark's parser, so that a project means the same
-in both.
+Spark's decorators pass definitions to a registry; Spark's own sends them to a Connect server, this
+one keeps them. SQL files are parsed by Spark, so that a project means the same in both.
 """
 
 import importlib.util
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a flow writes to."""
+    """The kind of target of a flow."""
 
     TABLE = auto()
     VIEW = auto()
@@ -55,7 +54,7 @@ class Target:
 
 @dataclass
 class FlowPlan:
-    """A query and what it writes to."""
+    """A query and its target."""
 
     name: str
     target: str
@@ -65,29 +64,29 @@ class FlowPlan:
 
 @dataclass
 class Graph:
-    """Everything the files of a project define."""
+    """Everything that the files of a project define."""
 
     targets: dict[str, Target] = field(default_factory=dict)
     flows: list[FlowPlan] = field(default_factory=list)
 
     def add_target(self, target: Target) -> None:
-        """Take a target; its name must be new."""
+        """Add a target; its name must be new."""
         if target.name in self.targets:
             raise PipelineRefused(f"{target.name!r} is defined twice")
         self.targets[target.name] = target
 
     def check(self, files: FileTables) -> None:
-        """Every flow has a target and every target a flow; none loses rows."""
+        """Check that every flow has a target and every target a flow, and that none loses rows."""
         names = [flow.name for flow in self.flows]
         for flow in self.flows:
             if flow.target not in self.targets:
                 raise PipelineRefused(
-                    f"flow {flow.name!r} writes to {flow.target!r}, which nothing defines"
+                    f"flow {flow.name!r} writes to {flow.target!r}, which is not defined"
                 )
             if names.count(flow.name) > 1:
                 raise PipelineRefused(f"flow {flow.name!r} is defined twice")
         for name in self.targets.keys() - {flow.target for flow in self.flows}:
-            raise PipelineRefused(f"nothing writes to {name!r}: give it a flow, or remove it")
+            raise PipelineRefused(f"no flow writes to {name!r}: add one, or remove the target")
         for target in self.targets.values():
             if target.kind is Kind.TABLE:
                 files.add_table(target.name, target.format)
@@ -111,7 +110,7 @@ def read_graph(spark: "SparkSession", project: Project) -> Graph:
 
 
 def _run_file(spark: "SparkSession", path: Path) -> None:
-    # Not put into sys.modules, as Spark does it: what travels to workers travels by value.
+    # Not added to sys.modules, as in Spark: objects are then pickled by value.
     found = importlib.util.spec_from_file_location(path.stem, path)
     assert found is not None, "a .py file has a loader"
     assert found.loader is not None
@@ -139,7 +138,7 @@ class _Registry(GraphElementRegistry):
         self._graph = graph
 
     def register_output(self, output: Output) -> None:
-        """Take a table, view or sink."""
+        """Add a table, view or sink."""
         if isinstance(output, Sink):
             self._graph.add_target(
                 Target(output.name, Kind.SINK, output.format, dict(output.options))
@@ -147,7 +146,7 @@ class _Registry(GraphElementRegistry):
         elif isinstance(output, Table):
             if output.cluster_by:
                 raise PipelineRefused(
-                    f"table {output.name!r} has cluster_by, which continuous runs cannot do"
+                    f"table {output.name!r} has cluster_by, which continuous runs do not support"
                 )
             kind = Kind.VIEW if isinstance(output, MaterializedView) else Kind.TABLE
             assert kind is Kind.VIEW or isinstance(output, StreamingTable)
@@ -166,20 +165,20 @@ class _Registry(GraphElementRegistry):
             self._graph.add_target(Target(output.name, Kind.TEMPORARY))
 
     def register_flow(self, flow: Flow) -> None:
-        """Take a flow."""
+        """Add a flow."""
         self._graph.flows.append(
             FlowPlan(flow.name, flow.target, flow.func, dict(flow.spark_conf))
         )
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        """Refuse: tables that can be merged into need a catalog that is not in pip's Spark."""
+        """Refuse: tables that support merges need a catalog that is not in pip's Spark."""
         raise PipelineRefused(
-            f"the flow into {flow.target!r} is an Auto CDC flow, which continuous runs cannot do: "
-            "run it without --continuous"
+            f"the flow into {flow.target!r} is an Auto CDC flow, which continuous runs do not "
+            "support: run it without --continuous"
         )
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
-        """Take the statements of a file."""
+        """Add the statements of a file."""
         jvm, session = self._spark._jvm, self._spark._jsparkSession  # noqa: SLF001
         assert jvm is not None
         context = jvm.org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext
@@ -217,12 +216,12 @@ class _Registry(GraphElementRegistry):
             name = _identifier(plan.name())
             self._add(name, target, lambda: self._parse(text).flowOperation().query(), settings)
         else:
-            raise PipelineRefused(f"{file}: {kind} is no statement that a continuous run knows")
+            raise PipelineRefused(f"{file}: {kind} is not supported in a continuous run")
 
     def _add(
         self, name: str, target: str, plan: Callable[[], Any], settings: dict[str, str]
     ) -> None:
-        """Take a flow; its plan is parsed again each time, for Spark changes plans it looks at."""
+        """Add a flow; its plan is parsed again each time: Spark modifies analyzed plans."""
         from pyspark.sql import DataFrame
 
         spark = self._spark
@@ -250,8 +249,8 @@ def _sql_table(plan: Any, name: str, *, materialized: bool) -> Target:
     for part in parts:
         if part.name() != "identity":
             raise PipelineRefused(
-                f"table {name!r} is divided by {part.toString()}, which continuous runs cannot "
-                "do: by columns only"
+                f"table {name!r} is partitioned by {part.toString()}, which continuous runs do "
+                "not support: use columns only"
             )
     properties = spec.properties().toSeq()
     pairs = [properties.apply(at) for at in range(properties.size())]

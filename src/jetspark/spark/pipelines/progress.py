@@ -1,8 +1,7 @@
-"""What Spark reports of a streaming query, as the few numbers people look at.
+"""The progress of a streaming query, reduced to the important numbers.
 
-The lag comes from the offsets of jetspark's sources: messages between what a micro-batch took and
-the end of the stream (``reportLatestOffset``). Other sources have none that can be
-told.
+The lag is computed from the offsets of jetspark's sources: messages between the end of a
+micro-batch and the end of the stream (``reportLatestOffset``). Other sources have no known lag.
 """
 
 import json
@@ -13,7 +12,7 @@ import msgspec
 
 
 class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", tag_field="event"):
-    """One micro-batch of one flow, or that there was nothing to do."""
+    """One micro-batch of one flow, or an idle trigger."""
 
     flow: str
     time: str
@@ -22,18 +21,18 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", ta
     rows_per_second: float
     batch_seconds: float
     lag: int | None = None
-    """Messages that wait in the streams this flow reads; None where that is unknown."""
+    """Messages waiting in the streams that this flow reads; None if unknown."""
     next: dict[str, int] = {}
-    """Of each stream it reads: the first sequence that this micro-batch did not take."""
+    """For each stream: the first sequence that this micro-batch did not read."""
 
 
 class FlowStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
-    """A flow runs, from its checkpoint or from the beginning."""
+    """A flow started, from its checkpoint or from the beginning."""
 
     flow: str
     target: str
     query: str
-    """Spark's id of the query, which a checkpoint keeps for ever."""
+    """Spark's id of the query, stored in the checkpoint permanently."""
 
 
 class FlowFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed", tag_field="event"):
@@ -42,25 +41,25 @@ class FlowFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed", tag_fi
     flow: str
     error: str
     restart_seconds: float | None = None
-    """When it is started again from its checkpoint; None: it is given up."""
+    """When it is restarted from its checkpoint; None: it is not."""
 
 
 class ViewRefreshed(msgspec.Struct, frozen=True, kw_only=True, tag="refreshed", tag_field="event"):
-    """A materialized view was computed again."""
+    """A materialized view was computed."""
 
     view: str
     seconds: float
 
 
 class ViewFailed(msgspec.Struct, frozen=True, kw_only=True, tag="view_failed", tag_field="event"):
-    """A materialized view could not be computed; it is tried again when it is due."""
+    """A materialized view could not be computed; it is retried when it is due."""
 
     view: str
     error: str
 
 
 class RunStopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped", tag_field="event"):
-    """Every flow has stopped; a next run goes on from here."""
+    """Every flow has stopped; the next run continues from here."""
 
     flows: int
 
@@ -69,7 +68,7 @@ Event = FlowProgress | FlowStarted | FlowFailed | ViewRefreshed | ViewFailed | R
 
 
 def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
-    """Read one progress report of Spark, as JSON gives it."""
+    """Convert one progress report of Spark, decoded from JSON."""
     duration = report.get("durationMs") or {}
     seconds = duration.get("triggerExecution", 0) / 1000
     rows = int(report.get("numInputRows") or 0)
@@ -91,7 +90,7 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
 
 
 def lag_of(source: Mapping[str, Any]) -> int | None:
-    """Return how many messages of a source are beyond what was taken; None when it cannot say."""
+    """Return the number of unread messages of a source; None if unknown."""
     latest, taken = offsets_of(source.get("latestOffset")), offsets_of(source.get("endOffset"))
     if not latest or not taken:
         return None
@@ -99,7 +98,7 @@ def lag_of(source: Mapping[str, Any]) -> int | None:
 
 
 def offsets_of(offset: object) -> dict[str, int]:
-    """Return stream -> next sequence of an offset of jetspark's sources; else nothing."""
+    """Return stream -> next sequence for an offset of jetspark's sources; else empty."""
     if isinstance(offset, str):
         try:
             offset = json.loads(offset)

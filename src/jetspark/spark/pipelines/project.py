@@ -1,6 +1,6 @@
-"""What a project is made of: Spark's spec, and the streams and buckets it needs.
+"""A project: Spark's spec, and the streams and buckets it needs.
 
-Everything wrong with the files is said in one line that names the file, before Spark is started.
+All errors in the files are one line that names the file, raised before Spark is started.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ RESOURCES_NAME: Final = "jetspark.yml"
 SAMPLES_FOLDER: Final = "samples"
 WAREHOUSE_FOLDER: Final = "warehouse"
 
-# What the transformations ask Spark for: where the server is, and the bucket of the ledger.
+# The settings that transformations read: the server, and the bucket of the ledger.
 SERVERS_SETTING: Final = "spark.jetspark.servers"
 LEDGER_SETTING: Final = "spark.jetspark.ledger"
 
@@ -29,7 +29,7 @@ _SPEC_FIELDS: Final = ("name", "storage", "catalog", "database", "schema", "conf
 
 
 EXTRA: Final = ("pipelines", "pipelines need")
-# What Spark's pipelines import, all of it in the extra `pipelines` (docs/dependencies.md).
+# The imports of Spark's pipelines, all in the extra `pipelines` (docs/dependencies.md).
 _PACKAGES: Final = (
     "pyspark",
     "pyarrow",
@@ -41,7 +41,7 @@ _PACKAGES: Final = (
     "zstandard",
 )
 
-# Settings that may be texts such as 2m; numbers are nanoseconds, as on the wire.
+# Settings that may be strings such as 2m; numbers are nanoseconds, as on the wire.
 DURATIONS: Final = (
     "max_age",
     "duplicate_window",
@@ -52,18 +52,18 @@ DURATIONS: Final = (
 
 
 class PipelineRefused(Error):
-    """A project that cannot be run; the text says what is wrong and what to do."""
+    """A project that cannot be run; the text says why and what to do."""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``jetspark.yml`` says."""
+    """The contents of ``jetspark.yml``."""
 
     streams: tuple[StreamConfig, ...] = ()
     buckets: tuple[BucketSettings, ...] = ()
     ledger: str = ""
-    """The bucket of the exactly-once ledger (docs/spark.md); it is one of ``buckets``."""
+    """The bucket of the exactly-once ledger (docs/spark.md), one of ``buckets``."""
     asked: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """Of each ``stream NAME`` and ``bucket NAME``: the settings that stand in the file."""
+    """For each ``stream NAME`` and ``bucket NAME``: the settings in the file."""
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,23 +82,23 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def warehouse(self) -> Path:
-        """Where the tables are."""
+        """The folder of the tables."""
         return self.root / WAREHOUSE_FOLDER
 
     @property
     def metastore(self) -> Path:
-        """Where Derby keeps the catalog: a database that one process at a time opens."""
+        """The folder of Derby's catalog: a database that one process at a time can open."""
         return self.storage / "metastore"
 
     @property
     def checkpoints(self) -> Path:
-        """Where Spark's runner keeps the checkpoints of all flows."""
+        """The folder where Spark's runner keeps the checkpoints of all flows."""
         return self.storage / "_checkpoints"
 
     def sources(self) -> Iterator[Path]:
-        """Yield the files that define the pipeline, in the order in which they are loaded."""
+        """Yield the files that define the pipeline, in loading order."""
         for include in self.includes:
-            # Spark's own rule: "folder/**" is every file below the folder.
+            # Spark's rule: "folder/**" is every file below the folder.
             pattern = f"{include}/*" if include.endswith("/**") else include
             for path in sorted(self.root.glob(pattern)):
                 if path.is_file() and "__pycache__" not in path.parts:
@@ -106,11 +106,11 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_project(place: Path) -> Path:
-    """Return the spec of the project that ``place`` is, or is in; ``place`` may be the spec."""
+    """Return the spec of the project at or above ``place``; ``place`` may be the spec."""
     if place.is_file():
         return place.resolve()
     if not place.is_dir():
-        raise PipelineRefused(f"there is no {place}: name a project folder or its spec")
+        raise PipelineRefused(f"{place} does not exist: give a project folder or its spec")
     for folder in (place.resolve(), *place.resolve().parents):
         found = [folder / name for name in SPEC_NAMES if (folder / name).is_file()]
         if len(found) > 1:
@@ -118,23 +118,23 @@ def find_project(place: Path) -> Path:
         if found:
             return found[0]
     raise PipelineRefused(
-        f"no {SPEC_NAMES[0]} in {place.resolve()} or above it: go to the project, name it with "
-        "--project, or make one with: jetspark pipeline init NAME"
+        f"no {SPEC_NAMES[0]} in {place.resolve()} or above it: change to the project folder, "
+        "name it with --project, or create one with: jetspark pipeline init NAME"
     )
 
 
 def load_project(spec: Path) -> Project:
-    """Read and check a project; raises ``PipelineRefused``."""
+    """Load and check a project; raises ``PipelineRefused``."""
     content = _mapping(spec)
     known = (*_SPEC_FIELDS, "libraries")
     for field in content:
         if field not in known:
-            raise _wrong(spec, f"unknown field {field!r} (there are {', '.join(known)})")
+            raise _wrong(spec, f"unknown field {field!r} (expected one of {', '.join(known)})")
     for field in ("name", "storage"):
         if not isinstance(content.get(field), str) or not content[field]:
-            raise _wrong(spec, f"{field!r} is missing, or no text")
+            raise _wrong(spec, f"{field!r} is missing, or not a string")
     if "database" in content and "schema" in content:
-        raise _wrong(spec, "'database' and 'schema' are the same: give one of them")
+        raise _wrong(spec, "'database' and 'schema' are synonyms: give one of them")
     project = Project(
         root=spec.parent,
         spec=spec,
@@ -147,21 +147,21 @@ def load_project(spec: Path) -> Project:
         resources=load_resources(spec.parent / RESOURCES_NAME),
     )
     if not any(True for _ in project.sources()):
-        raise _wrong(spec, f"'libraries' finds no file ({', '.join(project.includes) or 'none'})")
+        raise _wrong(spec, f"'libraries' matches no file: {', '.join(project.includes)}")
     for path in project.sources():
         if path.suffix not in {".py", ".sql"}:
-            raise _wrong(spec, f"'libraries' finds {path.name}, which is neither .py nor .sql")
+            raise _wrong(spec, f"'libraries' matches {path.name}, which is neither .py nor .sql")
     return project
 
 
 def load_resources(path: Path) -> Resources:
-    """Read ``jetspark.yml``; a project without one needs nothing."""
+    """Load ``jetspark.yml``; a project without one needs nothing."""
     if not path.exists():
         return Resources()
     content = _mapping(path)
     for field in content:
         if field not in {"streams", "buckets", "ledger"}:
-            raise _wrong(path, f"unknown field {field!r} (there are streams, buckets, ledger)")
+            raise _wrong(path, f"unknown field {field!r} (expected streams, buckets, ledger)")
     resources = Resources(
         streams=tuple(_named(path, content, "streams", "name", StreamConfig)),
         buckets=tuple(_named(path, content, "buckets", "bucket", BucketSettings)),
@@ -173,7 +173,7 @@ def load_resources(path: Path) -> Resources:
         },
     )
     if resources.ledger and resources.ledger not in {one.bucket for one in resources.buckets}:
-        raise _wrong(path, f"'ledger' names {resources.ledger!r}, which is none of the buckets")
+        raise _wrong(path, f"'ledger' names {resources.ledger!r}, which is not among the buckets")
     return resources
 
 
@@ -189,14 +189,14 @@ def _mapping(path: Path) -> dict[str, Any]:
         if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
             mark = error.problem_mark
             text = f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-        raise _wrong(path, f"is no YAML: {text}") from None
+        raise _wrong(path, f"not valid YAML: {text}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise _wrong(path, "holds no names with values")
+        raise _wrong(path, "not a mapping")
     return content
 
 
 def _read_yaml(text: str) -> Any:
-    """Read YAML, in which a name that stands twice is a mistake: PyYAML takes the last one."""
+    """Parse YAML, refusing duplicate keys: PyYAML would use the last one."""
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -206,7 +206,7 @@ def _read_yaml(text: str) -> Any:
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                     if key.value in seen:
                         raise yaml.constructor.ConstructorError(
-                            None, None, f"{key.value!r} stands there twice", key.start_mark
+                            None, None, f"duplicate key {key.value!r}", key.start_mark
                         )
                     seen.add(key.value)
             found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
@@ -216,7 +216,7 @@ def _read_yaml(text: str) -> Any:
 
 
 def check_packages() -> None:
-    """Refuse at once what Spark would only find missing in the middle of its start."""
+    """Refuse at once if a package is missing that Spark needs only later in its start."""
     check_extra(*EXTRA, *_PACKAGES)
 
 
@@ -225,7 +225,7 @@ def _storage(spec: Path, text: str) -> Path:
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not path.is_absolute():
         raise _wrong(
-            spec, f"'storage' is {text!r}: Spark wants an absolute address, as in file:///data/x"
+            spec, f"'storage' is {text!r}: expected an absolute URI such as file:///data/x"
         )
     return path
 
@@ -233,16 +233,16 @@ def _storage(spec: Path, text: str) -> Path:
 def _text(path: Path, content: dict[str, Any], field: str, default: str) -> str:
     value = content.get(field, default)
     if not isinstance(value, str):
-        raise _wrong(path, f"{field!r} is no text")
+        raise _wrong(path, f"{field!r} is not a string")
     return value
 
 
 def _configuration(spec: Path, value: object) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise _wrong(spec, "'configuration' holds no names with values")
+        raise _wrong(spec, "'configuration' is not a mapping")
     for key, setting in value.items():
         if not isinstance(key, str) or not isinstance(setting, str):
-            raise _wrong(spec, f"'configuration': {key}: {setting!r} is no text: put it in quotes")
+            raise _wrong(spec, f"'configuration': {key}: {setting!r} is not a string: quote it")
     return value
 
 
@@ -252,7 +252,7 @@ def _includes(spec: Path, libraries: object) -> Iterator[str]:
         if isinstance(entry, dict) and isinstance(entry.get("glob"), dict):
             include = entry["glob"].get("include")
         if not isinstance(include, str):
-            raise _wrong(spec, "'libraries' is no list of entries such as glob: {include: a/**}")
+            raise _wrong(spec, "'libraries' is not a list such as glob: {include: a/**}")
         if "*" in include.removesuffix("/**") or "?" in include or "[" in include:
             raise _wrong(spec, f"'libraries': {include!r} is neither a file nor a folder/**")
         yield include
@@ -261,18 +261,18 @@ def _includes(spec: Path, libraries: object) -> Iterator[str]:
 def _named(
     path: Path, content: dict[str, Any], field: str, key: str, kind: type[Any]
 ) -> Iterator[Any]:
-    """Yield what stands under a field by name, as ``kind``, whose field ``key`` is the name."""
+    """Yield the named entries of a field as ``kind``, whose field ``key`` is the name."""
     entries = content.get(field) or {}
     if not isinstance(entries, dict):
-        raise _wrong(path, f"{field!r} holds no names with values")
+        raise _wrong(path, f"{field!r} is not a mapping")
     model = msgspec.inspect.type_info(kind)
     for name, settings in entries.items():
         settings = settings or {}  # noqa: PLW2901
         if not isinstance(settings, dict):
-            raise _wrong(path, f"{field}: {name}: holds no names with values")
+            raise _wrong(path, f"{field}: {name} is not a mapping")
         unknown = key if key in settings else _unknown(settings, model)
         if unknown is not None:
-            raise _wrong(path, f"{field}: {name}: there is no setting {unknown!r}")
+            raise _wrong(path, f"{field}: {name}: unknown setting {unknown!r}")
         try:
             durations = {
                 setting: parse_duration(value)
@@ -285,7 +285,7 @@ def _named(
 
 
 def _unknown(value: object, model: msgspec.inspect.Type) -> str | None:
-    """Return the first name at any depth that ``model`` does not have."""
+    """Return the first name, at any depth, that ``model`` does not have."""
     match model:
         case msgspec.inspect.UnionType():
             found = (_unknown(value, one) for one in model.types)

@@ -1,4 +1,4 @@
-"""The streams and buckets of a project: made where they are missing, filled with samples."""
+"""The streams and buckets of a project: created if missing, filled with samples."""
 
 import json
 from collections import Counter
@@ -34,10 +34,10 @@ from jetspark.units import format_duration
 
 
 def ensure_resources(jetstream: sync.JetStream, project: Project) -> list[str]:
-    """Make the streams and buckets that are missing; return what was done, and what differs.
+    """Create missing streams and buckets; return what was done, and differences.
 
-    What is there is left as it is: its owner may have had reasons, and other users. That it is
-    not what the project asks for is said, though.
+    Existing ones are not changed: their owner may have had reasons, and they may have other users.
+    Differences from the project are reported, though.
     """
     return [*_ensure_streams(jetstream, project), *_ensure_buckets(jetstream, project)]
 
@@ -59,7 +59,7 @@ def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str
     for config in project.resources.buckets:
         what = f"bucket {config.bucket}"
         with _named(what):
-            # There and back: what it is asked with is then written as the answer is.
+            # Converted there and back, so that both are in the server's form.
             asked = from_wire(KeyValueConfig, config)
             wanted = from_stream_config(to_stream_config(asked, TTL_LEVEL))
             try:
@@ -79,31 +79,31 @@ def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Say of a mistake which stream or bucket it is about; the server does not."""
+    """Add to an error which stream or bucket it is about; the server does not."""
     try:
         yield
     except (ApiError, BadName, ValueError) as error:
-        raise PipelineRefused(f"{RESOURCES_NAME}: {what} cannot be made: {error}") from error
+        raise PipelineRefused(f"{RESOURCES_NAME}: {what} cannot be created: {error}") from error
 
 
 def _differences(
     what: str, wanted: msgspec.Struct, there: msgspec.Struct, asked: tuple[str, ...]
 ) -> Iterator[str]:
-    """Yield a line when ``there`` is not what was asked for."""
+    """Yield a line if ``there`` differs from what was requested."""
     found = [
-        f"{name} is {_shown(name, is_now)} and not {_shown(name, wish)}"
+        f"{name} is {_shown(name, is_now)}, requested {_shown(name, wish)}"
         for name in asked
         if (wish := _plain(name, wanted)) != (is_now := _plain(name, there))
     ]
     if found:
         yield (
-            f"The {what} is there and not as {RESOURCES_NAME} has it: {'; '.join(found)}. "
-            "It is left as it is."
+            f"The {what} exists and differs from {RESOURCES_NAME}: {'; '.join(found)}. "
+            "It was not changed."
         )
 
 
 def _plain(name: str, config: msgspec.Struct) -> Any:
-    """Return a setting without what the server adds to it, or writes in another way."""
+    """Return a setting without the server's additions and different notations."""
     value = msgspec.to_builtins(getattr(config, name))
     if name == "metadata":
         return {key: text for key, text in value.items() if not key.startswith("_")}
@@ -121,14 +121,14 @@ def _shown(name: str, value: Any) -> str:
 
 
 class PublishedSamples(NamedTuple):
-    """What became of the samples of a project."""
+    """The result of publishing the samples of a project."""
 
     lines: int
     known: int
-    """How many of them the stream has already."""
+    """How many of them the stream already has."""
 
     def __str__(self) -> str:
-        """Return a line for people."""
+        """Return a line for the user."""
         if not self.known:
             return f"Published {self.lines} samples."
         return (
@@ -140,14 +140,15 @@ class PublishedSamples(NamedTuple):
 def publish_samples(jetstream: sync.JetStream, project: Project) -> PublishedSamples:
     """Publish the lines of ``samples/<STREAM>.ndjson``.
 
-    The message id of a line is made of its content: published again within the stream's duplicate
-    window it is stored once, wherever it stands in the file. Equal lines are told apart by count.
+    The message id of a line is derived from its content: published again within the stream's
+    duplicate window it is stored once, wherever it is in the file. Equal lines are distinguished
+    by count.
     """
     files = sorted((project.root / SAMPLES_FOLDER).glob("*.ndjson"))
     if not files:
-        raise PipelineRefused(f"there is no {SAMPLES_FOLDER}/*.ndjson in {project.root}")
+        raise PipelineRefused(f"no {SAMPLES_FOLDER}/*.ndjson in {project.root}")
     acks: list[sync.AckFuture] = []
-    # Everything is read before anything is published.
+    # Read everything before anything is published.
     for messages in [_samples(jetstream, path) for path in files]:
         acks += [
             jetstream.publish_async(subject, data, msg_id=msg_id)
@@ -173,14 +174,14 @@ def _samples(jetstream: sync.JetStream, path: Path) -> dict[str, tuple[str, byte
             subject, data = sample["subject"], sample["data"]
         except (ValueError, KeyError, TypeError):
             raise PipelineRefused(
-                f'{path.name}:{number} is no {{"subject": ..., "data": ...}}'
+                f'{path.name}:{number} is not {{"subject": ..., "data": ...}}'
             ) from None
         if not _is_subject_of(subjects, subject):
             raise PipelineRefused(
-                f"{path.name}:{number}: stream {path.stem} does not take the subject "
+                f"{path.name}:{number}: stream {path.stem} does not store the subject "
                 f"{json.dumps(subject)} (it has {', '.join(subjects)})"
             )
-        # What is no text is JSON in the line, and stays that.
+        # Other values than strings are JSON in the line, and stay JSON.
         payload = (data if isinstance(data, str) else json.dumps(data)).encode()
         digest = sha256(f"{subject}\n".encode() + payload).digest()
         seen[digest] += 1

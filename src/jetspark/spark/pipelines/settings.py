@@ -1,4 +1,4 @@
-"""The Spark settings with which a project is run, in both ways of running it."""
+"""The Spark settings of a run, for both runners."""
 
 import os
 from collections.abc import Mapping, MutableMapping
@@ -8,17 +8,17 @@ from typing import Final
 from jetspark.spark.pipelines.project import LEDGER_SETTING, Project
 from jetspark.spark.session import log_settings
 
-# Spark's own log: what goes wrong reaches people as one line, and is reported once.
+# Spark's own log: errors are reported as one line, once.
 LOG_LEVEL: Final = "OFF"
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def prepare_workers(environ: MutableMapping[str, str]) -> None:
-    """Set what Spark's Python processes inherit; before the JVM is started.
+    """Set the environment of Spark's Python processes; before the JVM is started.
 
-    Spark's runner changes into the project, where a relative path finds nothing. And its streaming
-    sources give up after 15 s, which on a busy machine is less than a start takes.
+    Spark's runner changes to the project folder, which breaks relative paths. And its streaming
+    sources time out after 15 s, which is less than a start takes on a busy machine.
     """
     path = environ.get("PYTHONPATH", "")
     if path:
@@ -28,23 +28,23 @@ def prepare_workers(environ: MutableMapping[str, str]) -> None:
 
 
 def spark_settings(project: Project, extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a session; those of the spec win over ours, ``extra`` over both."""
+    """Return the settings of a session; the spec's override ours, ``extra`` overrides both."""
     metastore = project.metastore
     java = log_settings(LOG_LEVEL, os.environ)
     ours = {
         **java,
-        # Derby writes one into the current folder otherwise.
+        # Otherwise Derby writes one to the current folder.
         _JAVA_OPTIONS: f'{java[_JAVA_OPTIONS]} "-Dderby.stream.error.file={metastore}.log"',
-        # So that tables are known to the next run: Spark's default catalog forgets them.
+        # So that the next run knows the tables: Spark's default catalog forgets them.
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": project.warehouse.as_uri(),
         "spark.hadoop.javax.jdo.option.ConnectionURL": (
             f"jdbc:derby:;databaseName={metastore};create=true"
         ),
         "spark.ui.enabled": "false",
-        # Its workers take long to answer on a machine that is busy with much else.
+        # Its workers take long to answer on a busy machine.
         "spark.python.authenticate.socketTimeout": "60s",
-        # They are looked at four times a second.
+        # They are read four times a second.
         "spark.sql.streaming.numRecentProgressUpdates": "20",
     }
     if project.resources.ledger:

@@ -1,7 +1,7 @@
-"""How far the flows of a project are: from their checkpoints and the server, without Spark.
+"""The status of a project's flows: from their checkpoints and the server, without Spark.
 
-A checkpoint has a file for each micro-batch that was planned (``offsets``) and for each that was
-committed (``commits``); both hold a version, a line of metadata, and the offset of each source.
+A checkpoint has a file for each planned micro-batch (``offsets``) and for each committed one
+(``commits``); both contain a version, a line of metadata, and the offset of each source.
 """
 
 import json
@@ -25,18 +25,18 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     stream: str
     next_seq: int | None
-    """The first sequence that is not committed; None: nothing is."""
+    """The first uncommitted sequence; None: nothing is committed."""
     last_seq: int | None = None
-    """The last one of the stream; None: there is no such stream, or no server."""
+    """The last sequence of the stream; None: no such stream, or no server."""
     lag: int | None = None
     created: str = ""
-    """When the stream was made, as the checkpoint has it."""
+    """When the stream was created, according to the checkpoint."""
     recreated: bool = False
-    """Whether the stream of that name is another one now: the flow will refuse to go on."""
+    """Whether the stream was created again: the flow will refuse to continue."""
 
 
 class LedgerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ledger says of a flow's sink."""
+    """The ledger's entry for a flow's sink."""
 
     epoch: int
     last_seq: int
@@ -67,7 +67,7 @@ def flow_states(project: Project) -> list[FlowStatus]:
 
 
 def _is_within_a_checkpoint(project: Project, folder: Path) -> bool:
-    """Say whether a folder is part of a checkpoint, whose state has numbers as names, too."""
+    """Whether a folder is part of a checkpoint, whose state has numbers as names, too."""
     above = folder.relative_to(project.checkpoints).parents
     return any((project.checkpoints / one / "metadata").is_file() for one in above)
 
@@ -75,7 +75,7 @@ def _is_within_a_checkpoint(project: Project, folder: Path) -> bool:
 def with_server(
     states: list[FlowStatus], jetstream: sync.JetStream, ledger: str
 ) -> list[FlowStatus]:
-    """Add what the server knows: the ends of the streams, and the ledger."""
+    """Add data from the server: the ends of the streams, and the ledger."""
     ends: dict[str, StreamView | None] = {}
     for state in states:
         for source in state.sources:
@@ -122,7 +122,7 @@ def _offsets(path: Path) -> Iterator[Any]:
     for line in lines[2:]:
         try:
             yield json.loads(line)
-        except ValueError:  # "-" stands for a source that has given nothing yet
+        except ValueError:  # "-" is a source without data yet
             continue
 
 

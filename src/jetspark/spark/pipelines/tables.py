@@ -1,7 +1,7 @@
-"""Tables of a continuous run: made before a flow writes, found again after a restart.
+"""Tables of a continuous run: created before a flow writes, reused after a restart.
 
-Spark's default catalog forgets its tables when the process ends, and refuses to make a table over
-files that are there. Those are taken as they are, by their place.
+Spark's default catalog forgets its tables when the process ends, and refuses to create a table
+over existing files. Those are used in place.
 """
 
 import shutil
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def use_database(spark: "SparkSession", project: Project) -> None:
-    """Make the database of the spec where Spark's own catalog lacks it, and use it."""
+    """Create the database of the spec if Spark's own catalog lacks it, and use it."""
     if project.catalog != "spark_catalog":
         spark.catalog.setCurrentCatalog(project.catalog)
     elif project.database != "default":
-        # Nobody else could: the catalog of a project is its own.
+        # The project owns its catalog, so nothing else could create it.
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(project.database)}")
     spark.catalog.setCurrentDatabase(project.database)
 
@@ -32,7 +32,7 @@ def use_database(spark: "SparkSession", project: Project) -> None:
 def ensure_table(
     spark: "SparkSession", project: Project, target: Target, schema: StructType
 ) -> None:
-    """Make the table of ``target``, or check that the one there fits ``schema``."""
+    """Create the table of ``target``, or check that the existing one matches ``schema``."""
     if not spark.catalog.tableExists(target.name):
         _make(spark, project, target, schema)
         return
@@ -40,19 +40,19 @@ def ensure_table(
     if _columns(there) == _columns(schema):
         return
     if target.kind is Kind.VIEW:
-        # It is computed again in any case.
+        # It is computed again anyway.
         _drop(spark, target)
         _make(spark, project, target, schema)
         return
     raise PipelineRefused(
-        f"table {target.name!r} has the columns {there.simpleString()}, its flow gives "
+        f"table {target.name!r} has the columns {there.simpleString()}, but its flow returns "
         f"{schema.simpleString()}: run the project without --continuous, which changes tables, or "
-        "remove the table's folder and its checkpoint to begin anew"
+        "remove the table's folder and its checkpoint to start again"
     )
 
 
 def refresh(spark: "SparkSession", target: Target, rows: "DataFrame") -> None:
-    """Replace the content of a materialized view."""
+    """Replace the contents of a materialized view."""
     columns = spark.table(target.name).columns
     rows.select(*columns).write.mode("overwrite").insertInto(target.name)
 
@@ -93,15 +93,15 @@ def _drop(spark: "SparkSession", target: Target) -> None:
 
 
 def quoted(name: str) -> str:
-    """Return a name of one or more parts as SQL takes it."""
+    """Quote a name of one or more parts for SQL."""
     return ".".join(f"`{part}`" for part in name.split("."))
 
 
 def ddl(schema: StructType) -> str:
-    """Return the columns as SQL takes them."""
+    """Return the columns as SQL."""
     return ", ".join(f"`{one.name}` {one.dataType.simpleString()}" for one in schema.fields)
 
 
 def _columns(schema: StructType) -> dict[str, str]:
-    """Names and types; a table may have another order, and all its columns take NULL."""
+    """Names and types; a table may have another order, and all its columns are nullable."""
     return {one.name: one.dataType.simpleString() for one in schema.fields}

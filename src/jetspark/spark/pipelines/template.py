@@ -1,4 +1,4 @@
-"""Writing a new project: the files in ``template/``, with its name and place filled in."""
+"""Writes a new project: the files in ``template/``, with its name and storage filled in."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Final
 
 from jetspark.spark.pipelines.project import SPEC_NAMES, PipelineRefused
 
-# The name is a folder, stands in YAML and in Spark's tables of runs.
+# The name is used as a folder, in YAML and in Spark's tables of runs.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 # Hidden files are easily left out of packages; this one gets its dot when it is written.
@@ -17,15 +17,15 @@ _HIDDEN: Final = {"gitignore": ".gitignore"}
 
 
 def write_project(name: str, parent: Path) -> Path:
-    """Write a project ``name`` into ``parent`` and return its folder; never overwrites."""
+    """Write a project ``name`` to ``parent`` and return its folder; never overwrites."""
     if not _NAME.fullmatch(name):
         raise PipelineRefused(
-            f"{name!r} cannot be the name of a project: up to 64 letters, digits, - and _, "
-            "a letter first"
+            f"{name!r} is not a valid project name: expected up to 64 letters, digits, - and _, "
+            "starting with a letter"
         )
     root = parent.resolve() / name
     if root.exists():
-        raise PipelineRefused(f"{root} is there already: choose another name")
+        raise PipelineRefused(f"{root} already exists: choose another name")
     try:
         write_files(__package__, "template", root, name)
     except OSError as error:
@@ -34,7 +34,7 @@ def write_project(name: str, parent: Path) -> Path:
 
 
 def write_files(package: str, folder: str, root: Path, name: str) -> Path:
-    """Write the project that lies in ``folder`` of ``package`` to ``root``; return its spec."""
+    """Write the project in ``folder`` of ``package`` to ``root``; return its spec."""
     root.mkdir(parents=True)
     filled = {"{{ name }}": name, "{{ storage }}": (root.resolve() / "storage").as_uri()}
     for place, content in _template_files(files(package) / folder, Path()):

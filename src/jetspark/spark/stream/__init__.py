@@ -1,1 +1,1 @@
-"""Format ``jetstream``: streams as tables, read in batches and as they grow."""
+"""Format ``jetstream``: streams as tables, read in batches or continuously."""

@@ -28,32 +28,32 @@ from jetspark.spark.stream.view import (
 
 
 class OpenPartition(InputPartition):
-    """A range of a read with ``endingOffsets`` open; its task decides what that is."""
+    """A range of a read with ``endingOffsets`` open; its task determines the end."""
 
     def __init__(self, stream: str, first: int, end: int | None) -> None:
         super().__init__(first)
         self.stream = stream
         self.first = first
         self.end = end
-        """The first sequence not to read; None: the one after the latest."""
+        """The first sequence not to read; None: the end of the stream."""
 
 
 class JetStreamBatchReader(DataSourceReader):
-    """Reads a stream, or what a filter leaves of it, once. Travels to the tasks by pickle."""
+    """Reads a stream, or the filtered part of it, once. Pickled to the tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._rows = StreamRows(options, schema)
 
     def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
+        """Pickle with the driver's version, which the tasks compare with theirs."""
         return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
-        """Ask the server how far the stream reaches and split that. Runs on the driver.
+        """Determine the range of the stream and split it. Runs on the driver.
 
-        Raises ``PlanningFailed`` when the stream cannot be read with these options, ``DataLoss``
-        when what was asked for by number is gone.
+        Raises ``PlanningFailed`` if the stream cannot be read with these options, ``DataLoss`` if
+        a sequence given by number no longer exists.
         """
         options = self._options
         with planning(options) as client:
@@ -72,9 +72,9 @@ class JetStreamBatchReader(DataSourceReader):
         return self._rows.read(partition)
 
     def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
-        """Let the last partition grow with the stream, and the first lose what the stream does."""
-        # The plan begins within what the stream has now, and an open read where it was asked to:
-        # a stream may reach that place later, or be created again and begin before it.
+        """Let the last partition grow with the stream, and the first shrink with it."""
+        # The plan starts within the current stream, but an open read starts where it was told: a
+        # stream may reach that place later, or be created again and start before it.
         asked = self._options.starting_seq or 1
         return [
             OpenPartition(
@@ -86,7 +86,7 @@ class JetStreamBatchReader(DataSourceReader):
         ]
 
     def _closed(self, partition: OpenPartition) -> SequencePartition:
-        """Return what ``partition`` is now."""
+        """Return the current range of ``partition``."""
         connection, since = self._options.connection, self._options.starting_time_ns
 
         def look(client: sync.Client) -> SequencePartition:
@@ -104,10 +104,10 @@ class JetStreamBatchReader(DataSourceReader):
         return with_retries(connection, look)
 
     def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
-        # Where only a subject was given, errors name the stream that takes it.
+        # If only a subject was given, errors name the stream that stores it.
         options = msgspec.structs.replace(self._options, stream=stream.name)
         view = view_of(await_sequence(stream, options))
-        # Times are turned into sequences once, here: every task reads by number.
+        # Times are converted to sequences once, here: every task reads by sequence.
         if options.starting_time_ns is not None:
             start = first_since(stream, options.starting_time_ns, view.bounds)
             options = msgspec.structs.replace(options, starting_seq=start)
@@ -119,17 +119,17 @@ class JetStreamBatchReader(DataSourceReader):
             options = msgspec.structs.replace(options, ending_seq=end)
         whole = plan_range(options, view.bounds)
         if options.subjects:
-            # A read that begins with a message to read: if that is gone later, it is a loss.
+            # Start the range at an existing message: if that is deleted later, it is a loss.
             first = first_match(stream, options.subjects, whole)
             whole = SequenceRange(whole.end if first is None else first, whole.end)
         if whole.first == whole.end:
             return whole
-        # One message is read here, so that a missing permission to read is found out now.
+        # Read one message here, to detect a missing permission now.
         list(self._rows.ranges.scan(stream, whole.first, whole.first))
         return whole
 
     def _split(self, stream: sync.Stream, whole: SequenceRange) -> list[SequenceRange]:
-        """Split by sequences, or by counts where those would be uneven."""
+        """Split by sequences, or by counts if those would be uneven."""
         options = self._options
         least, most = options.min_partitions, options.max_records_per_partition
         equal = plan_partitions(whole, min_partitions=least, max_records=most)
@@ -144,23 +144,23 @@ class JetStreamBatchReader(DataSourceReader):
         return plan_by_count(points, min_partitions=least, max_records=most)
 
     def _committed(self, client: sync.Client, stream: str) -> int:
-        """Return how far the stream had got when the query committed."""
+        """Return the position of the stream when the query committed."""
         options = self._options
         jetstream = jetstream_of(client, options.connection)
         try:
             found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
             if found is None:
-                # In the ledger that sinks create by themselves a query has an entry per stream.
+                # In the ledger that sinks create automatically, a query has an entry per stream.
                 name = f"{options.committed_by}.{stream}"
                 found = read_entry(jetstream, options.ledger_bucket, name)
         except BucketNotFound:
             raise PlanningFailed(
-                f"format {FORMAT_NAME!r}: there is no bucket {options.ledger_bucket!r}, which "
-                "ledgerBucket names"
+                f"format {FORMAT_NAME!r}: bucket {options.ledger_bucket!r} of option ledgerBucket "
+                "does not exist"
             ) from None
         if found is None:
             raise PlanningFailed(
-                f"format {FORMAT_NAME!r}: query {options.committed_by!r} has committed nothing "
-                f"into the ledger {options.ledger_bucket!r} yet"
+                f"format {FORMAT_NAME!r}: query {options.committed_by!r} has not committed "
+                f"anything to the ledger {options.ledger_bucket!r} yet"
             )
         return found.entry.last_seq

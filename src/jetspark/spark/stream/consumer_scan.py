@@ -1,7 +1,7 @@
-"""Reading a range through a consumer, where a stream does not answer direct gets.
+"""Reading a range with a consumer, for streams without direct gets.
 
-One temporary consumer without acknowledgements for each range: it keeps nothing, and a range that
-is read again gets another one.
+One temporary consumer without acknowledgements per range: it keeps no state, and a range that is
+read again gets another one.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from jetspark.errors import ConsumerNotFound, Error, MessageNotFound, RequestTim
 from jetspark.spark.stream.view import PlanningFailed
 from jetspark.subjects.match import is_subset
 
-# A task that dies leaves its consumer behind for so long.
+# The consumer of a task that dies is deleted after this time.
 INACTIVE_SECONDS: Final = 30.0
 FETCH_MAX: Final = 1_000
 
@@ -40,7 +40,7 @@ def consumer_scan(
             yield chunk
         _check_complete(stream, position, last, filters)
     finally:
-        # When the connection is gone, the consumer goes by itself after a while.
+        # If the connection was lost, the server deletes the consumer after a while.
         with contextlib.suppress(Error):
             stream.delete_consumer(consumer.name)
 
@@ -58,8 +58,8 @@ def _follow(
         for message in messages:
             meta = message.metadata
             if meta.consumer_seq != expected:
-                # Nothing is sent again without acknowledgements: the caller reads on from here.
-                raise RequestTimeout(f"stream {stream.name!r}: messages were lost on the way")
+                # Without acknowledgements nothing is redelivered: the caller continues from here.
+                raise RequestTimeout(f"stream {stream.name!r}: messages were lost in transit")
             expected += 1
             pending = meta.num_pending
             if meta.stream_seq > last:
@@ -79,9 +79,9 @@ def _follow(
 
 
 def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequence[str]) -> None:
-    """Raise ``RequestTimeout`` when the leader has messages that the consumer did not send.
+    """Raise ``RequestTimeout`` if the leader has messages that the consumer did not send.
 
-    A consumer reads the copy of its node, which may be behind.
+    A consumer reads the copy of its node, which may lag.
     """
     if position > last:
         return
@@ -99,9 +99,9 @@ def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequ
 def acknowledging_consumer(
     stream: sync.Stream, durable: str, subjects: Sequence[str]
 ) -> sync.Consumer:
-    """Return the consumer that ``onCommit`` ack names, with its state as of now.
+    """Return the consumer of ``onCommit`` ack, with its current state.
 
-    Raises ``PlanningFailed`` when it cannot acknowledge what a query with the filters ``subjects``
+    Raises ``PlanningFailed`` if it cannot acknowledge what a query with the filters ``subjects``
     has read, or would acknowledge more than that.
     """
     named = f"onCommit names the consumer {durable!r} of stream {stream.name!r}"
@@ -116,7 +116,7 @@ def acknowledging_consumer(
     if config.ack_policy is AckPolicy.NONE:
         raise PlanningFailed(f"{named}, whose ack_policy is none: it cannot acknowledge")
     if config.deliver_subject:
-        raise PlanningFailed(f"{named}, which is a push consumer: a pull consumer is needed")
+        raise PlanningFailed(f"{named}, which is a push consumer: use a pull consumer")
     own = config.filter_subjects or ((config.filter_subject,) if config.filter_subject else ())
     unread = _not_covered(own or stream.config.subjects or (">",), subjects)
     if unread:
@@ -142,8 +142,8 @@ def acknowledge_up_to(
 ) -> None:
     """Acknowledge, as the consumer ``durable``, every message below ``end``.
 
-    For streams that remove what was acknowledged (``onCommit`` ack). What the consumer hands out
-    beyond is given back. All that it gets is read by a query with the filters ``subjects``.
+    For streams that remove acknowledged messages (``onCommit`` ack). Messages after ``end`` are
+    redelivered. All that it gets is read by a query with the filters ``subjects``.
     """
     consumer = acknowledging_consumer(stream, durable, subjects)
     while messages := consumer.fetch(FETCH_MAX, no_wait=True):
@@ -153,7 +153,7 @@ def acknowledge_up_to(
         for message in done[:-1]:
             message.ack()
         if done:
-            # The last one is waited for, and with it those before.
+            # Wait for the last one, and with it for those before.
             done[-1].ack_sync()
         if len(done) < len(messages):
             return

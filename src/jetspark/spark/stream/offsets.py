@@ -1,17 +1,17 @@
-"""The position of a streaming read, as Spark keeps it in its checkpoint.
+"""The position of a streaming read, as stored in Spark's checkpoint.
 
-Version 2, which is written::
+Version 2, the current one::
 
     {"v": 2, "streams": {"ORDERS": {"next": 1001, "created": "2026-11-15T...",
                                     "from": 1, "cuts": [251, 501, 751], "subjects": ["a.>"]}}}
 
 ``next`` is the first sequence that was not read and ``created`` the time at which the stream was
 created: the sequences of a stream that was deleted and created again start over. The rest
-describes the micro-batch that ends here: the sequence it starts at, the inner edges of its
-partitions, and the subject filters it reads with. They belong to the offset because Spark runs an
-interrupted micro-batch again with nothing but its two offsets, perhaps in a process with other
-cores and options, and exactly-once writes need the same rows in it again. An offset without
-``from`` ends a micro-batch that reads nothing; its filters are those that passed what lies before.
+describes the micro-batch that ends here: the sequence it starts at, the inner boundaries of its
+partitions, and its subject filters. They are part of the offset because Spark runs an interrupted
+micro-batch again with nothing but its two offsets, perhaps in a process with other cores and
+options, and exactly-once writes need the same rows in it again. An offset without ``from`` ends a
+micro-batch that reads nothing; its filters are those used before it.
 
 Version 1 (jetspark 0.1.0) has ``next`` and ``created`` only. It is read, never written.
 """
@@ -31,13 +31,13 @@ class OffsetRefused(Error, ValueError):
 
 
 class BatchPlan(NamedTuple):
-    """How the micro-batch that ends at an offset is read, whenever Spark runs it."""
+    """How the micro-batch that ends at an offset is read, in every run."""
 
     first: int
     cuts: tuple[int, ...] = ()
     subjects: tuple[str, ...] = ()
     snapshot_split: tuple[int, int] | None = None
-    """Of a snapshot of a bucket, which has no cuts: ``minPartitions`` and the keys of each."""
+    """For a snapshot of a bucket, which has no cuts: ``minPartitions`` and the keys of each."""
 
 
 class Offset(NamedTuple):
@@ -47,18 +47,18 @@ class Offset(NamedTuple):
     created: str
     plan: BatchPlan | None = None
     planned: bool = True
-    """False in an offset of version 1: how its micro-batch was split is not known."""
+    """False for an offset of version 1: the split of its micro-batch is unknown."""
     subjects: tuple[str, ...] | None = None
-    """Without a plan: the filters of the read that got here; None: not known."""
+    """Without a plan: the filters of the read that got here; None: unknown."""
 
     @property
     def filters(self) -> tuple[str, ...] | None:
-        """The subject filters that this position was reached with; None: not known."""
+        """The subject filters of the read up to this position; None: unknown."""
         return self.subjects if self.plan is None else self.plan.subjects
 
 
 def encode_offset(stream: str, offset: Offset) -> dict[str, Any]:
-    """Return the form that Spark keeps."""
+    """Return the form for Spark's checkpoint."""
     place: dict[str, Any] = {"next": offset.next, "created": offset.created}
     plan = offset.plan
     if plan is not None:
@@ -75,14 +75,14 @@ def encode_offset(stream: str, offset: Offset) -> dict[str, Any]:
 
 
 def decode_offset(stream: str, value: dict[str, Any], *, lowest: int = 1) -> Offset:
-    """Read what Spark kept; raises ``OffsetRefused`` for what another read or version wrote.
+    """Decode an offset; raises ``OffsetRefused`` if another read or version wrote it.
 
-    ``lowest`` is the smallest sequence that such an offset can have.
+    ``lowest`` is the smallest valid sequence of such an offset.
     """
     version = value.get("v")
     if version not in {VERSION, VERSION_WITHOUT_PLAN} or isinstance(version, bool):
         raise OffsetRefused(
-            f"the checkpoint holds an offset of version {version!r}, this jetspark reads versions "
+            f"the checkpoint has an offset of version {version!r}, this jetspark reads versions "
             f"{VERSION_WITHOUT_PLAN} and {VERSION}. Continue the query with the jetspark that "
             "wrote it or a later one, or start it with a new checkpointLocation and "
             'option("startingOffsets", ...) set to where it should continue'

@@ -1,4 +1,4 @@
-"""Which options the reads and the writes of format ``jetstream`` have."""
+"""The options of reads and writes of format ``jetstream``."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,7 @@
-"""Spark's string options turned into one typed struct; every mistake is reported at once.
+"""Parsing of Spark's string options into a typed struct; all errors are reported at once.
 
-Spark hands options over as case-insensitive strings. An option that this version does not honour
-is refused, never ignored.
+Spark passes options as case-insensitive strings. An option that this version does not support is
+refused, never ignored.
 """
 
 import json
@@ -36,28 +36,28 @@ from jetspark.units import parse_duration
 FORMAT_NAME: Final = "jetstream"
 _Word = TypeVar("_Word", bound=StrEnum)
 
-# The planner of a source has no SparkContext and cannot count cores: `register` and
-# `configure` put the default of minPartitions into this variable of its process.
+# The planner of a source has no SparkContext and cannot count cores: `register` and `configure`
+# put the default of minPartitions into this environment variable.
 MIN_PARTITIONS_VARIABLE: Final = "JETSPARK_MIN_PARTITIONS"
 
 # Spark 4.3 keeps one read of a DataFrame or view, with its filters, for all queries on it.
 _NO_PUSH_DOWN: Final = (
-    "is not offered: Spark keeps a filter that was pushed into a DataFrame or view and later "
+    "is not supported: Spark keeps a filter that was pushed into a DataFrame or view and later "
     "queries on it would return too few rows. Use the options subject, startingOffsets, "
     "endingOffsets, startingTimestamp and endingTimestamp to read less"
 )
 
 MAX_RECORDS_PER_PARTITION: Final = 250_000
-BATCH_SIZE: Final = 5_000  # batches of 5 to 10 thousand rows are right for Spark
+BATCH_SIZE: Final = 5_000  # batches of 5 to 10 thousand rows suit Spark
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
-SEQ_MAX: Final = 2**63 - 1  # Spark's long; a stream's own numbers go further and never get there
+SEQ_MAX: Final = 2**63 - 1  # Spark's long; larger sequences do not occur in practice
 
-# As in Spark's Kafka source: how long minOffsetsPerTrigger may hold messages back.
+# As in Spark's Kafka source: how long minOffsetsPerTrigger may delay messages.
 MAX_TRIGGER_DELAY_S: Final = 15 * 60.0
 
 
 class HeaderMode(StrEnum):
-    """What the column ``headers`` holds."""
+    """The contents of the column ``headers``."""
 
     NONE = "false"
     MAP = "map"
@@ -73,7 +73,7 @@ class ReadMode(StrEnum):
 
 
 class OnRecreate(StrEnum):
-    """What a streaming read does when its stream was deleted and created again."""
+    """What a streaming read does if its stream was deleted and created again."""
 
     FAIL = "fail"
     EARLIEST = "earliest"
@@ -81,37 +81,37 @@ class OnRecreate(StrEnum):
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read was asked for. Sequences are half open: the first is read, the end is not."""
+    """The options of a read. Ranges of sequences exclude their end."""
 
     connection: Connection
     stream: str = ""
-    """Empty: the one stream that takes the subjects, looked up when the read is planned."""
+    """Empty: the one stream that stores the subjects, looked up at planning time."""
     subjects: tuple[str, ...] = ()
-    """Filters; none of them is every subject."""
+    """Filters; none means every subject."""
     starting_seq: int | None = None
-    """The first sequence to read; None is the earliest there is."""
+    """The first sequence to read; None is the earliest."""
     starting_time_ns: int | None = None
-    """Read from the first message stored at or after this time; wins over the sequence."""
+    """Read from the first message stored at or after this time; overrides the sequence."""
     from_latest: bool = False
-    """A streaming read begins with the next message; only without the two before."""
+    """A streaming read starts with the next message; only without the two above."""
     ending_seq: int | None = None
-    """The first sequence not to read; None is the one after the latest."""
+    """The first sequence not to read; None is the end of the stream."""
     committed_by: str = ""
-    """Read up to the last commit of this query, which ``ledger_bucket`` knows; wins."""
+    """Read up to the last commit of this query in ``ledger_bucket``; takes precedence."""
     ledger_bucket: str = ""
     ending_time_ns: int | None = None
     """Read up to the last message stored before this time."""
     open_ended: bool = False
-    """Read what the stream holds whenever a task runs, not what it held when planned."""
+    """Read the stream as it is when a task runs, not as it was when planned."""
     assumed_zone: SessionZone | None = None
-    """The session's time zone, if one of the times named none; tasks check that it holds."""
+    """The session's time zone, if one of the times had none; tasks verify that it is the same."""
     min_last_seq: int = 0
-    """Do not begin before the stream has reached this sequence (ADR-53)."""
+    """Do not start before the stream has reached this sequence (ADR-53)."""
     min_partitions: int = 1
     max_records_per_partition: int = MAX_RECORDS_PER_PARTITION
     fail_on_data_loss: bool = True
     on_recreate: OnRecreate | None = None
-    """None: as ``fail_on_data_loss`` says, see ``when_recreated``."""
+    """None: depends on ``fail_on_data_loss``, see ``when_recreated``."""
     headers: HeaderMode = HeaderMode.NONE
     batch_size: int = BATCH_SIZE
     max_batch_bytes: int = MAX_BATCH_BYTES
@@ -119,24 +119,24 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to committed messages: ``purge``, ``ack:<durable>``, or nothing."""
     read_mode: ReadMode = ReadMode.AUTO
     trigger: "TriggerLimits | None" = None
-    """How much a micro-batch takes; None in a batch read."""
+    """Limits of a micro-batch; None in a batch read."""
 
     @property
     def when_recreated(self) -> OnRecreate:
-        """What to do about a stream that was created again."""
+        """What to do if the stream was created again."""
         if self.on_recreate is not None:
             return self.on_recreate
         return OnRecreate.FAIL if self.fail_on_data_loss else OnRecreate.EARLIEST
 
 
 class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one micro-batch of a streaming read takes. Offsets are sequences, not messages."""
+    """Limits of one micro-batch of a streaming read. Offsets are sequences, not messages."""
 
     max_offsets: int | None = None
     max_bytes: int | None = None
-    """Estimated by the mean size of the stream's messages."""
+    """Estimated from the mean size of the stream's messages."""
     min_offsets: int = 1
-    """Wait for so many, but no longer than ``max_delay_s`` since there was one."""
+    """Wait for this many, but not longer than ``max_delay_s`` after the first one."""
     max_delay_s: float = MAX_TRIGGER_DELAY_S
 
 
@@ -147,9 +147,9 @@ def parse_source_options(
     zone: SessionZone | None = None,
     streaming: bool = False,
 ) -> SourceOptions:
-    """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
+    """Parse the options of a read, or raise ``InvalidOptions`` with all errors.
 
-    The default is for reads without ``minPartitions``, ``zone`` for times without a zone.
+    ``default_min`` applies without ``minPartitions``, ``zone`` to times without a zone.
     """
     times = TimeOptions(zone)
     use = Use.READ_STREAM if streaming else Use.READ
@@ -164,16 +164,18 @@ def parse_source_options(
     )
     for edge in ("starting", "ending"):
         if reader.has(f"{edge}Offsets") and reader.has(f"{edge}Timestamp"):
-            reader.problems.append(f"{edge}Offsets and {edge}Timestamp exclude each other")
+            reader.problems.append(f"{edge}Offsets and {edge}Timestamp are mutually exclusive")
     committed = reader.take("endingOffsets", _committed, "")
     if bool(committed) != reader.has("ledgerBucket"):
-        reader.problems.append("endingOffsets committed:<queryId> and ledgerBucket go together")
+        reader.problems.append(
+            "endingOffsets committed:<queryId> requires ledgerBucket, and the reverse"
+        )
     open_ended = reader.take("endingOffsets", lambda text: _is_open(text, stream), default=False)
     fail_on_loss = reader.take("failOnDataLoss", boolean, default=not open_ended)
     if open_ended and fail_on_loss:
         reader.problems.append(
-            "endingOffsets open reads what exists when a task runs and cannot detect what was "
-            "removed: drop failOnDataLoss true"
+            "endingOffsets open reads the stream as it is when a task runs and cannot detect "
+            "removed messages: leave out failOnDataLoss true"
         )
     parsed = SourceOptions(
         committed_by=committed,
@@ -200,7 +202,7 @@ def parse_source_options(
         on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
         read_mode=reader.take("readMode", partial(word_of, ReadMode), ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
-        # After the times have been read.
+        # After the times have been parsed.
         assumed_zone=times.assumed,
     )
     _check_order(reader, parsed.starting_seq, parsed.ending_seq)
@@ -210,11 +212,11 @@ def parse_source_options(
 
 def _check_order(reader: OptionReader, first: int | None, end: int | None) -> None:
     if first is not None and end is not None and first > end:
-        reader.problems.append(f"startingOffsets {first} lies after endingOffsets {end}")
+        reader.problems.append(f"startingOffsets {first} is after endingOffsets {end}")
 
 
 def parse_trigger(reader: OptionReader) -> TriggerLimits:
-    """Take the limits of a micro-batch."""
+    """Parse the limits of a micro-batch."""
     limits = TriggerLimits(
         max_offsets=reader.take("maxOffsetsPerTrigger", parse_sequence, None),
         max_bytes=reader.take("maxBytesPerTrigger", parse_sequence, None),
@@ -230,7 +232,7 @@ def parse_trigger(reader: OptionReader) -> TriggerLimits:
 
 
 def header_mode(options: Mapping[str, str]) -> HeaderMode:
-    """Return what ``includeHeaders`` says, if it is right; a read refuses it if it is not."""
+    """Return ``includeHeaders``, if it is valid; a read refuses it if it is not."""
     try:
         return HeaderMode({k.lower(): v for k, v in options.items()}["includeheaders"].lower())
     except (KeyError, ValueError):
@@ -238,16 +240,16 @@ def header_mode(options: Mapping[str, str]) -> HeaderMode:
 
 
 def default_min_partitions(environ: Mapping[str, str]) -> int:
-    """Return the default of ``minPartitions`` that the driver left for this process."""
+    """Return the default of ``minPartitions`` that the driver set for this process."""
     text = environ.get(MIN_PARTITIONS_VARIABLE, "")
     return whole_number(text, 1, 2**31 - 1) or 1
 
 
 def stream_name(text: str) -> str:
-    """Read the name of a stream."""
+    """Parse a stream name."""
     problem = stream_name_problem(text)
     if problem is not None:
-        raise ValueError(f"{text!r} is not the name of a stream: {problem}")
+        raise ValueError(f"{text!r} is not a stream name: {problem}")
     return text
 
 
@@ -256,18 +258,19 @@ def _subjects(text: str) -> tuple[str, ...]:
     for number, one in enumerate(filters):
         if not is_valid_subject(one.encode()):
             raise ValueError(
-                f"{one!r} is not a subject: tokens between dots, * and > as wildcards"
+                f"{one!r} is not a subject: expected tokens separated by dots, with * and > as "
+                "wildcards"
             )
         for other in filters[:number]:
             if overlaps(one.encode(), other.encode()):
-                raise ValueError(f"{other!r} and {one!r} overlap: their messages would come twice")
+                raise ValueError(f"{other!r} and {one!r} overlap: messages would be duplicated")
     return filters
 
 
-# Words for where a read begins, beside sequences.
+# Words for the start of a read, in addition to sequences.
 _EARLIEST: Final = 0
 _LATEST: Final = -1
-# The word for a read that ends at whatever is last when it runs.
+# The word for a read that ends at the end of the stream when it runs.
 _OPEN: Final = "open"
 
 
@@ -277,7 +280,7 @@ def _starting(text: str, stream: str, streaming: bool) -> int:
         return _EARLIEST
     if offset.lower() == "latest":
         if not streaming:
-            raise ValueError("'latest' would read nothing: give earliest or a sequence")
+            raise ValueError("'latest' would read nothing: use earliest or a sequence")
         return _LATEST
     return _sequence_or(offset, "earliest, latest" if streaming else "earliest")
 
@@ -287,7 +290,7 @@ def _ending(text: str, stream: str) -> int | None:
     if offset.lower() in {"latest", _OPEN} or offset.startswith("committed:"):
         return None
     if offset.lower() == "earliest":
-        raise ValueError("'earliest' would read nothing: give latest or a sequence")
+        raise ValueError("'earliest' would read nothing: use latest or a sequence")
     return _sequence_or(offset, "latest, open")
 
 
@@ -302,26 +305,26 @@ def _committed(text: str) -> str:
         return ""
     problem = key_problem(query)
     if problem is not None:
-        raise ValueError(f"{text!r} names no query: {problem}")
+        raise ValueError(f"{text!r} does not name a query: {problem}")
     return query
 
 
 def _on_commit(text: str) -> str:
-    """Read what happens to committed messages; empty for nothing."""
+    """Parse what happens to committed messages; empty for nothing."""
     word, colon, durable = text.partition(":")
     if word.lower() == "ack" and consumer_name_problem(durable) is None:
         return f"ack:{durable}"
     if colon or word.lower() not in {"none", "purge"}:
-        raise ValueError(f"{text!r} is none of none, purge, ack:<durable>")
+        raise ValueError(f"{text!r} is not one of none, purge, ack:<durable>")
     return "" if word.lower() == "none" else "purge"
 
 
 def word_of(words: type[_Word], text: str) -> _Word:
-    """Read one of the words of an enumeration."""
+    """Parse a value of an enumeration."""
     try:
         return words(text.lower())
     except ValueError:
-        raise ValueError(f"{text!r} is none of {', '.join(words)}") from None
+        raise ValueError(f"{text!r} is not one of {', '.join(words)}") from None
 
 
 def _push_down(text: str) -> None:
@@ -331,7 +334,7 @@ def _push_down(text: str) -> None:
 
 
 def _of_stream(text: str, stream: str) -> str:
-    """What JSON says of the stream, as in ``{"ORDERS": 17}``; other text as it is."""
+    """The JSON value for the stream, as in ``{"ORDERS": 17}``; other text unchanged."""
     if not text.startswith("{"):
         return text
     try:
@@ -339,7 +342,7 @@ def _of_stream(text: str, stream: str) -> str:
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from None
     if list(found) != [stream] or isinstance(found[stream], bool | float | list | dict):
-        raise ValueError(f'{text!r} must be of the form {{"{stream}": 17}}')
+        raise ValueError(f'{text!r} must have the form {{"{stream}": 17}}')
     return str(found[stream])
 
 
@@ -351,7 +354,7 @@ def _sequence_or(text: str, words: str) -> int:
 
 
 def parse_sequence(text: str) -> int:
-    """Read a sequence."""
+    """Parse a sequence."""
     number = whole_number(text, 1, SEQ_MAX)
     if number is None:
         raise ValueError(f"{shortened(text)} is not a whole number from 1 to {SEQ_MAX}")
@@ -369,5 +372,5 @@ def _seconds(text: str) -> float:
 
 
 def parse_header_mode(text: str) -> HeaderMode:
-    """Read what the column ``headers`` shall hold."""
+    """Parse the option for the column ``headers``."""
     return word_of(HeaderMode, text)

@@ -1,6 +1,6 @@
-"""Which sequences a read covers, and how they are split into partitions. Pure decisions.
+"""The sequences that a read covers, and their split into partitions. Pure decisions.
 
-Ranges are half open, as offsets are in Spark's other sources: ``first`` is read, ``end`` is not.
+Ranges are half-open, like offsets in Spark's other sources: ``first`` is read, ``end`` is not.
 """
 
 import itertools
@@ -11,15 +11,15 @@ from jetspark.errors import Error
 from jetspark.spark.stream.offsets import BatchPlan, Offset
 from jetspark.spark.stream.options import OnRecreate, SourceOptions, TriggerLimits
 
-# Spark's driver keeps several objects for each task of a stage; far below this it already crawls.
+# Spark's driver keeps several objects per task of a stage; it is slow far below this number.
 PARTITIONS_MAX: Final = 100_000
 
 
 class StreamBounds(NamedTuple):
-    """What STREAM.INFO says about where a stream begins and ends."""
+    """The range of a stream, from STREAM.INFO."""
 
     first_seq: int
-    """The oldest message; in an empty stream the next number, or 0 when it never had one."""
+    """The oldest message; in an empty stream the next sequence, or 0 if it never had one."""
     last_seq: int
 
 
@@ -31,10 +31,10 @@ class SequenceRange(NamedTuple):
 
 
 class DataLoss(Error):
-    """Messages that were asked for are gone; ``failOnDataLoss`` says whether that matters.
+    """Requested messages no longer exist; ``failOnDataLoss`` decides whether that is an error.
 
-    ``resume_at`` is where a streaming read that accepts the loss continues, and ``expired`` says
-    that the stream only removed its oldest messages.
+    ``resume_at`` is where a streaming read that accepts the loss continues; ``expired`` means that
+    the stream only removed its oldest messages.
     """
 
     def __init__(self, text: str, *, resume_at: int = 1, expired: bool = False) -> None:
@@ -44,14 +44,14 @@ class DataLoss(Error):
 
 
 class StreamRecreated(DataLoss):
-    """The stream is not the one that was read before; ``onRecreate`` says what to do."""
+    """The stream is not the one read before; ``onRecreate`` decides what to do."""
 
 
 def plan_range(options: SourceOptions, bounds: StreamBounds) -> SequenceRange:
-    """Return the sequences to read, within what the stream has.
+    """Return the sequences to read, within the stream.
 
-    A number outside of the stream is data loss: ``DataLoss`` is raised, or with ``failOnDataLoss``
-    false the range shrinks to what the stream has.
+    A sequence outside the stream is data loss: ``DataLoss`` is raised, or with ``failOnDataLoss``
+    false the range is reduced to the stream.
     """
     earliest = max(bounds.first_seq, 1)
     beyond = bounds.last_seq + 1
@@ -66,10 +66,10 @@ def plan_range(options: SourceOptions, bounds: StreamBounds) -> SequenceRange:
 def plan_partitions(
     whole: SequenceRange, *, min_partitions: int, max_records: int
 ) -> list[SequenceRange]:
-    """Split ``whole`` into ranges that differ by at most one in length; none when it is empty.
+    """Split ``whole`` into ranges that differ by at most one in length; none if it is empty.
 
     At least ``min_partitions`` of them, as long as each has a sequence, and none with more than
-    ``max_records`` sequences. Raises ``ValueError`` when these would be more than Spark can plan.
+    ``max_records`` sequences. Raises ``ValueError`` if there are more than Spark can plan.
     """
     count = whole.end - whole.first
     if count <= 0:
@@ -87,10 +87,10 @@ def plan_partitions(
 def admit(
     first: int, end: int, limits: TriggerLimits, *, mean_size: float, waited_s: float | None
 ) -> int:
-    """Return where a micro-batch ends that could take the sequences from ``first`` to ``end``.
+    """Return the end of a micro-batch that could read the sequences from ``first`` to ``end``.
 
-    ``waited_s`` is how long the first of them has been held back for ``minOffsetsPerTrigger``;
-    None when nothing may be held back.
+    ``waited_s`` is how long the first of them has been delayed for ``minOffsetsPerTrigger``; None
+    if nothing may be delayed.
     """
     count = end - first
     if count <= 0:
@@ -100,7 +100,7 @@ def admit(
     if limits.max_offsets is not None:
         count = min(count, limits.max_offsets)
     if limits.max_bytes is not None and mean_size > 0:
-        # At least one: a message larger than the limit must not stop the query for ever.
+        # At least one: a message larger than the limit must not stop the query forever.
         count = min(count, max(1, int(limits.max_bytes / mean_size)))
     return first + count
 
@@ -108,16 +108,16 @@ def admit(
 def plan_batch(
     whole: SequenceRange, subjects: Sequence[str], *, min_partitions: int, max_records: int
 ) -> BatchPlan:
-    """Return how a micro-batch is read, for its end offset; split as ``plan_partitions`` does."""
+    """Return the plan of a micro-batch, for its end offset; split by ``plan_partitions``."""
     parts = plan_partitions(whole, min_partitions=min_partitions, max_records=max_records)
     return BatchPlan(whole.first, tuple(part.first for part in parts[1:]), tuple(subjects))
 
 
 def planned_ranges(plan: BatchPlan, end: int, bounds: StreamBounds) -> list[SequenceRange]:
-    """Return the partitions of a planned micro-batch, each without what the stream lacks.
+    """Return the partitions of a planned micro-batch, each clipped to the stream.
 
-    Cut first, then clipped: a range that has lost all of its messages is empty but keeps its
-    number, so that a message is in the same partition in every run.
+    Split first, then clipped: a range that has lost all of its messages is empty but keeps its
+    index, so that a message is in the same partition in every run.
     """
     edges = [plan.first, *plan.cuts, end]
     beyond = bounds.last_seq + 1
@@ -135,11 +135,11 @@ def check_position(
     bounds: StreamBounds,
     on_recreate: OnRecreate = OnRecreate.FAIL,
 ) -> int:
-    """Return the sequence from which a streaming read can continue.
+    """Return the sequence at which a streaming read can continue.
 
-    Raises ``DataLoss`` when that is not where it stopped; its ``resume_at`` says where the stream
-    begins now. Raises ``StreamRecreated`` for another stream of the same name, unless
-    ``on_recreate`` says how to continue.
+    Raises ``DataLoss`` if that is not where it stopped; its ``resume_at`` is the current start of
+    the stream. Raises ``StreamRecreated`` for another stream of the same name, unless
+    ``on_recreate`` allows to continue.
     """
     earliest = max(bounds.first_seq, 1)
     if created != start.created:
@@ -149,14 +149,14 @@ def check_position(
             raise recreated(stream, start, created, bounds, on_recreate)
     if start.next < earliest:
         raise DataLoss(
-            f"stream {stream!r} begins at {earliest}, the query has read up to "
+            f"stream {stream!r} starts at {earliest}, but the query has read up to "
             f"{start.next - 1}: the messages between were removed unread. {_REMEDY}",
             resume_at=earliest,
             expired=True,
         )
     if start.next > bounds.last_seq + 1:
         raise DataLoss(
-            f"stream {stream!r} ends at {bounds.last_seq}, the query has read up to "
+            f"stream {stream!r} ends at {bounds.last_seq}, but the query has read up to "
             f"{start.next - 1}: it was restored from an older state. {_REMEDY}",
             resume_at=bounds.last_seq + 1,
         )
@@ -171,9 +171,9 @@ def check_planned(
     bounds: StreamBounds,
     on_recreate: OnRecreate,
 ) -> bool:
-    """Say whether anything of a planned micro-batch is left to read.
+    """Return whether anything of a planned micro-batch is left to read.
 
-    Raises ``DataLoss`` when it is not complete, ``StreamRecreated`` as ``check_position`` does.
+    Raises ``DataLoss`` if it is incomplete, ``StreamRecreated`` like ``check_position``.
     """
     if created != end.created:
         if on_recreate is OnRecreate.EARLIEST:
@@ -189,7 +189,7 @@ def check_planned(
     earliest = max(bounds.first_seq, 1)
     if plan.first < earliest:
         raise DataLoss(
-            f"stream {stream!r} begins at {earliest}: older messages of {planned} were removed "
+            f"stream {stream!r} starts at {earliest}: older messages of {planned} were removed "
             f"after it was planned. {_REMEDY}",
             expired=True,
         )
@@ -199,15 +199,15 @@ def check_planned(
 def recreated(
     stream: str, reached: Offset, created: str, bounds: StreamBounds, on_recreate: OnRecreate
 ) -> StreamRecreated:
-    """Return the error for a stream that is not the one of the checkpoint."""
+    """Return the error for a stream that is not the one in the checkpoint."""
     what = (
-        f"stream {stream!r} was created again: this one is of {created}, the query has read the "
-        f"one of {reached.created} up to sequence {reached.next - 1}"
+        f"stream {stream!r} was created again: this one was created at {created}, the query has "
+        f"read the one created at {reached.created} up to sequence {reached.next - 1}"
     )
     if on_recreate is OnRecreate.CONTINUE:
         return StreamRecreated(
             f"{what}, and onRecreate is continue, but this one ends at {bounds.last_seq}: it is "
-            "no complete copy. Wait until it is, or set "
+            "not a complete copy. Wait until it is, or set "
             'option("onRecreate", "earliest") to read it from its beginning'
         )
     return StreamRecreated(
@@ -219,9 +219,9 @@ def recreated(
 
 
 def first_missing(sequences: Sequence[int], expected: int) -> int | None:
-    """Return the lowest sequence from ``expected`` on that is not among the ascending ones given.
+    """Return the lowest sequence from ``expected`` that is missing in the ascending ``sequences``.
 
-    None when they are a run without a hole; ``sequences`` is not empty.
+    None if there is no gap; ``sequences`` is not empty.
     """
     if sequences[-1] - expected + 1 == len(sequences):
         return None
@@ -229,11 +229,11 @@ def first_missing(sequences: Sequence[int], expected: int) -> int | None:
 
 
 def _check_kept(options: SourceOptions, earliest: int, beyond: int) -> None:
-    """Raise ``DataLoss`` when a sequence that was asked for by number is not in the stream."""
+    """Raise ``DataLoss`` if a sequence given by number is not in the stream."""
     start, end = options.starting_seq, options.ending_seq
     if start is not None and start < earliest and start != end:
         raise DataLoss(
-            f"startingOffsets is {start}, but stream {options.stream!r} begins at {earliest}: "
+            f"startingOffsets is {start}, but stream {options.stream!r} starts at {earliest}: "
             f"older messages were removed. {_REMEDY}"
         )
     for name, seq in (("startingOffsets", start), ("endingOffsets", end)):

@@ -33,8 +33,8 @@ from jetspark.spark.task import local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.retry import Retries
 
-# A scan that loses its server continues where it was: this many tries without a message in
-# between, then the task fails and Spark decides.
+# A scan that loses its server continues where it was: after this many attempts without a message
+# in between the task fails, and Spark decides.
 RETRIES_MAX: Final = 4
 
 _Result = TypeVar("_Result")
@@ -56,9 +56,9 @@ class SequencePartition(InputPartition):
         self.first = first
         self.end = end
         self.created = created
-        """When the stream was created that the read was planned for; empty: any will do."""
+        """When the stream that the read was planned for was created; empty: not checked."""
         self.subjects = subjects
-        """The filters to read with; None: those of the options."""
+        """The filters of this partition; None: those of the options."""
 
 
 def planned_partitions(
@@ -66,7 +66,7 @@ def planned_partitions(
 ) -> list[InputPartition]:
     """Return the partitions of a micro-batch up to ``end``, read with ``subjects`` by default.
 
-    Its filters are those of its first run, whatever the options say now.
+    Its filters are those of its first run, regardless of the current options.
     """
     own = None if plan.subjects == subjects else plan.subjects
     return [
@@ -76,11 +76,11 @@ def planned_partitions(
 
 
 class RangeReader:
-    """Scans partitions of one read. Travels to the tasks by pickle.
+    """Scans partitions of one read. Pickled to the tasks.
 
-    ``columns`` are what a scan brings. ``holes_are_losses``: a message that is missing below the
-    first one of the stream may have been removed before it was read; in a bucket, where values
-    replace each other, it says nothing.
+    ``columns`` are the columns of a scan. ``holes_are_losses``: a message missing below the first
+    one of the stream may have been removed before it was read; in a bucket, where values replace
+    each other, a gap means nothing.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class RangeReader:
         if self._options.assumed_zone is not None:
             check_zone(self._options.assumed_zone, local_property(ZONE_SETTING))
         if not isinstance(partition, SequencePartition):
-            # Spark's stand-in when there are no partitions: InputPartition(None).
+            # Spark's placeholder if there are no partitions: InputPartition(None).
             return iter(())
         subjects = self._options.subjects if partition.subjects is None else partition.subjects
-        # A scan has one filter after the other: each goes on from a place of its own.
+        # A scan has one filter after the other: each continues from its own position.
         each: list[tuple[str, ...]] = [(subject,) for subject in subjects]
         return itertools.chain.from_iterable(
             self.filtered_chunks(partition, filters) for filters in each or [()]
@@ -111,16 +111,16 @@ class RangeReader:
     def scan(
         self, stream: sync.Stream, first: int, last: int, filters: Sequence[str] | None = None
     ) -> Iterator[MessageColumns]:
-        """Yield the messages of a range that the options and the schema ask for."""
+        """Yield the messages of a range, by options and schema."""
         options = self._options
         filters = options.subjects if filters is None else filters
         direct = stream.config.allow_direct
         if options.read_mode is ReadMode.DIRECT and not direct:
             raise PlanningFailed(
-                f"stream {stream.name!r} has allow_direct off, which readMode direct needs: "
-                'switch it on, or set option("readMode", "auto")'
+                f"stream {stream.name!r} has allow_direct disabled, which readMode direct "
+                'requires: enable it, or set option("readMode", "auto")'
             )
-        # Of a work queue, each consumer would take messages away: there the leader is asked.
+        # On a work queue, a consumer would take messages away: there the leader is asked.
         limits = stream.config.retention is Retention.LIMITS
         through_consumer = not direct and limits and options.read_mode is ReadMode.AUTO
         if options.read_mode is ReadMode.CONSUMER or through_consumer:
@@ -137,7 +137,7 @@ class RangeReader:
     def filtered_chunks(
         self, partition: SequencePartition, filters: Sequence[str]
     ) -> Iterator[MessageColumns]:
-        """Yield the messages of ``partition``; a scan that is cut off continues where it was."""
+        """Yield the messages of ``partition``; an interrupted scan continues where it was."""
         if partition.first >= partition.end:
             return
         options = self._options
@@ -162,7 +162,8 @@ class RangeReader:
                         yield chunk
                     if missing is None and position < partition.end:
                         missing = position
-                    # The last look: nothing that was yielded counts before this task has ended.
+                    # The last check: rows that were yielded do not count before this task has
+                    # ended.
                     stream.info()
                     self._check_unchanged(stream, partition)
                     self._check_still_kept(stream, missing)
@@ -176,32 +177,31 @@ class RangeReader:
         return self._holes_are_losses and self._options.fail_on_data_loss
 
     def _check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
-        """Raise ``DataLoss`` when messages were removed between the planning and the read.
+        """Raise ``DataLoss`` if messages were removed between the planning and the read.
 
-        ``missing`` is the first sequence that was not among those read, ``stream`` was just asked
-        for its state. A hole is no loss by itself: the message may have been deleted on purpose,
-        or have another subject than the filter. But a hole below the first sequence of the stream
-        may have been a message that expired unread, and as in Spark's Kafka source a false alarm
-        is better than silence.
+        ``missing`` is the first sequence that was not read, ``stream`` has just been refreshed. A
+        gap alone is no loss: the message may have been deleted on purpose, or not match the
+        filter. But a gap below the first sequence of the stream may have been a message that
+        expired unread, and as in Spark's Kafka source a false alarm is better than silent loss.
         """
         if missing is None or not self._checks_holes:
             return
         head = stream.cached_info.state.first_seq
         if head > missing:
             raise DataLoss(
-                f"stream {stream.name!r} begins at {head} by now, and message {missing} was not "
-                "among those read: it may have been removed since the query was planned. "
-                'To go on without such messages, set option("failOnDataLoss", "false"). If the '
+                f"stream {stream.name!r} now starts at {head}, and message {missing} was not "
+                "read: it may have been removed since the query was planned. "
+                'To continue without such messages, set option("failOnDataLoss", "false"). If the '
                 "DataFrame was loaded some time ago, or is the static side of a streaming join: "
                 "load it again, call jetspark.spark.refresh on it, or read it with "
                 'option("endingOffsets", "open")'
             )
 
     def _check_passed(self, stream: sync.Stream, chunk: MessageColumns, position: int) -> None:
-        """Raise ``DataLoss`` when the gap before a chunk of a filtered read may hide a loss.
+        """Raise ``DataLoss`` if the gap before a chunk of a filtered read may hide a loss.
 
-        Asked for each chunk, since nearly every filtered read has gaps: at the end of the read
-        the stream may well have removed, in its usual course, what lies before them.
+        Checked for each chunk, since nearly every filtered read has gaps: at the end of the read
+        the stream may have removed, as usual, what precedes them.
         """
         if chunk.sequences[0] > position and self._checks_holes:
             stream.info()
@@ -210,7 +210,7 @@ class RangeReader:
     def _is_the_planned(
         self, stream: sync.Stream, partition: SequencePartition, position: int
     ) -> bool:
-        """Say whether the stream is still the one that the read was planned for.
+        """Return whether the stream is still the one that the read was planned for.
 
         If not, the messages of ``partition`` no longer exist: that is a ``StreamRecreated`` loss,
         or with ``failOnDataLoss`` false there is nothing to read.
@@ -225,7 +225,7 @@ class RangeReader:
         partition: SequencePartition,
         chunks: Iterator[MessageColumns],
     ) -> Iterator[MessageColumns]:
-        """Yield ``chunks``; a stream that does not reach the end of the range may be another."""
+        """Yield ``chunks``; a stream that does not reach the end of the range may be a new one."""
         try:
             yield from chunks
         except MinLastSequence:
@@ -234,19 +234,19 @@ class RangeReader:
             raise
 
     def _check_unchanged(self, stream: sync.Stream, partition: SequencePartition) -> None:
-        """Raise ``StreamRecreated`` when the rows read so far may be of two streams."""
+        """Raise ``StreamRecreated`` if the rows read so far may be from two streams."""
         created = view_of(stream.cached_info).created
         if partition.created not in {"", created}:
             raise StreamRecreated(
                 f"stream {stream.name!r} was deleted and created again at {created}, after the "
-                f"read of the one of {partition.created} was planned: its messages are gone. "
+                f"read of the one from {partition.created} was planned: its messages are deleted. "
                 "Start a batch read again with a new DataFrame; for a streaming query "
-                'option("onRecreate", ...) says how to continue'
+                'option("onRecreate", ...) sets how to continue'
             )
 
 
 class StreamRows:
-    """Reads partitions as rows of a stream. Travels to the tasks by pickle."""
+    """Reads partitions as rows of a stream. Pickled to the tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._headers = options.headers
@@ -268,7 +268,7 @@ class StreamRows:
 
 
 def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
-    """Return what ``attempt`` returns, tried again after what is transient."""
+    """Return the result of ``attempt``, retried after transient errors."""
     retries = Retries(RETRIES_MAX, outage_s=OUTAGE_S)
     while True:
         try:

@@ -1,8 +1,8 @@
-"""A streaming reader that was refused: it raises the reason when Spark first uses it.
+"""A refused streaming reader: it raises the reason when Spark first uses it.
 
-An error in ``streamReader`` itself is hidden by pyspark: its runner stops the reader it never got
-and fails with ``UnboundLocalError``, which is then the last line that a user sees. So the error is
-kept, and raised by the first call that Spark makes.
+An error in ``streamReader`` itself is hidden by pyspark: its runner stops the reader that it never
+got and fails with ``UnboundLocalError``, which is then the last line that a user sees. So the
+error is kept, and raised by Spark's first call.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from jetspark.errors import Error
 
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises ``reason`` for everything that a query asks of its source."""
+    """Raises ``reason`` for every call of a query."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
@@ -58,7 +58,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def reader_or_refusal(make: Callable[[], DataSourceStreamReader]) -> DataSourceStreamReader:
-    """Return what ``make`` returns, or a reader that raises the error of ``make``."""
+    """Return the result of ``make``, or a reader that raises its error."""
     try:
         return make()
     except Error as error:

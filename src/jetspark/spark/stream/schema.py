@@ -1,7 +1,7 @@
-"""The columns of a stream: the default schema, the user's choice of them, chunks to Arrow batches.
+"""The columns of a stream: default schema, schema checks, conversion of chunks to Arrow batches.
 
-Spark checks the Arrow schema of what a task yields for exact equality, so it is
-made by Spark's own function and every array is built for the type found there.
+Spark requires exact equality of the Arrow schema that a task yields, so it is created by Spark's
+own function and every array is built for its type.
 """
 
 import difflib
@@ -36,9 +36,9 @@ _DEFAULT_COLUMNS: Final[Mapping[str, DataType]] = {
     "timestamp": TimestampType(),
     "data": BinaryType(),
 }
-# Built only when the user's schema names them.
+# Built only if the user's schema has them.
 _EXTRA_COLUMNS: Final[Mapping[str, DataType]] = {
-    # Spark keeps microseconds, JetStream nanoseconds.
+    # Spark has microseconds, JetStream nanoseconds.
     "timestamp_ns": LongType(),
     "size": IntegerType(),
 }
@@ -50,7 +50,7 @@ HEADER_TYPES: Final[Mapping[HeaderMode, DataType]] = {
 }
 
 
-# What has to be read of a message for a column; its sequence always comes.
+# The part of a message to read for a column; its sequence is always included.
 _READ_FOR: Final[Mapping[str, Column]] = {
     "subject": "subjects",
     "timestamp": "times",
@@ -62,11 +62,11 @@ _READ_FOR: Final[Mapping[str, Column]] = {
 
 
 class InvalidSchema(Error, ValueError):
-    """A user's schema that a stream does not fit into; the text names every mistake."""
+    """A schema that does not match a stream; the text lists all errors."""
 
 
 def default_schema(headers: HeaderMode) -> StructType:
-    """Return the schema of a read that names none. No column is ever NULL."""
+    """Return the default schema of a read. No column is ever NULL."""
     types = dict(_DEFAULT_COLUMNS)
     if headers is not HeaderMode.NONE:
         types["headers"] = HEADER_TYPES[headers]
@@ -74,9 +74,9 @@ def default_schema(headers: HeaderMode) -> StructType:
 
 
 def check_schema(schema: StructType, headers: HeaderMode) -> None:
-    """Raise ``InvalidSchema`` unless every column is one a stream has, with its type.
+    """Raise ``InvalidSchema`` unless every column exists in a stream, with its type.
 
-    Any subset in any order will do; that is how columns are left out.
+    Any subset in any order is valid; that is how columns are left out.
     """
     problems = [
         problem
@@ -84,13 +84,13 @@ def check_schema(schema: StructType, headers: HeaderMode) -> None:
         if (problem := _field_problem(field, schema.fields[:index], headers)) is not None
     ]
     if not schema.fields:
-        problems = ["it has no column"]
+        problems = ["it has no columns"]
     if problems:
         raise InvalidSchema(f"schema of format {FORMAT_NAME!r}: {'; '.join(problems)}")
 
 
 def columns_to_read(schema: StructType) -> tuple[Column, ...]:
-    """Return what a scan has to bring for ``schema``; the rest is not built."""
+    """Return the columns that a scan has to read for ``schema``."""
     names = [name.lower() for name in schema.fieldNames()]
     return tuple(sorted({_READ_FOR[name] for name in names if name in _READ_FOR}))
 
@@ -98,33 +98,33 @@ def columns_to_read(schema: StructType) -> tuple[Column, ...]:
 def _field_problem(
     field: StructField, earlier: Sequence[StructField], headers: HeaderMode
 ) -> str | None:
-    # Spark's column names do not depend on case.
+    # Spark's column names are case-insensitive.
     name = field.name.lower()
     if name in {other.name.lower() for other in earlier}:
-        return f"column {field.name!r} comes twice"
+        return f"column {field.name!r} is duplicated"
     if name == "headers" and headers is HeaderMode.NONE:
-        return "column 'headers' needs option includeHeaders to be map or raw"
+        return "column 'headers' requires option includeHeaders map or raw"
     expected = {**_DEFAULT_COLUMNS, **_EXTRA_COLUMNS}.get(name)
     if name == "headers":
         expected = HEADER_TYPES[headers]
     if expected is None:
         return _unknown_column(field.name)
-    # The simple form leaves out what may be NULL, which a user may declare as they like.
+    # The simple form leaves out nullability, which a user may declare as they like.
     wanted, given = expected.simpleString(), field.dataType.simpleString()
     if wanted != given:
-        return f"column {field.name!r} is {wanted}, not {given}"
+        return f"column {field.name!r} must be {wanted}, not {given}"
     return None
 
 
 def _unknown_column(name: str) -> str:
     known = [*_DEFAULT_COLUMNS, "headers", *_EXTRA_COLUMNS]
     near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f": did you mean {near[0]!r}?" if near else f" (there are {', '.join(known)})"
+    hint = f": did you mean {near[0]!r}?" if near else f" (expected one of {', '.join(known)})"
     return f"unknown column {name!r}{hint}"
 
 
 class BatchEncoder:
-    """Turns chunks of one stream into Arrow batches of one schema."""
+    """Converts chunks of one stream to Arrow batches of one schema."""
 
     def __init__(self, schema: StructType, *, stream: str, headers: HeaderMode) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
@@ -160,27 +160,27 @@ class BatchEncoder:
 
 
 def microseconds(times_ns: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """Return times as Spark keeps them."""
-    # Rounded down, also before 1970, so that the order of messages stays.
+    """Return times in Spark's microseconds."""
+    # Rounded down, even before 1970, to keep the order of messages.
     exact = pa.array(times_ns, pa.int64()).cast(pa.timestamp("ns"))
     return pc.floor_temporal(exact, unit="microsecond").cast(pa.timestamp("us")).cast(kind)
 
 
 def texts(values: Sequence[str]) -> pa.Array:
-    """Return text, which on the wire may be any bytes."""
+    """Return text, which may be any bytes on the wire."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
-        # NATS takes any bytes, which the client shows as surrogates; a Spark string is UTF-8.
-        # What is not becomes U+FFFD.
+        # NATS accepts any bytes, which the client shows as surrogates; a Spark string is UTF-8.
+        # Invalid bytes become U+FFFD.
         exact = [value.encode("utf-8", "surrogateescape") for value in values]
         return pa.array([value.decode("utf-8", "replace") for value in exact], pa.string())
 
 
 def header_maps(blocks: Sequence[bytes], kind: pa.MapType) -> pa.Array:
-    """Return a map of names to their values for each block: an empty one, never NULL, for none.
+    """Return a map of names to values for each block: for none an empty one, never NULL.
 
-    A column of NULL maps makes Spark's Arrow writers slower by an order.
+    A column of NULL maps makes Spark's Arrow writers ten times slower.
     """
     row_ends, names = [0], list[str]()
     value_ends, values = [0], list[str]()

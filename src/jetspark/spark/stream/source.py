@@ -1,7 +1,7 @@
-"""``JetStreamDataSource``: what Spark knows as the format ``jetstream``.
+"""``JetStreamDataSource``: the format ``jetstream`` for Spark.
 
-Spark makes an instance in a short-lived process on the driver for every plan, so nothing here
-connects: the first to do so is the reader, when it is asked for its partitions.
+Spark creates an instance in a short-lived process on the driver for every plan, so nothing here
+connects: the reader connects first, when it plans its partitions.
 """
 
 import os
@@ -37,21 +37,21 @@ from jetspark.spark.writers import BatchWriter, StreamWriter
 
 
 class JetStreamDataSource(DataSource):
-    """A stream as a table, one row for each message: batch and streaming."""
+    """A stream as a table, one row per message: batch and streaming."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the word for ``spark.read.format``."""
+        """Return the name for ``spark.read.format``."""
         return FORMAT_NAME
 
     def schema(self) -> StructType:
-        """Return the columns of a read whose user gave no schema."""
+        """Return the default schema of a read."""
         refuse_catalog_table(FORMAT_NAME, self.options)
-        # Spark asks before it says whether the read is a batch or a stream.
+        # Spark calls this before it is known whether the read is a batch or a stream.
         return default_schema(header_mode(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader for a batch query; wrong options and schemas are refused here."""
+        """Return the reader of a batch query; refuses invalid options and schemas."""
         options = self._source_options(streaming=False)
         check_schema(schema, options.headers)
         return JetStreamBatchReader(options, schema)
@@ -59,19 +59,19 @@ class JetStreamDataSource(DataSource):
     # The names and arguments below are Spark's.
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer of a batch; asks the server whether it can do what is promised."""
+        """Return the writer of a batch; checks with the server that the guarantee is possible."""
         return BatchWriter(self._row_writer(schema, overwrite, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the reader for a streaming query; one that raises if it cannot be made."""
+        """Return the reader of a streaming query; one that raises if it cannot be created."""
         return reader_or_refusal(lambda: self._stream_reader(schema))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Return the writer of an epoch; Spark asks for one before each."""
+        """Return the writer of an epoch; Spark calls this before each."""
         writer = StreamWriter(self._row_writer(schema, overwrite, streaming=True))
-        # Spark takes either kind of streaming writer; its annotation names one.
+        # Spark accepts either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:

@@ -1,7 +1,8 @@
-"""Splitting a range by how many messages it holds, not by how many sequences.
+"""Splitting a range by its number of messages, not of sequences.
 
-A filter, or holes, leave the messages of a stream unevenly spread: equal ranges would give one
-task all the work. Probes count what lies after some sequences; the cuts are put between them.
+With a filter, or gaps, the messages of a stream are distributed unevenly: equal ranges would give
+one task all the work. Probes count the messages after some sequences; the cuts are placed between
+them.
 """
 
 import itertools
@@ -12,21 +13,21 @@ from jetspark import sync
 from jetspark.spark.stream.planner import PARTITIONS_MAX, SequenceRange
 from jetspark.sync.bulk import count_from
 
-# A probe makes the server count, 3 ms on 200,000 messages: not worth it for little.
+# A probe makes the server count, 3 ms for 200,000 messages: not worth it for few.
 SPAN_MIN: Final = 10_000
 PROBES_PER_CUT: Final = 8
 PROBES_MAX: Final = 256
 
 
 class CountPoint(NamedTuple):
-    """How many messages lie at or after a sequence."""
+    """The number of messages at or after a sequence."""
 
     seq: int
     remaining: int
 
 
 def probe_places(whole: SequenceRange, parts: int, *, filters: int) -> list[int]:
-    """Return the sequences to probe, from the first to the end, for so many parts."""
+    """Return the sequences to probe, from the first to the end, for this many parts."""
     probes = min(PROBES_PER_CUT * parts, max(2, PROBES_MAX // max(1, filters)))
     span = whole.end - whole.first
     places = {whole.first + span * step // probes for step in range(probes)}
@@ -38,9 +39,8 @@ def plan_by_count(
 ) -> list[SequenceRange]:
     """Split the range from the first point to the last into parts of about equal counts.
 
-    All of the range is covered whatever the points say: counts may be those of a copy that is
-    behind, and only the balance may suffer from that. Raises ``ValueError`` when there would be
-    more parts than Spark can plan.
+    The whole range is always covered: counts may come from a copy that lags, which affects only
+    the balance. Raises ``ValueError`` if there are more parts than Spark can plan.
     """
     first, end = points[0].seq, points[-1].seq
     if first >= end:
@@ -71,7 +71,7 @@ def plan_by_count(
 def count_points(
     stream: sync.Stream, places: Sequence[int], subjects: Sequence[str], *, min_last_seq: int = 0
 ) -> tuple[list[CountPoint], bool]:
-    """Probe a stream; also say whether the copies that answered proved to have a sequence."""
+    """Probe a stream; also return whether the answering copies proved to have a sequence."""
     totals = [0] * len(places)
     proven = True
     for subject in subjects or ("",):
@@ -83,7 +83,7 @@ def count_points(
 
 
 def _falling(points: Sequence[CountPoint]) -> list[CountPoint]:
-    """Return the points with counts that never rise, as they would be at one moment."""
+    """Return the points with counts that never rise, as in a consistent snapshot."""
     made: list[CountPoint] = []
     lowest = points[0].remaining
     for point in points:

@@ -1,9 +1,9 @@
-"""A streaming read: micro-batches are ranges of sequences; Spark keeps the position.
+"""A streaming read: micro-batches are ranges of sequences; Spark stores the position.
 
 Progress is only in Spark's checkpoint: nothing is stored on the server. The end offset of a
-micro-batch says how it is read (``offsets``), so that a run of it after a restart reads the same
-rows in the same partitions. Spark keeps one instance for the whole query in a process of its own,
-asks it for offsets and partitions, and sends a copy of it to each task.
+micro-batch describes how it is read (``offsets``), so that a run of it after a restart reads the
+same rows in the same partitions. Spark keeps one instance for the whole query in a separate
+process, asks it for offsets and partitions, and sends a copy of it to each task.
 """
 
 import time
@@ -60,61 +60,62 @@ from jetspark.sync.retry import retry_delay
 
 OUTAGE_PAUSE_MAX_S: Final = 2.0
 
-# An idle query asks for the latest offset every 10 ms; it is answered, and the stream asked, less
-# often. An old answer instead would make Spark believe that there is nothing new.
+# An idle query asks for the latest offset every 10 ms; answers, and requests to the stream, are
+# less frequent. An outdated answer instead would make Spark believe that there is nothing new.
 POLL_S: Final = 0.05
 
-# How often the offset of a read with filters passes messages that no filter takes. Each time is an
-# empty micro-batch; too seldom, and after a restart what expired meanwhile counts as unread.
+# How often the offset of a read with filters skips messages that match no filter. Each time is an
+# empty micro-batch; if it is too rare, messages that expired meanwhile count as unread after a
+# restart.
 PASS_S: Final = 60.0
 
 _Result = TypeVar("_Result")
 
 
 class Place(NamedTuple):
-    """A sequence of one particular stream."""
+    """A sequence in one particular stream."""
 
     created: str
     seq: int
 
 
 class Beginning(NamedTuple):
-    """Where a new query begins, in the stream as it was then."""
+    """Where a new query starts, in the stream at that time."""
 
     view: StreamView
     offset: Offset
 
 
 class MicroBatchSource(Protocol):
-    """What a streaming query reads: a stream, or the changes of a bucket.
+    """The source of a streaming query: a stream, or the changes of a bucket.
 
-    Travels to the tasks by pickle.
+    Pickled to the tasks.
     """
 
     @property
     def expiry_is_loss(self) -> bool:
-        """Whether messages that are gone before they were read are a loss."""
+        """Whether messages that were deleted before they were read are a loss."""
 
     @property
     def began_at_latest(self) -> bool:
-        """Whether a new query begins at the end of the stream."""
+        """Whether a new query starts at the end of the stream."""
 
     def lend(self) -> AbstractContextManager[sync.Client]:
-        """Lend a connection; errors name what was to be read."""
+        """Lend a connection; errors name the source."""
 
     def find(self, client: sync.Client) -> sync.Stream:
-        """Return the stream, with its state as of now."""
+        """Return the stream, with its current state."""
 
     def begin(self) -> Beginning:
-        """Decide where a new query begins."""
+        """Decide where a new query starts."""
 
     def decode(self, stream: str, offset: dict[str, Any]) -> Offset:
-        """Return an offset of Spark's checkpoint."""
+        """Decode an offset of Spark's checkpoint."""
 
     def snapshot(self, first: int) -> BatchPlan | None:
-        """Return the plan of a micro-batch that takes everything from ``first``, or None.
+        """Return the plan of a micro-batch that reads everything from ``first``, or None.
 
-        Limits do not hold for it.
+        Limits do not apply to it.
         """
 
     def partitions(self, view: StreamView, plan: BatchPlan, end: int) -> list[InputPartition]:
@@ -125,7 +126,7 @@ class MicroBatchSource(Protocol):
 
 
 class StreamMessages:
-    """The messages of a stream, or what filters leave of them."""
+    """The messages of a stream, or those that match its filters."""
 
     expiry_is_loss = True
 
@@ -135,7 +136,7 @@ class StreamMessages:
 
     @property
     def began_at_latest(self) -> bool:
-        """Whether a new query begins at the end of the stream."""
+        """Whether a new query starts at the end of the stream."""
         return self._options.from_latest
 
     def lend(self) -> AbstractContextManager[sync.Client]:
@@ -143,11 +144,11 @@ class StreamMessages:
         return planning(self._options)
 
     def find(self, client: sync.Client) -> sync.Stream:
-        """Return the stream, with its state as of now."""
+        """Return the stream, with its current state."""
         return find_stream(client, self._options)
 
     def begin(self) -> Beginning:
-        """Decide where a new query begins."""
+        """Decide where a new query starts."""
         options = self._options
         with self.lend() as client:
             stream = self.find(client)
@@ -161,7 +162,7 @@ class StreamMessages:
             else:
                 first = options.starting_seq or earliest
             if first < beyond:
-                # So that a missing permission to read is found out before any task has started.
+                # To detect a missing permission before any task has started.
                 list(self._rows.ranges.scan(stream, first, first))
         start = Offset(first, view.created)
         try:
@@ -173,11 +174,11 @@ class StreamMessages:
         return Beginning(view, start)
 
     def decode(self, stream: str, offset: dict[str, Any]) -> Offset:
-        """Return an offset of Spark's checkpoint."""
+        """Decode an offset of Spark's checkpoint."""
         return decode_offset(stream, offset)
 
     def snapshot(self, first: int) -> None:
-        """A stream has none: the limits hold from its first message on."""
+        """A stream has none: the limits apply from its first message."""
 
     def partitions(self, view: StreamView, plan: BatchPlan, end: int) -> list[InputPartition]:
         """Return the partitions of a micro-batch up to ``end``."""
@@ -189,7 +190,7 @@ class StreamMessages:
 
 
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads micro-batches of a source for as long as the query runs."""
+    """Reads micro-batches of a source as long as the query runs."""
 
     def __init__(self, options: SourceOptions, source: MicroBatchSource) -> None:
         self._options = options
@@ -198,25 +199,26 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._view: StreamView | None = None
         self._initial: dict[str, Any] | None = None
         self._idle_until = 0.0
-        # Where an AvailableNow query ends, once it is known.
+        # Where an AvailableNow query ends, once known.
         self._target: Place | None = None
-        # Up to here no filter takes anything that was not read.
+        # No filter matches anything unread up to here.
         self._searched = Place("", 0)
-        # Where the query stands while no filter takes anything from there to the stream's end.
+        # The position of the query while no filter matches anything from there to the stream's
+        # end.
         self._caught_up: Offset | None = None
         self._moved_at: float | None = None
-        # Since when messages are held back for minOffsetsPerTrigger.
+        # Since when messages are delayed for minOffsetsPerTrigger.
         self._held_since: float | None = None
         self._released = False
 
     def __reduce__(self) -> Sealed:
-        """Travel to the tasks with the driver's version, which they compare."""
+        """Pickle with the driver's version, which the tasks compare with theirs."""
         return reduced(self)
 
     # The names and arguments below are Spark's.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where a new query begins.
+        """Return where a new query starts.
 
         Spark asks several times until the first micro-batch is done: the answer stays the same.
         """
@@ -227,7 +229,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Tell Spark of the limits; it takes one, the others hold all the same."""
+        """Return the limits; Spark supports one of them, but all apply."""
         if self._limits.max_offsets is not None:
             return ReadMaxRows(self._limits.max_offsets)
         if self._limits.max_bytes is not None:
@@ -239,8 +241,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return where the next micro-batch ends, and how it is read.
 
-        Without anything new this is ``start`` itself, of whatever version: Spark compares the
-        text of offsets, and a difference is a micro-batch.
+        Without new messages this is ``start`` itself, in any version: Spark compares offsets as
+        text, and a difference is a micro-batch.
         """
         time.sleep(max(0.0, self._idle_until - time.monotonic()))
         self._caught_up = None
@@ -274,10 +276,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return the end of the stream: what lies before it and was not read yet is the lag.
+        """Return the end of the stream: the unread messages before it are the lag.
 
-        Messages that no filter takes are no lag, so where only such are left it is the position of
-        the query, which passes them later.
+        Messages that match no filter are no lag, so if only such are left it is the position of
+        the query, which skips them later.
         """
         view = self._view
         if view is None:
@@ -286,14 +288,14 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return encode_offset(view.name, self._caught_up or end)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end of the query: what comes from now on is not read."""
+        """Set the end of the query: messages stored from now on are not read."""
         view = self._look()
         self._target = Place(view.created, view.bounds.last_seq + 1)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the partitions of the micro-batch that ends at ``end``, as its offset has them.
+        """Return the partitions of the micro-batch that ends at ``end``, from its offset.
 
-        With the same ``start`` and ``end``, as Spark asks at a restart, there are none.
+        With equal ``start`` and ``end``, as at a restart, there are none.
         """
         if start == end:
             return []
@@ -313,7 +315,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._patiently(lambda: self._source.partitions(view, plan, last.next))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Give back what was committed, if that was asked for (``onCommit``)."""
+        """Remove or acknowledge committed messages, if requested (``onCommit``)."""
         if self._options.on_commit:
             self._release(end)
 
@@ -322,7 +324,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._source.read(partition)
 
     def stop(self) -> None:
-        """The query ended: nothing is left on the server, only connections to close."""
+        """The query ended: nothing is left on the server; close connections."""
         CONNECTIONS.close()
 
     def _passed(self, seq: int, view: StreamView) -> Offset:
@@ -330,9 +332,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return Offset(seq, view.created, subjects=self._options.subjects or None)
 
     def _release_before(self, view: StreamView, place: Offset, start: dict[str, Any]) -> None:
-        """Give back what an earlier run committed: Spark says nothing of its last micro-batch.
+        """Release what an earlier run committed: Spark does not report its last micro-batch.
 
-        A position that no micro-batch ends at says nothing about what was committed.
+        A position that is not the end of a micro-batch does not show what was committed.
         """
         if place.created == view.created:
             self._refuse_other_filters(place)
@@ -352,7 +354,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             stream = self._source.find(client)
             place = decode_offset(stream.name, end)
             if place.created != view_of(stream.cached_info).created:
-                return  # created again: these numbers are of another stream, as `_resume` will say
+                return  # created again: another stream's sequences; `_resume` reports it
             durable = self._options.on_commit.removeprefix("ack:")
             if durable != "purge":
                 acknowledge_up_to(stream, durable, place.next, self._options.subjects)
@@ -361,23 +363,23 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                     stream.purge(subject=subject, seq=place.next)
 
     def _refuse_other_filters(self, place: Offset) -> None:
-        """Refuse to give back by a filter what another one was used to read.
+        """Refuse to release by one filter what was read with another.
 
-        A purge takes everything of a filter up to a sequence: messages before this position that
-        only the new filter takes were never read.
+        A purge removes everything of a filter up to a sequence: messages before this position that
+        match only the new filter were never read.
         """
         before, now = place.filters, self._options.subjects
         if before is None or set(before) == set(now):
             return
         raise PlanningFailed(
             f"onCommit={self._options.on_commit}: this query has read {_shown(before)} so far, "
-            f"now its subject is {_shown(now)}, and messages that only the new filter takes would "
-            "be given back unread. Set subject to what it was, or leave out onCommit, or start "
+            f"but now its subject is {_shown(now)}, and messages that match only the new filter "
+            "would be removed unread. Restore the old subject, or leave out onCommit, or start "
             "with a new checkpointLocation and startingOffsets=earliest"
         )
 
     def _first_to_give_back(self) -> int:
-        """Return the lowest sequence that a commit could take; raises if it cannot take any."""
+        """Return the lowest sequence that a commit could release; raises if there is none."""
         durable = self._options.on_commit.removeprefix("ack:")
         if durable == "purge":
             return 1
@@ -387,20 +389,20 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return consumer.cached_info.ack_floor.stream_seq + 1
 
     def _refuse_unread(self, view: StreamView, lowest: int, first: int) -> None:
-        """Refuse a start after messages that a commit would take although nobody read them."""
+        """Refuse a start after messages that a commit would remove unread."""
         earliest = max(view.bounds.first_seq, lowest)
         unread = self._first_to_read(view, SequenceRange(earliest, first))
         self._searched = Place("", 0)
         if unread is not None and view.bounds.last_seq >= unread:
             raise PlanningFailed(
                 f"onCommit={self._options.on_commit}: the query starts at sequence {first}, and "
-                f"its first commit would also remove messages before that, from sequence {unread} "
-                'on, which it does not read. Set option("startingOffsets", "earliest"), or purge '
+                f"its first commit would also remove messages before that, starting at {unread}, "
+                'which it does not read. Set option("startingOffsets", "earliest"), or purge '
                 "them first"
             )
 
     def _look(self) -> StreamView:
-        """Ask the server for the stream."""
+        """Request the state of the stream."""
         self._view = self._patiently(self._ask)
         return self._view
 
@@ -409,7 +411,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return view_of(self._source.find(client).cached_info)
 
     def _patiently(self, attempt: Callable[[], _Result]) -> _Result:
-        """Return what ``attempt`` returns; once the query runs, an outage is waited out."""
+        """Return the result of ``attempt``; once the query runs, an outage is waited out."""
         deadline = time.monotonic() + OUTAGE_S
         failures = 0
         while True:
@@ -422,22 +424,22 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                     raise
                 if time.monotonic() >= deadline:
                     raise ServerUnreachable(
-                        f"{error}. The query waited {OUTAGE_S:.0f} seconds: start it again once "
+                        f"{error}. The query waited {OUTAGE_S:.0f} seconds: restart it once "
                         "a server answers, and it continues from its checkpoint"
                     ) from None
                 time.sleep(min(retry_delay(failures), OUTAGE_PAUSE_MAX_S))
 
     def _searched_from(self, place: Offset) -> Offset:
-        """Return the position without what this instance knows to hold nothing for the filters.
+        """Return the position without what is known to contain nothing for the filters.
 
-        Foreign messages that expire before the offset passes them are then no loss.
+        Other messages that expire before the offset skips them are then no loss.
         """
         if place.created != self._searched.created or place.next >= self._searched.seq:
             return place
         return Offset(self._searched.seq, place.created)
 
     def _resume(self, view: StreamView, place: Offset) -> int:
-        """Return the sequence to continue from; raises ``DataLoss`` unless it is accepted."""
+        """Return the sequence to continue at; raises ``DataLoss`` unless it is accepted."""
         try:
             return check_position(
                 view.name, place, view.created, view.bounds, self._options.when_recreated
@@ -453,7 +455,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return not (self._options.fail_on_data_loss or isinstance(loss, StreamRecreated))
 
     def _end(self, view: StreamView) -> int:
-        """Return where the stream ends for this query."""
+        """Return the end of the stream for this query."""
         beyond = view.bounds.last_seq + 1
         if self._target is None:
             return beyond
@@ -462,9 +464,9 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return min(beyond, self._target.seq)
 
     def _first_to_read(self, view: StreamView, whole: SequenceRange) -> int | None:
-        """Return the first sequence of a range that has something to read, or None.
+        """Return the first sequence of a range that matches, or None.
 
-        With filters the server is asked, but only about what came since it was asked before.
+        With filters the server is asked, but only about messages stored since the last request.
         """
         if whole.first >= whole.end:
             return None
@@ -479,7 +481,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return first_match(self._source.find(client), self._options.subjects, whole)
 
     def _admitted(self, view: StreamView, whole: SequenceRange, limit: ReadLimit) -> int:
-        """Return where a micro-batch ends that could take all of ``whole``."""
+        """Return the end of a micro-batch that could read all of ``whole``."""
         if isinstance(limit, ReadAllAvailable):
             return whole.end
         now = time.monotonic()
@@ -494,10 +496,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         )
 
     def _is_time_to_pass(self, view: StreamView, checkpointed: int, end: int) -> bool:
-        """Say whether the offset shall pass messages that no filter takes.
+        """Return whether the offset should skip messages that match no filter.
 
-        Once in a while, before the checkpointed position expires, and at the end of an
-        AvailableNow run, which may not come back before that.
+        Periodically, before the checkpointed position expires, and at the end of an AvailableNow
+        run, as the next run may come later than that.
         """
         if not self._options.subjects or end <= checkpointed:
             return False
@@ -515,7 +517,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return encode_offset(view.name, offset)
 
     def _new_plan(self, whole: SequenceRange) -> BatchPlan:
-        """Plan a micro-batch with the options of this start."""
+        """Plan a micro-batch with the current options."""
         snapshot = self._source.snapshot(whole.first)
         if snapshot is not None:
             return snapshot
@@ -532,16 +534,17 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _plan_of_version_1(
         self, view: StreamView, start: dict[str, Any], last: Offset
     ) -> BatchPlan:
-        """Plan a micro-batch that jetspark 0.1.0 has begun, as it did: from start to end."""
+        """Plan a micro-batch started by jetspark 0.1.0 as it did: from start to end."""
         begin = self._source.decode(view.name, start)
         if begin.planned and self._source.began_at_latest:
-            # The checkpoint has no start offset for the first micro-batch of a query, so that
-            # this one is from `initialOffset`, which has moved on with the stream.
+            # The checkpoint has no start offset for the first micro-batch of a query, so this one
+            # is from `initialOffset`, which has advanced with the stream.
             raise OffsetRefused(
                 "jetspark 0.1.0 was interrupted in the first micro-batch of this query and did "
-                "not record where it began, which was the end of the stream at that time. Set "
-                f'option("startingOffsets", ...) to the sequence it began at (up to {last.next}); '
-                f"what lies between it and {last.next - 1} is read again"
+                "jetspark 0.1.0 was interrupted in the first micro-batch of this query and did "
+                "not record where it started, which was the end of the stream at that time. Set "
+                f'option("startingOffsets", ...) to the sequence it started at (up to '
+                f"{last.next}); messages from there to {last.next - 1} are read again"
             )
         return self._new_plan(SequenceRange(begin.next, max(begin.next, last.next)))
 

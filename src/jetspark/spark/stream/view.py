@@ -1,4 +1,4 @@
-"""What the driver asks the server before a read: which stream, how far it reaches, since when."""
+"""Requests of the driver before a read: which stream, its range, its creation time."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -24,29 +24,29 @@ from jetspark.spark.stream.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.stream.planner import DataLoss, SequenceRange, StreamBounds
 from jetspark.units import format_rfc3339
 
-# How long minLastSeq is waited for, and how often the stream is asked meanwhile.
+# How long to wait for minLastSeq, and how often to poll the stream.
 MIN_LAST_SEQ_WAIT_S: Final = 10.0
 MIN_LAST_SEQ_POLL_S: Final = 0.05
 
 
 class PlanningFailed(Error):
-    """A read that cannot work, found out on the driver before any task has started."""
+    """A read that cannot work, detected on the driver before any task has started."""
 
 
 class ServerUnreachable(PlanningFailed):
-    """No server answers for the moment; a query that has been running waits for it."""
+    """No server answers at present; a running query waits for it."""
 
     transient = True
 
 
 class StreamView(NamedTuple):
-    """A stream at one moment."""
+    """A stream at one point in time."""
 
     name: str
     created: str
     bounds: StreamBounds
     mean_size: float
-    """Bytes of a message, on average; 0 in an empty stream."""
+    """Mean size of a message in bytes; 0 in an empty stream."""
     allow_direct: bool
     messages: int = 0
 
@@ -55,9 +55,9 @@ class StreamView(NamedTuple):
 def lend_for_planning(
     connection: Connection, *, doing: str, missing: str
 ) -> Iterator[sync.Client]:
-    """Lend a connection for planning; what goes wrong becomes one clear line.
+    """Lend a connection for planning; every error becomes one clear line.
 
-    ``doing`` says what cannot be done when it goes wrong, ``missing`` what there is none of.
+    ``doing`` describes what failed, ``missing`` what does not exist.
     """
     where = f"on {connection.display_servers}"
     try:
@@ -70,7 +70,7 @@ def lend_for_planning(
     except (Error, ValueError) as error:
         passing = isinstance(error, Error) and error.transient
         kind = ServerUnreachable if passing else PlanningFailed
-        # In the texts of other errors it is already.
+        # The texts of other errors already contain it.
         advice = advice_for(error, connection) if isinstance(error, PermissionsViolation) else ""
         raise kind(f"{doing} {where}: {error}{': ' * bool(advice)}{advice}") from None
 
@@ -79,16 +79,16 @@ def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
     """Lend a connection for planning the read of a stream."""
     subjects = ", ".join(options.subjects)
     named = f"stream {options.stream!r}" if options.stream else f"subject {subjects!r}"
-    what = f"no {named}" if options.stream else f"no stream that takes {subjects!r}"
+    what = named if options.stream else f"a stream that stores {subjects!r}"
     return lend_for_planning(
         options.connection,
         doing=f"format {FORMAT_NAME!r} cannot read {named}",
-        missing=f"format {FORMAT_NAME!r}: there is {what}",
+        missing=f"format {FORMAT_NAME!r}: {what} does not exist",
     )
 
 
 def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
-    """Return the stream to read: by name, or the one that takes all the subjects (ADR-15)."""
+    """Return the stream to read: by name, or the one that stores all the subjects (ADR-15)."""
     jetstream = jetstream_of(client, options.connection)
     if options.stream:
         return jetstream.stream(options.stream)
@@ -103,7 +103,7 @@ def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
 
 
 def view_of(info: StreamInfo) -> StreamView:
-    """Return what planning needs of STREAM.INFO."""
+    """Return the parts of STREAM.INFO that planning needs."""
     state = info.state
     return StreamView(
         info.config.name,
@@ -116,7 +116,7 @@ def view_of(info: StreamInfo) -> StreamView:
 
 
 def await_sequence(stream: sync.Stream, options: SourceOptions) -> StreamInfo:
-    """Return STREAM.INFO, which the leader answers, once it has reached ``minLastSeq``."""
+    """Return the leader's STREAM.INFO, once it has reached ``minLastSeq``."""
     deadline = time.monotonic() + MIN_LAST_SEQ_WAIT_S
     info = stream.info()
     while info.state.last_seq < options.min_last_seq:
@@ -124,7 +124,7 @@ def await_sequence(stream: sync.Stream, options: SourceOptions) -> StreamInfo:
             raise PlanningFailed(
                 f"format {FORMAT_NAME!r}: minLastSeq is {options.min_last_seq}, but stream "
                 f"{stream.name!r} is at {info.state.last_seq} after {MIN_LAST_SEQ_WAIT_S:.0f} "
-                "seconds: what was to be read has not been written"
+                "seconds: the expected messages have not been written"
             )
         time.sleep(MIN_LAST_SEQ_POLL_S)
         info = stream.info()
@@ -132,16 +132,16 @@ def await_sequence(stream: sync.Stream, options: SourceOptions) -> StreamInfo:
 
 
 def first_since(stream: sync.Stream, time_ns: int, bounds: StreamBounds) -> int:
-    """Return the sequence of the first message stored at or after a time, or the one to come."""
+    """Return the sequence of the first message stored at or after a time, or the next one."""
     try:
-        # From a copy that has all of what is planned for: one that is behind would say "none".
+        # From a copy that is up to date: one that lags would find nothing.
         return stream.get_msg(start_time=Timestamp(time_ns), min_last_seq=bounds.last_seq).seq
     except MessageNotFound:
         return bounds.last_seq + 1
 
 
 def first_match(stream: sync.Stream, subjects: Sequence[str], whole: SequenceRange) -> int | None:
-    """Return the first sequence of a range whose message one of the filters takes, or None.
+    """Return the first sequence of a range that matches one of the filters, or None.
 
     The range must not reach beyond the last sequence of the stream.
     """
@@ -155,7 +155,7 @@ def first_match(stream: sync.Stream, subjects: Sequence[str], whole: SequenceRan
 
 def _match(stream: sync.Stream, subject: str, whole: SequenceRange) -> int | None:
     try:
-        # From a copy that has all of the range: one that is behind would say "none".
+        # From a copy that has all of the range: one that lags would find nothing.
         seq = stream.get_msg(
             next_by_subject=subject, seq=whole.first, min_last_seq=whole.end - 1
         ).seq

@@ -78,7 +78,7 @@ def test_a_reply_is_read_from_its_last_headers() -> None:
 
 
 def test_a_reply_without_headers_is_the_servers_mistake() -> None:
-    with pytest.raises(ProtocolViolation, match="without its headers"):
+    with pytest.raises(ProtocolViolation, match="lacks required headers"):
         from_direct(Message("_INBOX.x.1", b"data", "", b"NATS/1.0\r\n\r\n"))
 
 

@@ -176,7 +176,7 @@ async def test_filling_may_take_long_as_long_as_something_comes() -> None:
         await asyncio.sleep(0.1)
         await feed.give(entry(f"k{n}", n))
     going_on = not starting.done()
-    with pytest.raises(RequestTimeout, match=r"nothing came within 0.3 s \(4 entries so far\)"):
+    with pytest.raises(RequestTimeout, match=r"nothing arrived within 0.3 s \(4 entries so far\)"):
         await starting
 
     assert going_on

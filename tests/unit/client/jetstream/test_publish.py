@@ -88,7 +88,7 @@ def test_an_expected_sequence_that_is_none_is_refused(field: str, value: Any) ->
 
 def test_a_subject_to_compare_needs_a_sequence() -> None:
     """Without the sequence header it is 10193."""
-    with pytest.raises(ValueError, match="needs last_subject_seq"):
+    with pytest.raises(ValueError, match="requires last_subject_seq"):
         publish_headers(None, "", Expect(last_subject="a"), None)
 
 
@@ -119,7 +119,7 @@ def test_nobody_listening_says_that_no_stream_takes_the_subject() -> None:
         read_ack("a.b", b"NATS/1.0 503\r\n\r\n", b"")
 
     assert caught.value.subject == "a.b"
-    assert "no stream takes this subject" in caught.value.__notes__[0]
+    assert "no stream stores this subject" in caught.value.__notes__[0]
 
 
 def test_an_answer_of_something_else_than_a_stream_is_shown() -> None:

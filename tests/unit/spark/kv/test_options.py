@@ -36,11 +36,11 @@ def test_a_feed_reads_the_stream_of_the_bucket() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"bucket": "a.b"}, "is not the name of a bucket"),
+        ({"bucket": "a.b"}, "is not a bucket name"),
         ({"keys": "a..b"}, "is not a key or a pattern"),
         ({"keys": "a.>,a.b"}, "overlap"),
-        ({"versionAsOf": "1", "timestampAsOf": "5"}, "exclude each other"),
-        ({"consistency": "maybe"}, "none of strict, best-effort"),
+        ({"versionAsOf": "1", "timestampAsOf": "5"}, "mutually exclusive"),
+        ({"consistency": "maybe"}, "neither strict nor best-effort"),
         ({"maxOffsetsPerTrigger": "1"}, "maxOffsetsPerTrigger is for readStream"),
     ],
 )
@@ -50,7 +50,7 @@ def test_a_mistake_is_named(given: dict[str, str], said: str) -> None:
 
 
 def test_a_feed_has_one_beginning() -> None:
-    with pytest.raises(InvalidOptions, match="drop startingOffsets"):
+    with pytest.raises(InvalidOptions, match="excludes startingOffsets"):
         parse_kv_feed_options({**NEEDED, "initialSnapshot": "true", "startingOffsets": "latest"})
     with pytest.raises(InvalidOptions, match="versionAsOf is for read, not for readStream"):
         parse_kv_feed_options({**NEEDED, "versionAsOf": "3"})

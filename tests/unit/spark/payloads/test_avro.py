@@ -113,11 +113,11 @@ def test_columns_say_what_may_be_null() -> None:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        (b"", "ends too early"),
-        (b"\x02", "ends too early"),
-        (b"\x02\x02a" + b"zz", "2 bytes stand behind"),
-        (b"\x02\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "no Avro of this schema"),
-        (b"\x02\x04\xff\xff", "no Avro of this schema"),
+        (b"", "is truncated"),
+        (b"\x02", "is truncated"),
+        (b"\x02\x02a" + b"zz", "2 bytes after"),
+        (b"\x02\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "not Avro of this schema"),
+        (b"\x02\x04\xff\xff", "not Avro of this schema"),
     ],
 )
 def test_bytes_that_are_no_such_record_are_rescued(payload: bytes, reason: str) -> None:
@@ -154,7 +154,7 @@ def test_single_objects_carry_the_fingerprint_of_their_schema() -> None:
 
     assert rows[0] == {"n": 1, "_rescued": None}
     assert rows[1]["_rescued"]["reason"].startswith("written with another schema")
-    assert rows[2]["_rescued"]["reason"].startswith("no Avro single-object encoding")
+    assert rows[2]["_rescued"]["reason"].startswith("not Avro single-object encoding")
 
 
 def test_rows_become_records_again() -> None:
@@ -170,12 +170,12 @@ def test_rows_become_records_again() -> None:
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ('"int"', "expected a record"),
-        (record(("a", "Nope")), "no Avro schema"),
+        (record(("a", "Nope")), "not an Avro schema"),
         (record(("a", ["int", "string"])), "a is a union of several types"),
         (record(("a", {"type": "array", "items": "null"})), r"a\[\] is null"),
-        (record(("a", ["null", "R"])), "R within itself"),
+        (record(("a", ["null", "R"])), "a recursive R"),
         (record(("a", {"type": "fixed", "name": "Z", "size": 0})), "size 0"),
         (record(("a", record(name="Empty"))), "without fields"),
         (

@@ -191,17 +191,17 @@ def test_a_value_that_does_not_fit_is_rescued_and_the_other_fields_stay(
     ("payload", "reason"),
     [
         (b"", "the payload is empty"),
-        (b"nonsense", "no JSON: "),
-        (b'{"a":1', "no JSON: "),
-        (b'{"a":1} {"a":2}', "no JSON: "),
-        (b'{"a":nope}', "no JSON: "),
-        (b"\xff\xfe", "no JSON: "),
-        (b"[1]", "no JSON object: "),
-        (b"null", "no JSON object: "),
-        (b'{"a":' + b"[" * 200_000, "no JSON: "),
-        (b'{"a":"\\ud800"}', "no JSON: "),
+        (b"nonsense", "invalid JSON: "),
+        (b'{"a":1', "invalid JSON: "),
+        (b'{"a":1} {"a":2}', "invalid JSON: "),
+        (b'{"a":nope}', "invalid JSON: "),
+        (b"\xff\xfe", "invalid JSON: "),
+        (b"[1]", "not a JSON object: "),
+        (b"null", "not a JSON object: "),
+        (b'{"a":' + b"[" * 200_000, "invalid JSON: "),
+        (b'{"a":"\\ud800"}', "invalid JSON: "),
         (b'{"a":"\xff"}', "a: "),
-        (b"\x00" * 100, "no JSON: "),
+        (b"\x00" * 100, "invalid JSON: "),
     ],
 )
 def test_what_is_no_json_is_rescued_whole(payload: bytes, reason: str) -> None:
@@ -219,7 +219,7 @@ def test_a_field_that_must_be_there_is_missed() -> None:
 
     missing, null = decode(schema, b"{}", b'{"id":null}')
 
-    assert missing["_rescued"]["reason"] == "id: missing, and the schema says NOT NULL"
+    assert missing["_rescued"]["reason"] == "id: missing, but NOT NULL in the schema"
     assert "got `null`" in null["_rescued"]["reason"]
 
 
@@ -304,9 +304,9 @@ def test_msgpack_maps() -> None:
     assert row == {
         "raw": b"\x00", "t": moment, "n": {1: "x"}, "dec": Decimal("1.5"), "_rescued": None,
     }  # fmt: skip
-    assert text["_rescued"]["reason"].startswith("no msgpack")
-    assert cut["_rescued"]["reason"].startswith("no msgpack: ")
-    assert list_["_rescued"]["reason"].startswith("no msgpack object: ")
+    assert text["_rescued"]["reason"].startswith("not a msgpack object: ")
+    assert cut["_rescued"]["reason"].startswith("invalid msgpack: ")
+    assert list_["_rescued"]["reason"].startswith("not a msgpack object: ")
 
 
 def test_text_payloads_are_taken_as_well() -> None:
@@ -328,7 +328,10 @@ def test_no_rows_at_all() -> None:
         (struct(a=CalendarIntervalType()), "a is interval"),
         (struct(a=ArrayType(VariantType())), r"a\[\] is variant"),
         (struct(a=struct(b=MapType(DoubleType(), LongType()))), "a.b has keys of type double"),
-        (StructType([StructField("a", LongType()), StructField("A", LongType())]), "'A' comes"),
+        (
+            StructType([StructField("a", LongType()), StructField("A", LongType())]),
+            "'A' is duplicated",
+        ),
         (struct(_rescued=LongType()), "rescue="),
         (struct(a=StructType([])), "a is struct<>"),
         (struct(**{'a"b': LongType()}), "a quote"),
@@ -351,21 +354,21 @@ def test_a_schema_must_be_text_or_a_struct() -> None:
 @pytest.mark.parametrize(
     ("ddl", "problem"),
     [
-        ("", "at the end: expected the name"),
+        ("", "at the end: expected a column name"),
         ("id", "at the end: expected a type"),
-        ("id lung", "at 'lung': expected a type that a payload can hold"),
-        ("id long,", "at the end: expected the name"),
-        ("id long id long", "at 'id long': expected , or the end"),
+        ("id lung", "at 'lung': expected a type supported for payloads"),
+        ("id long,", "at the end: expected a column name"),
+        ("id long id long", "at 'id long': expected ',' or the end"),
         ("a array<long", "at the end: expected >"),
         ("a map<string>", "at '>': expected ,"),
         ("a decimal(39,2)", "38 digits"),
         ("a decimal(2,3)", "38 digits"),
         ("a varchar(x)", "expected a number"),
         ("a long not nul", "at 'nul': expected NULL"),
-        ("a long comment b", "expected a text in quotes"),
-        ("a; long", "at '; long': this has no meaning here"),
+        ("a long comment b", "expected a quoted string"),
+        ("a; long", "at '; long': unexpected character"),
         ("a interval day", "expected a type"),
-        ("a " + "array<" * 1000, "50 deep"),
+        ("a " + "array<" * 1000, "50 levels deep"),
     ],
 )
 def test_ddl_with_a_mistake_is_refused_where_it_is(ddl: str, problem: str) -> None:

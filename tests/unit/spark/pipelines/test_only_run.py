@@ -74,7 +74,7 @@ def test_a_run_waits_until_spark_of_the_one_before_has_closed_the_catalog(
         with only_run(project, end_spark):
             assert spark.wait(timeout=60) == 0
 
-    assert said == ["Waiting until Spark of an earlier run has ended."]
+    assert said == ["Waiting for Spark of an earlier run to end."]
 
 
 def test_a_catalog_that_stays_open_is_named(project: Project) -> None:
@@ -98,7 +98,7 @@ def test_a_run_after_another_in_the_same_process_goes_on_with_its_jvm(
 def test_a_second_run_is_refused_and_told_who_has_the_project(project: Project) -> None:
     with (
         only_run(project, print),
-        pytest.raises(PipelineRefused, match=f"shop is running already, as process {os.getpid()}"),
+        pytest.raises(PipelineRefused, match=f"shop is already running, as process {os.getpid()}"),
         only_run(project, print),
     ):
         pass
@@ -124,7 +124,7 @@ def test_a_file_where_the_folder_should_be_is_named(project: Project) -> None:
     project.storage.touch()
 
     with (
-        pytest.raises(PipelineRefused, match=r"'storage' .* cannot be made"),
+        pytest.raises(PipelineRefused, match=r"'storage' .* cannot be created"),
         only_run(project, print),
     ):
         pass

@@ -65,13 +65,13 @@ def test_what_differs_is_said_and_left_alone(tmp_path: Path, jetstream: sync.Jet
 
     said = ensure_resources(jetstream, project)
 
-    where = "is there and not as jetspark.yml has it"
+    where = "exists and differs from jetspark.yml"
     assert said == [
         (
-            f'The stream OTHER {where}: subjects is ["a", "b"] and not ["b", "c"]; '
-            "max_age is 2h0m0s and not 1h0m0s. It is left as it is."
+            f'The stream OTHER {where}: subjects is ["a", "b"], requested ["b", "c"]; '
+            "max_age is 2h0m0s, requested 1h0m0s. It was not changed."
         ),
-        f"The bucket OLD {where}: history is 3 and not 10. It is left as it is.",
+        f"The bucket OLD {where}: history is 3, requested 10. It was not changed.",
     ]
     assert jetstream.stream("OTHER").cached_info.config.subjects == ("a", "b")
 
@@ -79,10 +79,10 @@ def test_what_differs_is_said_and_left_alone(tmp_path: Path, jetstream: sync.Jet
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("streams: {TAKEN: {subjects: [x.*]}}", "stream TAKEN cannot be made: .*overlap"),
-        ("streams: {a b: {}}", "stream a b cannot be made"),
-        ("streams: {MANY: {num_replicas: 3}}", "stream MANY cannot be made: .*replicas"),
-        ("buckets: {B: {history: 100}}", "bucket B cannot be made: history=100"),
+        ("streams: {TAKEN: {subjects: [x.*]}}", "stream TAKEN cannot be created: .*overlap"),
+        ("streams: {a b: {}}", "stream a b cannot be created"),
+        ("streams: {MANY: {num_replicas: 3}}", "stream MANY cannot be created: .*replicas"),
+        ("buckets: {B: {history: 100}}", "bucket B cannot be created: history=100"),
     ],
 )
 def test_what_the_server_refuses_is_named(

@@ -86,31 +86,35 @@ def test_words_for_the_ends() -> None:
         ("servers", "", "servers cannot be used: no server given"),
         ("servers", "http://h:80", "servers cannot be used: .*scheme 'http'"),
         ("servers", "nats://ann:secret@h:99999", "servers cannot be used: .*port"),
-        ("stream", "a.b", "stream 'a.b' is not the name of a stream"),
+        ("stream", "a.b", "stream 'a.b' is not a stream name"),
         ("subject", "a..b", "subject 'a..b' is not a subject"),
         ("subject", "a.*,b,a.c", "subject 'a.\\*' and 'a.c' overlap"),
         ("nats.token", "", "nats.token is empty"),
-        ("nats.user", "ann", "nats.user and nats.password go together"),
+        ("nats.user", "ann", "nats.user and nats.password must be given together"),
         ("startingOffsets", "latest", "startingOffsets 'latest' would read nothing"),
         ("startingOffsets", "0", "startingOffsets '0' is neither earliest nor a sequence"),
         ("startingOffsets", "1e3", "startingOffsets '1e3' is neither"),
         ("startingOffsets", "٣", "startingOffsets '٣' is neither"),
-        ("startingOffsets", '{"A":1}', "startingOffsets .* must be of the form"),
+        ("startingOffsets", '{"A":1}', "startingOffsets .* must have the form"),
         ("endingOffsets", "earliest", "endingOffsets 'earliest' would read nothing"),
         ("endingOffsets", str(2**63), "endingOffsets '9223372036854775808' is neither latest"),
-        ("endingOffsets", "committed:q", "endingOffsets committed:<queryId> and ledgerBucket go"),
-        ("endingOffsets", "committed:", "endingOffsets 'committed:' names no query"),
+        (
+            "endingOffsets",
+            "committed:q",
+            "endingOffsets committed:<queryId> requires ledgerBucket",
+        ),
+        ("endingOffsets", "committed:", "endingOffsets 'committed:' does not name a query"),
         ("minPartitions", "0", "minPartitions '0' is not a whole number"),
         ("maxRecordsPerPartition", "-1", "maxRecordsPerPartition '-1' is not a whole number"),
         ("failOnDataLoss", "yes", "failOnDataLoss 'yes' is neither true nor false"),
-        ("includeHeaders", "true", "includeHeaders 'true' is none of false, map, raw"),
+        ("includeHeaders", "true", "includeHeaders 'true' is not one of false, map, raw"),
         ("batchSize", "many", "batchSize 'many' is not a whole number"),
         ("maxBatchBytes", "8MB", "maxBatchBytes '8MB' is not a whole number"),
-        ("path", "ORDERS", r"load\(\) takes no path"),
+        ("path", "ORDERS", r"load\(\) does not support a path"),
         ("minPartition", "4", "unknown option 'minpartition': did you mean minPartitions"),
-        ("kafka.topic", "x", r"unknown option 'kafka.topic' \(there are servers, "),
-        ("readMode", "quick", "readMode 'quick' is none of auto, direct, consumer"),
-        ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is none of a time like"),
+        ("kafka.topic", "x", r"unknown option 'kafka.topic' \(expected one of servers, "),
+        ("readMode", "quick", "readMode 'quick' is not one of auto, direct, consumer"),
+        ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is not a time like"),
         ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is for readStream"),
     ],
 )
@@ -124,7 +128,7 @@ def test_all_mistakes_are_in_one_error() -> None:
         parse_source_options({"batchSize": "x", "strem": "ORDERS", "failOnDataLoss": "?"})
 
     text = str(caught.value)
-    assert "5 options are wrong" in text
+    assert "5 options are invalid" in text
     for part in (
         "servers is missing",
         "stream is missing",
@@ -136,7 +140,7 @@ def test_all_mistakes_are_in_one_error() -> None:
 
 
 def test_a_start_after_the_end_is_refused() -> None:
-    with pytest.raises(InvalidOptions, match="startingOffsets 9 lies after endingOffsets 8"):
+    with pytest.raises(InvalidOptions, match="startingOffsets 9 is after endingOffsets 8"):
         parse_source_options({**NEEDED, "startingOffsets": "9", "endingOffsets": "8"})
 
 
@@ -235,7 +239,7 @@ def test_at_least_and_at_most_must_fit() -> None:
 def test_a_token_and_a_user_exclude_each_other() -> None:
     given = {**NEEDED, "nats.token": "t", "nats.user": "u", "nats.password": "p"}
 
-    with pytest.raises(InvalidOptions, match="exclude each other"):
+    with pytest.raises(InvalidOptions, match="mutually exclusive"):
         parse_source_options(given)
 
 

@@ -53,11 +53,11 @@ def test_the_range_within_the_stream(
 @pytest.mark.parametrize(
     ("start", "end", "bounds", "text", "kept"),
     [
-        pytest.param(5, None, (40, 100), "begins at 40", (40, 101), id="expired unread"),
-        pytest.param(5, 20, (40, 100), "begins at 40", (40, 40), id="all of it expired"),
+        pytest.param(5, None, (40, 100), "starts at 40", (40, 101), id="expired unread"),
+        pytest.param(5, 20, (40, 100), "starts at 40", (40, 40), id="all of it expired"),
         pytest.param(200, None, (1, 100), "is 100", (101, 101), id="the stream is shorter"),
         pytest.param(None, 200, (1, 100), "is 100", (1, 101), id="the end is not written yet"),
-        pytest.param(1, None, (101, 100), "begins at 101", (101, 101), id="purged"),
+        pytest.param(1, None, (101, 100), "starts at 101", (101, 101), id="purged"),
     ],
 )
 def test_numbers_outside_the_stream_are_data_loss(

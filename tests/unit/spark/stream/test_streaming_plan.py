@@ -121,7 +121,7 @@ def test_a_read_goes_on_where_it_was() -> None:
     ("created", "bounds", "resume_at", "text"),
     [
         ("2026-11-15T13:00:00Z", StreamBounds(1, 100), 1, "was created again"),
-        (MADE, StreamBounds(60, 100), 60, "begins at 60"),
+        (MADE, StreamBounds(60, 100), 60, "starts at 60"),
         (MADE, StreamBounds(1, 20), 21, "ends at 20"),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_stream_created_again_is_read_as_the_option_says() -> None:
     assert check_position("S", start, NEW, bounds, OnRecreate.CONTINUE) == 50
     with pytest.raises(StreamRecreated, match=r"earliest.*continue at 50.*fail"):
         check_position("S", start, NEW, bounds, OnRecreate.FAIL)
-    with pytest.raises(StreamRecreated, match="this one ends at 48: it is no complete copy"):
+    with pytest.raises(StreamRecreated, match="this one ends at 48: it is not a complete copy"):
         check_position("S", start, NEW, StreamBounds(1, 48), OnRecreate.CONTINUE)
 
 

@@ -1,1 +1,1 @@
-"""Consumers: made, looked at, and read by fetch, next, messages and consume."""
+"""Consumers: creating, inspecting, and reading with fetch, next, messages and consume."""

@@ -1,8 +1,8 @@
-"""The acknowledgement subject of a delivered message, ADR-15 "JSAck", and what it tells.
+"""The acknowledgement subject of a delivered message (ADR-15, "JSAck") and its metadata.
 
-Two shapes: 9 tokens, ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>
-.<pending>``, and 11 or more, with ``<domain>.<account hash>`` behind ``$JS.ACK``; tokens behind
-the eleventh are for routing.
+Two forms: 9 tokens, ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
+seq>.<time>.<pending>``, and 11 or more, with ``<domain>.<account hash>`` after ``$JS.ACK``; tokens
+after the eleventh are for routing.
 """
 
 import re
@@ -17,7 +17,7 @@ from jetspark.errors import NotJetStreamMessage
 _V1_TOKENS: Final = 9
 _V2_TOKENS: Final = 11
 _NO_DOMAIN: Final = "_"
-# The shape of 9 tokens, which servers send where nothing else was asked for.
+# The form with 9 tokens, which servers send by default.
 _USUAL: Final = re.compile(
     r"\$JS\.ACK\.[^.]+\.[^.]+\.[0-9]+\.([0-9]+)\.([0-9]+)\.([0-9]+)\.([0-9]+)"
 ).fullmatch
@@ -26,11 +26,11 @@ DeliveryNumbers = tuple[int, int, int, int]
 
 
 class MessageMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """How a message was delivered.
+    """Metadata of a delivery.
 
     ``num_delivered`` counts deliveries of this message from 1, ``consumer_seq`` counts deliveries
-    of the consumer, ``num_pending`` is what the consumer still had to deliver after it.
-    ``domain`` is None when the server has none (``_`` on the wire), or does not say it.
+    of the consumer, ``num_pending`` is the number of messages not delivered yet after this one.
+    ``domain`` is None if the server has none (``_`` on the wire) or does not send it.
     """
 
     stream: str
@@ -45,12 +45,12 @@ class MessageMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def time(self) -> datetime:
-        """``time_ns``, when the stream took the message, as UTC, cut to microseconds."""
+        """``time_ns``, when the message was stored, as UTC, truncated to microseconds."""
         return from_nanoseconds(self.time_ns)
 
 
 def parse_ack_subject(reply: str) -> MessageMetadata:
-    """Read an acknowledgement subject; NotJetStreamMessage says what is wrong with it."""
+    """Parse an acknowledgement subject; NotJetStreamMessage if it is invalid."""
     domain: str | None = None
     account: str | None = None
     tokens = reply.split(".")
@@ -67,12 +67,12 @@ def parse_ack_subject(reply: str) -> MessageMetadata:
         fields = tokens[2:]
     else:
         raise NotJetStreamMessage(
-            f"ack subject {reply!r} has {len(tokens)} tokens: expected 9, or 11 and more"
+            f"ack subject {reply!r} has {len(tokens)} tokens: expected 9, or 11 or more"
         )
     numbers = fields[2:]
     if not all(text.isascii() and text.isdecimal() for text in numbers):
         raise NotJetStreamMessage(
-            f"ack subject {reply!r}: expected numbers behind the consumer's name, got "
+            f"ack subject {reply!r}: expected numbers after the consumer's name, got "
             f"{'.'.join(numbers)!r}"
         )
     delivered, stream_seq, consumer_seq, time_ns, pending = map(int, numbers)
@@ -90,10 +90,10 @@ def parse_ack_subject(reply: str) -> MessageMetadata:
 
 
 def delivery_numbers(reply: str) -> DeliveryNumbers:
-    """Stream sequence, consumer sequence, time in ns and pending: what readers need at once."""
+    """Stream sequence, consumer sequence, time in ns and pending count, parsed quickly."""
     usual = _USUAL(reply)
     if usual is not None:
         stream_seq, consumer_seq, time_ns, pending = usual.groups()
         return int(stream_seq), int(consumer_seq), int(time_ns), int(pending)
-    whole = parse_ack_subject(reply)  # raises, and says why
+    whole = parse_ack_subject(reply)  # raises with the reason
     return whole.stream_seq, whole.consumer_seq, whole.time_ns, whole.num_pending

@@ -1,7 +1,7 @@
-"""``consume``: a callback that is called with one message after the other, or several at a time.
+"""``consume``: a callback called with one message at a time, or with several concurrently.
 
-One at a time is one task; several are a pool, whose messages count against the prefetch until the
-work on them is done, so that no more is pulled than can be worked on.
+One at a time is one task; several are a pool, whose messages count towards the prefetch until they
+are processed, so that no more is pulled than can be processed.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ MessageOrder = OrderedBy[JetStreamMessage]
 
 @dataclass(frozen=True)
 class CallbackPlan:
-    """How many messages a callback works on at a time, in which order, with which signals."""
+    """How many messages a callback processes concurrently, in which order, with which signals."""
 
     concurrency: int = 1
     ordered_by: MessageOrder = None
-    # Seconds between the signals that a message is still worked on; 0: none.
+    # Seconds between in-progress signals for a message; 0: none.
     signal_interval: float = 0.0
 
     @property
     def needs_pool(self) -> bool:
-        """Whether one task that calls it again and again is not enough."""
+        """Whether a single task is not enough."""
         return self.concurrency > 1 or self.signal_interval > 0
 
 
@@ -56,16 +56,16 @@ def callback_plan(
     in_progress: bool,
     config: ConsumerConfig,
 ) -> CallbackPlan:
-    """Check what was asked for against the consumer."""
+    """Check the arguments against the consumer."""
     check_concurrency(concurrency, ordered_by, callback)
     if callback is not None:
         function(callback, "callback", "a message")
     if callback is None and in_progress:
-        raise ValueError("in_progress is for a callback, and none was given")
+        raise ValueError("in_progress requires a callback")
     if concurrency > 1 and config.ack_policy is AckPolicy.ALL:
         raise SubscribeRefused(
             f"concurrency={concurrency}: with ack policy all, acknowledging one message "
-            "acknowledges those before it that are still worked on; use ack policy explicit"
+            "acknowledges earlier ones that are still being processed; use ack policy explicit"
         )
     interval = 0.0
     if in_progress and config.ack_policy is not AckPolicy.NONE:
@@ -74,7 +74,7 @@ def callback_plan(
 
 
 class CallbackRun:
-    """The task that takes messages of a source and calls a callback with them."""
+    """The task that reads messages from a source and calls a callback with them."""
 
     def __init__(
         self,
@@ -93,10 +93,10 @@ class CallbackRun:
         self._callback = callback
         self._thread = callback if isinstance(callback, ThreadCallback) else None
         self._stopping = False
-        # Taken over from the source and not begun.
+        # Taken from the source, not started.
         self._taken: list[JetStreamMessage] = []
         self._pool: CallbackPool[JetStreamMessage] | None = None
-        # Messages in hand at most; a pull is bounded by its prefetch.
+        # Maximum of messages held; a pull is limited by its prefetch.
         self._limit = HELD_PER_WORKER * plan.concurrency
         if plan.needs_pool:
             done = None
@@ -111,12 +111,12 @@ class CallbackRun:
         self._signal_later()
         self.task: Final = core.loop.create_task(self._run(callback), name=f"jetspark {label}")
         core.callbacks.add(self.task, self._pool or callback)
-        # Consumption.wait raises what ended it to callers that ask; nobody has to.
+        # Consumption.wait raises the error to callers that ask; no caller has to.
         self.task.add_done_callback(_look_at_result)
 
     @property
     def is_calling_here(self) -> bool:
-        """Whether the caller is the callback itself, which cannot wait for its own end."""
+        """Whether the caller runs inside the callback, which cannot wait for its own end."""
         return is_calling(self.task, self._pool or self._callback)
 
     async def stop(self, *, timeout: Timeout | None = None) -> None:
@@ -131,12 +131,12 @@ class CallbackRun:
         if self._pool is not None:
             untaken += self._pool.give_up()
         try:
-            # The request ends first: what is given back under it would be sent here again.
+            # End the request first: otherwise returned messages would be sent here again.
             await self._source.settle(seconds)
         finally:
             give_back(untaken)
         with contextlib.suppress(Error):
-            # The task would do it too, but it may be busy with a callback.
+            # The task would do this too, but it may be busy with a callback.
             while chunk := await self._source.next_chunk(CHUNK_MAX):
                 give_back(chunk)
         if not self.is_calling_here:
@@ -146,7 +146,7 @@ class CallbackRun:
                 await self._cut(seconds)
 
     async def _cut(self, seconds: float) -> None:
-        """Cancel what did not end in time; a function on a thread cannot be, and goes on."""
+        """Cancel what did not end in time; a function on a thread cannot be cancelled."""
         on_threads = isinstance(self._callback, ThreadCallback)
         cut = self._pool.running if self._pool is not None else []
         self.task.cancel()
@@ -154,9 +154,9 @@ class CallbackRun:
         if not on_threads:
             give_back(cut)
         raise RequestTimeout(
-            f"{self.label}: the callback was not done within {seconds} s and was "
-            f"{'left alone on its thread' if on_threads else 'cancelled'}; give close() a longer "
-            "timeout, or let the callback end sooner"
+            f"{self.label}: the callback did not finish within {seconds} s and was "
+            f"{'left running on its thread' if on_threads else 'cancelled'}; use a longer timeout "
+            "for close(), or make the callback end sooner"
         )
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
@@ -168,18 +168,18 @@ class CallbackRun:
             await self.finish(seconds, deadline)
 
     async def finish(self, seconds: float, deadline: float) -> None:
-        """Wait until the callback had everything, after the source was told to stop."""
+        """Wait until the callback has processed everything, after the source was stopped."""
         left = max(deadline - self._core.loop.time(), 0.0)
         if not await self._core.or_closed(self._done_within(left)):
             raise RequestTimeout(
-                f"drain of {self.label}: the callback was not done within {seconds} s; call "
-                "close() to give up what is left"
+                f"drain of {self.label}: the callback did not finish within {seconds} s; call "
+                "close() to discard the rest"
             )
 
     async def wait(self) -> None:
         """As ``Consumption.wait``."""
         await asyncio.wait([self.task])
-        if self.task.cancelled():  # by the end of the client, which waits only so long
+        if self.task.cancelled():  # by the closing client, which waits only so long
             raise self._core.closed_error()
         self.task.result()
 
@@ -201,7 +201,7 @@ class CallbackRun:
             if self._pool is not None:
                 await self._pool.finish()
         except Exception as error:
-            # The closed callback tells of a connection that is closed.
+            # A closed connection is reported by the closed callback.
             if not self._stopping and not isinstance(error, ConnectionClosed):
                 self._core.report(error)
             await self._source.stop()
@@ -232,7 +232,7 @@ class CallbackRun:
             self._timer = self._core.loop.call_later(self._signal_interval, self._signal)
 
     def _signal(self) -> None:
-        """Ask for more time for everything in hand, also what waits for others of its key."""
+        """Extend the ack deadline of all messages held, including those waiting for their key."""
         if self._pool is not None and self._core.link.connection is not None:
             for message in self._pool.in_hand:
                 with contextlib.suppress(Error):
@@ -244,7 +244,7 @@ class CallbackRun:
         callback: MessageCallback,
         chunk: list[JetStreamMessage],
     ) -> None:
-        # The next one is at the end: what stop() gives back is what was not begun.
+        # The next one is at the end: stop() returns the messages that were not started.
         chunk.reverse()
         self._taken = chunk
         while chunk and not self._stopping:
@@ -254,7 +254,7 @@ class CallbackRun:
 
 
 class Consumption:
-    """Messages on their way to a callback. Made by ``consume`` and ended by ``close``."""
+    """Messages passed to a callback, created by ``consume``, ended by ``close`` or ``drain``."""
 
     def __init__(self, run: CallbackRun) -> None:
         self._run = run
@@ -265,23 +265,23 @@ class Consumption:
         return self._run.task.done()
 
     async def close(self, *, timeout: Timeout | None = None) -> None:
-        """End now: after what the callback works on; what it did not begin is given back.
+        """End now, after the running callback; messages not started are returned to the server.
 
-        Others get that at once (``nak``). After ``timeout`` seconds the callback is cancelled, its
-        messages are given back too, and RequestTimeout is raised; one on a thread goes on alone.
-        The callback may call it too; it then returns without waiting.
+        These are redelivered at once (``nak``). After ``timeout`` seconds the callback is
+        cancelled, its messages are returned too, and RequestTimeout is raised; a callback on a
+        thread keeps running. The callback may call it too; it then returns without waiting.
         """
         await self._run.stop(timeout=timeout)
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Ask for nothing more and wait until the callback had all that has arrived.
+        """Request nothing more and wait until the callback has processed everything that arrived.
 
         The callback may call it too; it then returns without waiting.
         """
         await self._run.drain(timeout=timeout)
 
     async def wait(self) -> None:
-        """Wait until it has ended; raises what ended it, if nobody stopped it."""
+        """Wait until it ends; raises the error that ended it, unless it was closed."""
         await self._run.wait()
 
     async def __aenter__(self) -> Self:

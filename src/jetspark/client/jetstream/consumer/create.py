@@ -1,4 +1,4 @@
-"""Making and listing consumers: the subject and body of a create request, and its answer."""
+"""Creating and listing consumers: the subject and body of a create request, and its answer."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -34,7 +34,7 @@ from jetspark.errors import (
 )
 from jetspark.subjects.tokens import consumer_name_problem, is_valid_subject
 
-# What an ordered consumer settles itself; a configuration that sets one of them is refused.
+# Set by ordered consumers; a configuration that sets one of them is refused.
 # ``durable_name`` of the wire is ``durable`` for users.
 _SETTLED: Final = (
     "durable_name",
@@ -53,7 +53,7 @@ _SETTLED: Final = (
 
 
 def check_consumer_name(name: str) -> str:
-    """Refuse what cannot be a consumer's name, before it gets into a subject."""
+    """Refuse an invalid consumer name, before it becomes part of a subject."""
     problem = consumer_name_problem(text(name, "consumer"))
     if problem is not None:
         raise BadName("consumer", name, problem)
@@ -69,13 +69,13 @@ async def create_consumer(
     temporary: bool = False,
     timeout: Timeout | None = None,
 ) -> ConsumerInfo:
-    """Create or update a consumer; a name is made up when the configuration has none.
+    """Create or update a consumer; a name is generated if the configuration has none.
 
-    Such a one, and a ``temporary`` one, is deleted again when the caller is gone by the time that
-    it is there.
+    Such a consumer, and a ``temporary`` one, is deleted again if the caller was cancelled by the
+    time it was created.
 
-    A single filter stands in the subject, so that permissions can be given per filter.
-    With ``min_last_seq`` on a server that does not know it the consumer is made when the leader
+    A single filter is part of the subject, so that permissions can be granted per filter. With
+    ``min_last_seq`` on a server that does not support it, the consumer is created when the leader
     has reached that sequence, or MinLastSequence is raised.
     """
     if config.min_last_seq:
@@ -88,8 +88,8 @@ async def create_consumer(
     name = check_consumer_name(given or api.nuid.next())
     if config.durable_name and config.durable_name != name:
         raise ValueError(
-            f"name={config.name!r} and durable={config.durable_name!r}: give one of them, or the "
-            "same to both"
+            f"name={config.name!r} and durable={config.durable_name!r}: give one of them, or "
+            "the same value for both"
         )
     verb = f"CONSUMER.CREATE.{stream}.{name}"
     only = config.filter_subject
@@ -111,12 +111,12 @@ async def create_consumer(
 async def _or_forget(
     api: ApiClient, stream: str, name: str, creating: Coroutine[Any, Any, ConsumerInfo]
 ) -> ConsumerInfo:
-    """Wait for a consumer that nobody will ever use if the caller does not."""
+    """Wait for a consumer, and delete it if the caller no longer waits."""
     task = api.core.loop.create_task(creating)
 
     def forget(done: "asyncio.Future[ConsumerInfo]") -> None:
-        # Behind the answer: nats-server may do a deletion before a creation that was sent first.
-        # Without an answer it may be there all the same.
+        # After the answer: nats-server may process a deletion before a creation sent earlier.
+        # Without an answer the consumer may still exist.
         if done.cancelled() or isinstance(done.exception(), ApiError):
             return
         with suppress(ConnectionClosed):
@@ -135,25 +135,25 @@ async def _or_forget(
 async def consumer_info(
     api: ApiClient, stream: str, name: str, *, timeout: Timeout | None = None
 ) -> ConsumerInfo:
-    """Look a consumer up; ConsumerNotFound when there is none."""
+    """Look up a consumer; ConsumerNotFound if it does not exist."""
     verb = f"CONSUMER.INFO.{stream}.{check_consumer_name(name)}"
     return await api.call(verb, None, CONSUMER_INFO, timeout=timeout)
 
 
 def forget_consumer(api: ApiClient, stream: str, name: str) -> None:
-    """Ask for its deletion without waiting for an answer: it would go away by itself, later."""
+    """Request its deletion without waiting for an answer: otherwise it expires later."""
     if not api.core.is_closed:
         api.core.send_message(api.subject(f"CONSUMER.DELETE.{stream}.{name}"), b"", b"", b"")
 
 
 def ordered_config(config: ConsumerConfig) -> ConsumerConfig:
-    """Refuse what an ordered consumer settles itself; return the rest as it is."""
+    """Refuse settings that an ordered consumer sets itself; return the rest."""
     plain = ConsumerConfig()
     wrong = [name for name in _SETTLED if getattr(config, name) != getattr(plain, name)]
     if wrong:
         names = ", ".join(wrong).replace("durable_name", "durable")
         raise ValueError(
-            f"an ordered consumer settles {names} itself: leave it out, or use create_consumer"
+            f"an ordered consumer sets {names} itself: leave it out, or use create_consumer"
         )
     return config
 
@@ -161,11 +161,11 @@ def ordered_config(config: ConsumerConfig) -> ConsumerConfig:
 async def update_consumer(
     api: ApiClient, stream: str, name: str, changes: ConsumerOptions, timeout: Timeout | None
 ) -> ConsumerInfo:
-    """Change what is named and nothing else: read, change, write, and look at what was done."""
+    """Change the given settings only: read, change, write, and check the result."""
     label = f"consumer {name!r} of stream {stream!r}"
-    planned = ShownConfig(**changes)  # refuses what cannot be before it asks
+    planned = ShownConfig(**changes)  # checks before anything is sent
     if {planned.name, planned.durable} - {"", name}:
-        raise ValueError(f"{label} keeps its name: create another consumer")
+        raise ValueError(f"{label} cannot be renamed: create another consumer")
     before = await consumer_info(api, stream, name, timeout=timeout)
     wanted = from_wire(ShownConfig, before.config).replace(**changes)
     after = await create_consumer(
@@ -176,6 +176,6 @@ async def update_consumer(
 
 
 async def delete_consumer(api: ApiClient, stream: str, name: str, timeout: Timeout | None) -> None:
-    """Delete a consumer; ConsumerNotFound when there is none."""
+    """Delete a consumer; ConsumerNotFound if it does not exist."""
     verb = f"CONSUMER.DELETE.{stream}.{check_consumer_name(name)}"
     await api.call(verb, None, CONSUMER_DELETE, timeout=timeout)

@@ -1,7 +1,8 @@
-"""Reading a pull consumer without end: requests overlap, so the next messages are on their way.
+"""Continuous reading of a pull consumer: requests overlap, so messages are always in flight.
 
-No task: whoever reads drives it. Statuses are handled when the reader reaches them, heartbeats
-are watched while it waits. What is buffered stays in the subscription, bounded by the prefetch.
+There is no task: the reader drives it. Statuses are handled when the reader reaches them,
+heartbeats are checked while it waits. Buffered messages stay in the subscription, bounded by the
+prefetch.
 """
 
 import asyncio
@@ -38,17 +39,17 @@ from jetspark.errors import (
 from jetspark.headers.block import find_value
 from jetspark.headers.names import PIN_ID
 
-CHUNK_MAX: Final = 256  # messages taken over from the subscription at once
-# A subscription may hold heartbeats and statuses besides the messages asked for.
+CHUNK_MAX: Final = 256  # messages taken from the subscription at once
+# A subscription may hold heartbeats and statuses in addition to the requested messages.
 STATUS_ROOM: Final = 10_000
-RETRY_PAUSE_FIRST: Final = 0.1  # seconds before a consumer that nobody answers for is asked again
+RETRY_PAUSE_FIRST: Final = 0.1  # seconds before a request without responders is repeated
 RETRY_PAUSE_MAX: Final = 5.0
 
 
 class EndlessPull:
-    """Messages of one pull consumer, in chunks. ``next_chunk`` is the only way to read.
+    """Messages of one pull consumer, in chunks, read with ``next_chunk``.
 
-    With ``until_done`` messages count against the prefetch until ``done`` was called with them.
+    With ``until_done`` messages count towards the prefetch until ``done`` is called with them.
     """
 
     def __init__(
@@ -81,18 +82,18 @@ class EndlessPull:
         self._pin_id = ""
         self._inbox = api.new_inbox()
         self._numbers = itertools.count(1)
-        # Statuses of requests before this one are about requests that were given up.
+        # Statuses of earlier requests are ignored: those requests were abandoned.
         self._first_valid = 1
         self._pause = 0.0
         self._asked = 0.0  # when the last request was sent
-        # Before the next request: wait a little, and see whether the consumer is still there.
+        # Before the next request: pause, and check whether the consumer still exists.
         self._must_rest = False
         self._must_check = False
         self._stopped = asyncio.Event()
         self._failure: Error | None = None
-        # Taken over from the subscription and not yet handed out; statuses in their places.
+        # Taken from the subscription and not yet handed out; statuses in their places.
         self._arrived: deque[Message] = deque()
-        self.raise_alarm = False  # an ordered reader starts anew instead of asking again
+        self.raise_alarm = False  # an ordered reader restarts instead of repeating the request
         self._subscription: SubscriptionCore = self._core.add_subscription(
             f"{self._inbox}.*",
             pending_msgs=max(prefetch, 1) + STATUS_ROOM,
@@ -104,37 +105,37 @@ class EndlessPull:
 
     @property
     def subscription(self) -> SubscriptionCore:
-        """Where the messages arrive."""
+        """The subscription that messages arrive on."""
         return self._subscription
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing further will arrive."""
+        """Whether no more messages will arrive."""
         return self._subscription.is_closed
 
     @property
     def buffered(self) -> int:
-        """Messages (and statuses) received and not yet taken."""
+        """Messages (and statuses) received and not yet read."""
         return len(self._arrived) + self._subscription.pending_msgs
 
     @property
     def label(self) -> str:
-        """The consumer, in words."""
+        """The consumer, for messages."""
         return self._target.label
 
     def ended_error(self) -> Error:
-        """Why there is no next message: the client is drained, or it was stopped."""
+        """Why there is no next message: the client is draining, or it was stopped."""
         if self._core.is_draining:
             return self._core.closed_error()
         return AlreadyEnded(f"the iteration over messages of {self.label} has ended")
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
-        """Wait for messages and return up to ``count``; empty when it was stopped.
+        """Wait for messages and return up to ``count``; empty after ``stop``.
 
-        Raises what ends the reading: ConsumerDeleted, ConsumerNotFound, PullRefused,
-        ConnectionClosed. What passes is reported to the error callback.
+        Raises errors that end the reading: ConsumerDeleted, ConsumerNotFound, PullRefused,
+        ConnectionClosed. Transient errors are reported to the error callback.
         """
-        # Nothing is lost when this is cancelled: what was taken over stays in ``_arrived``.
+        # Nothing is lost on cancellation: messages that were taken stay in ``_arrived``.
         while True:
             if self._arrived:
                 taken = self._take(count)
@@ -156,36 +157,36 @@ class EndlessPull:
             self._arrived.extend(arrived)
 
     def widen(self, prefetch: int) -> None:
-        """Ask for more ahead from now on; at most STATUS_ROOM more than in the beginning."""
+        """Prefetch more from now on; at most STATUS_ROOM more than at the start."""
         self._window.widen(prefetch)
         self._chunk = max(self._chunk, min(CHUNK_MAX, prefetch // 4))
 
     def renew(self) -> None:
-        """Forget the requests under way and ask again (connection lost, heartbeats missed)."""
+        """Drop the requests in flight and send new ones (connection lost, heartbeats missed)."""
         self._first_valid = next(self._numbers)
         self._window.reset()
 
     def done(self, message: JetStreamMessage) -> None:
-        """The work on a message is done: another one may be asked for."""
+        """A message was processed: another one may be requested."""
         head = len(message.subject) + len(message.reply)
         self._window.done(1, head + message.size)
         if not self._stopped.is_set() and not self._must_rest:
             self._ask()
 
     async def stop(self) -> None:
-        """Ask for nothing more; what has arrived can still be read."""
+        """Request nothing more; messages that arrived can still be read."""
         self._stopped.set()
         self._core.up_listeners.discard(self._on_up)
         await self._subscription.unsubscribe()
 
     async def settle(self, seconds: float | None = None) -> None:
-        """Ask for nothing more, and wait for what is on its way: it can still be read."""
+        """Request nothing more, and wait for messages in flight; they can still be read."""
         self.begin_settling(seconds)
         with contextlib.suppress(RequestTimeout):
             await self._subscription.stop(self._api.timeout if seconds is None else seconds)
 
     def begin_settling(self, seconds: float | None = None) -> None:
-        """As ``settle``, which waits for it."""
+        """Start ``settle`` without waiting for it."""
         self._stopped.set()
         self._core.up_listeners.discard(self._on_up)
         self._subscription.begin_stop(self._api.timeout if seconds is None else seconds)
@@ -194,7 +195,7 @@ class EndlessPull:
         return self._window.awaited > self.buffered
 
     def _on_up(self) -> None:
-        """A new connection: requests of the old one are lost with it."""
+        """A new connection: requests on the old one are lost."""
         self.renew()
         self._ask()
 
@@ -205,7 +206,7 @@ class EndlessPull:
             or subscription.is_closed
             or subscription.is_draining
         ):
-            return  # _on_up asks; what is drained gets nothing more
+            return  # _on_up will; a draining client requests nothing more
         wanted = self._window.next_request()
         if wanted is None:
             return
@@ -228,7 +229,7 @@ class EndlessPull:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._alarm):
                     return await subscription.next_chunk(count)
-            # Nothing comes while nothing is asked for, because all of it is being worked on.
+            # Nothing arrives while nothing is requested, because everything is being processed.
             if self._window.awaited > 0 and self._core.loop.time() >= self._asked + self._alarm:
                 self._missed()
         return await subscription.next_chunk(count)
@@ -236,7 +237,7 @@ class EndlessPull:
     def _missed(self) -> None:
         error = HeartbeatMissed(
             f"{self._target.label}: neither a message nor a heartbeat for {self._alarm:g} s; "
-            "asking again"
+            "requesting again"
         )
         if self.raise_alarm:
             raise error
@@ -245,7 +246,7 @@ class EndlessPull:
         self._ask()
 
     def _take(self, count: int) -> list[JetStreamMessage]:
-        """Messages up to the next status; statuses before the first one are acted on."""
+        """Messages up to the next status; statuses before the first one are handled."""
         link, arrived = self._link, self._arrived
         taken: list[JetStreamMessage] = []
         size = 0
@@ -274,7 +275,7 @@ class EndlessPull:
         return taken
 
     def _on_status(self, message: Message) -> None:
-        """Act on a status; an error that ends the reading becomes ``_failure``."""
+        """Handle a status; an error that ends the reading becomes ``_failure``."""
         number = message.subject.rpartition(".")[2]
         if number.isdigit() and int(number) < self._first_valid:
             return
@@ -288,7 +289,7 @@ class EndlessPull:
                     self.renew()
             case PullStatus.FILLED:
                 if answer.oversized and answer.pending_bytes >= self._max_bytes:
-                    self._failure = answer.error  # too large: asking again gets it again
+                    self._failure = answer.error  # too large: a new request would fail too
                 self._window.ended(answer.pending_msgs, answer.pending_bytes)
             case PullStatus.PASSING:
                 if answer.error is not None:
@@ -306,7 +307,7 @@ class EndlessPull:
                 self._failure = answer.error
 
     async def _rest(self) -> None:
-        """Wait before the next request, longer each time until messages come."""
+        """Pause before the next request, longer each time until messages arrive."""
         if self._must_check:
             try:
                 await unless_stopped(self._stopped, self._target.refresh())
@@ -314,7 +315,7 @@ class EndlessPull:
                 self._failure = error
                 return
             except Error as error:
-                self._core.report(error)  # a server that is starting: it will be there
+                self._core.report(error)  # the server may be starting
             self._must_check = False
         await self._core.or_closed(rest(self._stopped, self._pause))
         self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
@@ -322,7 +323,7 @@ class EndlessPull:
 
 
 async def rest(stopped: asyncio.Event, seconds: float) -> None:
-    """Wait so long, or until it is stopped."""
+    """Wait this long, or until it is stopped."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stopped.wait()
@@ -341,29 +342,29 @@ async def unless_stopped(stopped: asyncio.Event, call: Coroutine[Any, Any, objec
 
 
 class ChunkSource(Protocol):
-    """What hands out messages in chunks and can be stopped."""
+    """A stoppable source of messages in chunks."""
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for messages and return up to ``count``; empty at the end."""
 
     async def stop(self) -> None:
-        """Ask for nothing more; what has arrived can still be read."""
+        """Request nothing more; messages that arrived can still be read."""
 
     @property
     def label(self) -> str:
-        """What is read, in words."""
+        """What is read, for messages."""
 
     def ended_error(self) -> Error:
         """Why there is no next message."""
 
     async def settle(self, seconds: float | None = None) -> None:
-        """Ask for nothing more, and wait for what is on its way: it can still be read."""
+        """Request nothing more, and wait for messages in flight; they can still be read."""
 
 
 class MessageIterator:
-    """Messages of a consumer without end: ``async for``, and ``async with`` to stop in the end.
+    """Continuous messages of a consumer: ``async for``, with ``async with`` to stop at the end.
 
-    Made by ``Consumer.messages`` and ``OrderedConsumer.messages``.
+    Created by ``Consumer.messages`` and ``OrderedConsumer.messages``.
     """
 
     def __init__(self, source: ChunkSource) -> None:
@@ -373,7 +374,7 @@ class MessageIterator:
         self._ended = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         if isinstance(source, EndlessPull):
-            # A client that is drained waits until everything that arrived was taken.
+            # A draining client waits until everything that arrived was read.
             source.subscription.taker = Taker(self._wait_taken)
 
     def __aiter__(self) -> Self:
@@ -381,7 +382,7 @@ class MessageIterator:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further message will be handed out."""
+        """Whether no more messages will be handed out."""
         return self._ended.is_set()
 
     async def __anext__(self) -> JetStreamMessage:
@@ -397,9 +398,9 @@ class MessageIterator:
         return message
 
     async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds.
+        """Wait for the next message; RequestTimeout if none arrives within ``timeout`` seconds.
 
-        Without ``timeout`` it waits as long as it takes, as ``async for`` does.
+        Without ``timeout`` it waits indefinitely, like ``async for``.
         """
         if not self._items:
             seconds = None if timeout is None else call_seconds(timeout, math.inf)
@@ -416,9 +417,9 @@ class MessageIterator:
             raise self._source.ended_error() from None
 
     async def drain(self) -> None:
-        """Ask for nothing more; the iteration ends when what has arrived was taken.
+        """Request nothing more; the iteration ends after the messages that have arrived.
 
-        What the server has sent before it heard of that arrives too.
+        This includes messages that the server sent before it received the request to stop.
         """
         if isinstance(self._source, EndlessPull):
             self._source.begin_settling()
@@ -426,7 +427,7 @@ class MessageIterator:
             await self._source.stop()
 
     async def close(self) -> None:
-        """End now. What was not taken is given back, so that others get it at once (``nak``)."""
+        """End now. Unread messages are redelivered to other clients at once (``nak``)."""
         untaken = list(self._items)
         self._items.clear()
         self._end()
@@ -434,11 +435,11 @@ class MessageIterator:
             self._closing = asyncio.get_running_loop().create_task(
                 self._give_back_all(untaken), name=f"jetspark end of {self._source.label}"
             )
-        # Not cancelled with its caller: what is on its way would wait for ack_wait.
+        # Not cancelled with its caller: messages in flight would wait for ack_wait.
         await asyncio.shield(self._closing)
 
     async def _give_back_all(self, untaken: list[JetStreamMessage]) -> None:
-        # The request ends first: what is given back under it would be sent here again.
+        # End the request first: otherwise returned messages would be sent here again.
         with contextlib.suppress(Error):
             await self._source.settle()
         give_back(untaken)
@@ -447,7 +448,7 @@ class MessageIterator:
                 give_back(chunk)
 
     async def _receive(self, count: int) -> list[JetStreamMessage]:
-        """Wait for messages; none when it has ended meanwhile."""
+        """Wait for messages; none if it has ended meanwhile."""
         chunk = await self._source.next_chunk(count)
         if self._ended.is_set():
             give_back(chunk)
@@ -460,7 +461,7 @@ class MessageIterator:
             self._emptied.set()
 
     async def _wait_taken(self, deadline: float, seconds: float) -> bool:
-        """Wait until everything that was taken over from the subscription was handed out."""
+        """Wait until everything taken from the subscription was handed out."""
         try:
             async with asyncio.timeout_at(deadline):
                 while self._items and not self._ended.is_set():
@@ -468,7 +469,7 @@ class MessageIterator:
                     await self._emptied.wait()
         except TimeoutError:
             raise RequestTimeout(
-                f"drain of {self._source.label}: {len(self._items)} messages were not taken "
+                f"drain of {self._source.label}: {len(self._items)} messages were not read "
                 f"within {seconds} s"
             ) from None
         return True
@@ -485,7 +486,7 @@ class MessageIterator:
         await self.close()
 
     async def _next_chunk(self, count: int) -> list[JetStreamMessage]:
-        """What is there after waiting for one; the blocking twin iterates with it."""
+        """Wait for a message and return all available ones; the blocking twin iterates with it."""
         items = self._items
         if items:
             chunk = [items.popleft() for _ in range(min(count, len(items)))]
@@ -498,7 +499,7 @@ class MessageIterator:
         return chunk
 
     def _put_back(self, messages: list[JetStreamMessage]) -> None:
-        """Take back what the blocking twin has read ahead."""
+        """Take back messages that the blocking twin has read ahead."""
         self._items.extendleft(reversed(messages))
 
     def __repr__(self) -> str:
@@ -506,7 +507,7 @@ class MessageIterator:
 
 
 def give_back(messages: Iterable[JetStreamMessage]) -> None:
-    """Let others have what was not begun, without waiting for ack_wait to pass."""
+    """Redeliver messages that were not started, without waiting for ack_wait."""
     for message in messages:
         with contextlib.suppress(Error):
             message.nak()

@@ -1,7 +1,7 @@
-"""Why a message is, or is not, delivered by a consumer. Pure.
+"""Explains why a consumer does or does not deliver a message. Pure.
 
-The question behind most reports about consumers that "do not deliver". The answer
-is found in what CONSUMER.INFO, STREAM.INFO and the message itself say.
+The question in most reports about consumers that "do not deliver". The answer is derived from
+CONSUMER.INFO, STREAM.INFO and the message itself.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ from jetspark.subjects.match import matches
 
 
 class Reason(StrEnum):
-    """The first thing that stands in the way of a message, or where it is."""
+    """The first reason why a message is not delivered, or its state."""
 
     NOT_STORED = "not_stored"
     NOT_YET = "not_yet"
@@ -34,7 +34,7 @@ class Reason(StrEnum):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The reason, and a sentence with the numbers behind it and what helps."""
+    """The reason, and a sentence with the numbers and what to do."""
 
     reason: Reason
     text: str
@@ -44,7 +44,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain_delivered(answer: ExplainResponse) -> Explanation | None:
-    """What a server that knows every single message says about one that was delivered."""
+    """The answer of a server that tracks every single message, for a delivered one."""
     reasons = {
         Outcome.ACK_PENDING: Reason.ACK_PENDING,
         Outcome.ACKNOWLEDGED: Reason.ACKNOWLEDGED,
@@ -58,9 +58,9 @@ def explain_delivered(answer: ExplainResponse) -> Explanation | None:
 
 
 def explain(info: ConsumerInfo, state: StreamState, seq: int, subject: str | None) -> Explanation:
-    """Say why ``seq`` (0: the next message) is not delivered.
+    """Explain why ``seq`` (0: the next message) is not delivered.
 
-    ``subject`` is that of the stored message with this sequence, None when there is none.
+    ``subject`` is the subject of the stored message with this sequence, None if there is none.
     """
     config = info.config
     if seq > state.last_seq:
@@ -83,7 +83,7 @@ def explain(info: ConsumerInfo, state: StreamState, seq: int, subject: str | Non
     if not seq and not info.num_pending:
         return Explanation(
             Reason.NOTHING_PENDING,
-            f"everything was delivered; {info.num_ack_pending} messages wait for their ack",
+            f"everything was delivered; {info.num_ack_pending} messages await acknowledgement",
         )
     return _explain_waiting(info, state)
 
@@ -95,13 +95,13 @@ def _explain_delivered(info: ConsumerInfo, seq: int) -> Explanation:
         return Explanation(
             Reason.ACKNOWLEDGED,
             f"sequence {seq} is at or below the ack floor {info.ack_floor.stream_seq}: it was "
-            "acknowledged, terminated, or lies before the consumer's start",
+            "acknowledged, terminated, or precedes the consumer's start",
         )
     wait = info.config.ack_wait / 1e9
     return Explanation(
         Reason.ACK_PENDING,
-        f"sequence {seq} was delivered and waits for its ack, or has it: {info.num_ack_pending} "
-        f"are pending, each is delivered again {wait:g} s after its delivery "
+        f"sequence {seq} was delivered and may or may not be acknowledged: {info.num_ack_pending} "
+        f"are pending; each is redelivered {wait:g} s after its delivery "
         f"(max_deliver {info.config.max_deliver})",
     )
 
@@ -122,15 +122,15 @@ def _explain_waiting(info: ConsumerInfo, state: StreamState) -> Explanation:
     if config.ack_policy is not AckPolicy.NONE and 0 < limit <= info.num_ack_pending:
         return Explanation(
             Reason.MAX_ACK_PENDING,
-            f"{info.num_ack_pending} messages wait for their ack and max_ack_pending is {limit}: "
+            f"{info.num_ack_pending} messages are unacknowledged and max_ack_pending is {limit}: "
             "acknowledge them, or raise the limit",
         )
     if config.deliver_subject and not info.push_bound:
         return Explanation(
-            Reason.NOT_BOUND, f"nobody subscribes to the deliver subject {config.deliver_subject}"
+            Reason.NOT_BOUND, f"no subscription to the deliver subject {config.deliver_subject}"
         )
     if not config.deliver_subject and not info.num_waiting:
         return Explanation(Reason.NO_PULL_WAITING, "no pull request waits: call fetch or messages")
     return Explanation(
-        Reason.DELIVERABLE, f"nothing stands in its way; {info.num_pending} are to be delivered"
+        Reason.DELIVERABLE, f"nothing prevents it; {info.num_pending} are to be delivered"
     )

@@ -1,4 +1,4 @@
-"""One pull request and what comes back: ``Consumer.fetch`` and ``Consumer.next``."""
+"""One pull request and its answers: ``Consumer.fetch`` and ``Consumer.next``."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,65 +20,65 @@ from jetspark.errors import (
     StreamNotFound,
 )
 
-# The server says when a request is over; it is waited for so much longer than the request lasts.
+# The server reports the end of a request; we wait this much longer than the request lasts.
 ANSWER_GRACE: Final = 1.0
-NEW_PAUSE_FIRST: Final = 0.02  # seconds before a consumer that is new is asked again, doubling
-SHORTEST: Final = 0.001  # seconds; consumers refuse requests that last less
+NEW_PAUSE_FIRST: Final = 0.02  # seconds before a request to a new consumer is repeated, doubling
+SHORTEST: Final = 0.001  # seconds; consumers refuse shorter requests
 
 
 class Fetches:
-    """The fetches of one consumer that wait, and what came for those that gave up."""
+    """The running fetches of one consumer, and messages that arrived for abandoned ones."""
 
     def __init__(self) -> None:
         self._running: set[Fetch] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        # Messages of a fetch that failed, was cancelled or had enough when they arrived.
+        # Messages that arrived for a fetch that had failed, was cancelled or was already full.
         self._kept: list[JetStreamMessage] = []
 
     def take_kept(self, batch: int) -> list[JetStreamMessage]:
-        """What came for fetches before, up to ``batch``."""
+        """Messages that arrived for earlier fetches, up to ``batch``."""
         given, self._kept = self._kept[:batch], self._kept[batch:]
         return given
 
     def taken(self, fetch: "Fetch", batch: int) -> list[JetStreamMessage]:
-        """What a fetch that ended returns; the next one has what is more than that."""
+        """Return the messages of a fetch that ended; keep the surplus for the next one."""
         messages = fetch.messages
         if fetch.was_helped:
             self._end_late(fetch)
         if len(messages) > batch:
-            # Asked again after a reconnect, the server may have sent more.
+            # When requested again after a reconnect, the server may have sent more.
             self._kept.extend(messages[batch:])
             return messages[:batch]
         return messages
 
     def give_up(self, fetch: "Fetch") -> None:
-        """A fetch was cancelled or failed: what is on its way to it does not wait for ack_wait."""
+        """A fetch was cancelled or failed: recover its messages in flight before ack_wait."""
         self._kept.extend(fetch.messages)
         self._end_late(fetch)
 
     def _end_late(self, fetch: "Fetch") -> None:
-        """End the request of a fetch that has returned, and take what is on its way to it."""
+        """End the request of a fetch that has returned, and recover its messages in flight."""
         task = asyncio.get_running_loop().create_task(self._take_late(fetch))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
     async def _take_late(self, fetch: "Fetch") -> None:
         late = await fetch.late_messages()
-        # Not given back to the server: that would count as a delivery, of which there may be few.
+        # Not given back to the server: a redelivery counts against max_deliver.
         for waiting in list(self._running):
             late = waiting.help(late)
         self._kept.extend(late)
 
     def add(self, fetch: "Fetch") -> None:
-        """One begins."""
+        """A fetch starts."""
         self._running.add(fetch)
 
     def discard(self, fetch: "Fetch") -> None:
-        """It is over."""
+        """A fetch ended."""
         self._running.discard(fetch)
 
     async def end(self, error: Error) -> None:
-        """Let them return with what they have, or raise ``error``."""
+        """Make them return what they have, or raise ``error``."""
         for fetch in list(self._running):
             await fetch.end(error)
 
@@ -86,7 +86,7 @@ class Fetches:
 class Fetch:
     """Collects the answers to one pull request.
 
-    ``messages`` grows as they come, so that whoever is interrupted finds what has arrived.
+    ``messages`` grows as they arrive, so that an interrupted caller finds those that arrived.
     """
 
     def __init__(self, api: ApiClient, target: ConsumerTarget, link: AckLink, batch: int) -> None:
@@ -99,8 +99,8 @@ class Fetch:
         self._inbox = api.new_inbox()
         self.messages: list[JetStreamMessage] = []
         self._ended: Error | None = None
-        self._over = False  # the server said so: nothing more is on its way
-        # It got messages of another one, so that it may end before its request does.
+        self._over = False  # the server reported the end: nothing is in flight
+        # Received messages of another fetch, so it may end before its request does.
         self.was_helped = False
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
@@ -109,7 +109,7 @@ class Fetch:
             self._subscription.awaits = self._awaits
 
     async def end(self, error: Error) -> None:
-        """Wait no longer: ``run`` returns with what has come, or raises ``error``."""
+        """Stop waiting: ``run`` returns what has arrived, or raises ``error``."""
         self._ended = error
         await self._subscription.unsubscribe()
 
@@ -130,18 +130,18 @@ class Fetch:
     async def run(
         self, subject: bytes, body: Callable[[int, float], bytes], lasts: float, alarm: float
     ) -> None:
-        """Send the request and wait until it is over; raises what ended it early.
+        """Send the request and wait until it ends; raises the error that ended it early.
 
-        ``body`` makes it for a number of messages and seconds. ``lasts`` is how long the server
+        ``body`` encodes it for a number of messages and seconds. ``lasts`` is how long the server
         holds it, ``alarm`` (0: none) how long nothing at all may arrive.
         """
         core, loop = self._core, self._core.loop
         end = loop.time() + lasts + ANSWER_GRACE
 
         def ask() -> None:
-            """Ask for what is missing; again when the connection is another one."""
+            """Request the missing messages; again after a reconnect."""
             if core.link.connection is None:
-                return  # asked when there is one
+                return  # requested once connected
             left = max(end - ANSWER_GRACE - loop.time(), SHORTEST)
             missing = self._batch - len(self.messages)
             core.send_message(subject, self._inbox.encode(), b"", body(missing, left))
@@ -165,7 +165,7 @@ class Fetch:
         await self._take_pending()
 
     async def _collect(self, end: float, alarm: float) -> bool:
-        """Take what comes until the request is over; True when it should be sent again."""
+        """Take messages until the request ends; True if it should be sent again."""
         try:
             await self._take_all(end, alarm)
         except NoResponders as error:
@@ -177,9 +177,9 @@ class Fetch:
         return False
 
     async def _is_new(self, left: float, refused: NoResponders) -> bool:
-        """Whether our server of a cluster has not heard of the consumer yet.
+        """Whether our server of a cluster does not know the consumer yet.
 
-        ConsumerNotFound or StreamNotFound when it does not exist.
+        ConsumerNotFound or StreamNotFound if it does not exist.
         """
         try:
             await self._target.refresh(timeout=left)
@@ -211,8 +211,8 @@ class Fetch:
                 return
 
     async def late_messages(self) -> list[JetStreamMessage]:
-        """End a fetch that was given up; what was on its way to it."""
-        self.messages = []  # what was here was returned, or is kept
+        """End an abandoned fetch; returns the messages that were in flight."""
+        self.messages = []  # those received before were returned, or are kept
         if not self._over:
             with suppress(Error):
                 await self._subscription.stop(self._core.options.timeout)
@@ -225,14 +225,14 @@ class Fetch:
         return not self._over and here < self._batch
 
     async def _take_pending(self) -> None:
-        """What came in the moment in which time was up or the caller was cancelled."""
+        """Messages that arrived just when time was up or the caller was cancelled."""
         while self._subscription.pending_msgs:
             late = await self._subscription.next_chunk(self._batch)
             with suppress(Error):
                 self._take(late)
 
     def _take(self, arrived: list[Message]) -> bool:
-        """Sort out messages and statuses; True when the request is over."""
+        """Separate messages from statuses; True if the request ended."""
         link = self._link
         failure: Error | None = None
         for message in arrived:
@@ -250,7 +250,7 @@ class Fetch:
         return self._over
 
     def _failure(self, answer: PullAnswer) -> Error | None:
-        """The error a status stands for (decisions.md, Consumers and subscriptions)."""
+        """The error for a status (decisions.md, Consumers and subscriptions)."""
         if answer.status is PullStatus.GONE:
             error = NoResponders(self._label)
             error.add_note("JetStream is not ready, or the consumer has no leader now")

@@ -1,4 +1,4 @@
-"""A pull or push consumer on the server: look at it, change it, read it."""
+"""Handles of pull and push consumers: inspect, change, read."""
 
 from datetime import datetime, timedelta
 from typing import Final, Unpack
@@ -58,14 +58,14 @@ from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, Subs
 from jetspark.headers.block import find_value
 from jetspark.headers.names import PIN_ID
 
-PREFETCH: Final = 500  # messages that messages() and consume() ask for ahead, as nats.go
+PREFETCH: Final = 500  # messages that messages() and consume() prefetch, as in nats.go
 EXPIRES: Final = 30.0  # seconds that their requests last
-HEARTBEAT: Final = 5.0  # seconds between the server's signs of life
-THRESHOLD: Final = 0.5  # of the prefetch: below it more is asked for
+HEARTBEAT: Final = 5.0  # seconds between heartbeats of the server
+THRESHOLD: Final = 0.5  # of the prefetch: below it more is requested
 
 
 class Consumer:
-    """A handle to one consumer. Made by ``Stream.consumer`` and ``Stream.create_consumer``."""
+    """A handle to one consumer, from ``Stream.consumer`` or ``Stream.create_consumer``."""
 
     def __init__(
         self, api: ApiClient, info: WireConsumerInfo, fetches: Fetches | None = None
@@ -78,7 +78,7 @@ class Consumer:
             timeout=api.timeout,
         )
         self._fetches = fetches or Fetches()
-        # By priority group: the id under which this client is pinned to it.
+        # By priority group: the pin id of this client.
         self._pins: dict[str, str] = {}
 
     @property
@@ -93,12 +93,12 @@ class Consumer:
 
     @property
     def config(self) -> ConsumerConfig:
-        """The configuration as of the last ``info`` (or when the handle was made)."""
+        """The configuration as of the last ``info`` (or when the handle was created)."""
         return from_wire(ConsumerConfig, self._target.info.config)
 
     @property
     def cached_info(self) -> ConsumerInfo:
-        """What the last ``info`` said, without asking again."""
+        """The result of the last ``info``, without a request."""
         return from_wire(ConsumerInfo, self._target.info)
 
     # Reading.
@@ -113,14 +113,14 @@ class Consumer:
         group: PullGroup | None = None,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
-        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
+        """Fetch up to ``batch`` messages; fewer, or none, if ``timeout`` expires first.
 
-        ``max_bytes`` bounds their size, ``no_wait`` takes only what is there now. With
-        ``heartbeat`` seconds the server shows signs of life; HeartbeatMissed when it does not.
-        ``group`` takes part in a priority group; PinIdMismatch when another client is pinned now.
-        Raises PullRefused (409), ConsumerDeleted, ConsumerNotFound when the consumer is gone, and
-        NoResponders when JetStream is not ready.
-        Messages that had arrived when it failed or was cancelled are what the next call returns.
+        ``max_bytes`` limits their size, ``no_wait`` returns only messages that are available now.
+        With ``heartbeat`` seconds the server sends heartbeats; HeartbeatMissed if they stop.
+        ``group`` takes part in a priority group; PinIdMismatch if another client is pinned. Raises
+        PullRefused (409), ConsumerDeleted, ConsumerNotFound if the consumer does not exist, and
+        NoResponders if JetStream is not ready. Messages that had arrived when it failed or was
+        cancelled are returned by the next call.
         """
         if group is not None:
             instance(group, PullGroup, "group")
@@ -164,7 +164,7 @@ class Consumer:
     async def next(
         self, *, group: PullGroup | None = None, timeout: Timeout | None = None
     ) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Fetch the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         fetched = await self.fetch(1, group=group, timeout=timeout)
         if not fetched:
             raise RequestTimeout(
@@ -183,14 +183,14 @@ class Consumer:
         alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> MessageIterator:
-        """Iterate over messages without end, the next ones already on their way.
+        """Iterate over messages continuously, with prefetching.
 
-        At most ``prefetch`` messages (or ``max_bytes``, if given) are asked for ahead; when less
-        than ``threshold`` of that is left, more is asked for. Requests last ``expires`` seconds.
-        Nothing heard for ``alarm`` seconds (default: three times ``heartbeat``) is reported to
-        the error callback as HeartbeatMissed, and asked for again. The iteration raises
-        ConsumerDeleted, ConsumerNotFound or PullRefused when it cannot go on. Use it with
-        ``async with``, or call ``close``.
+        At most ``prefetch`` messages (or ``max_bytes``, if given) are requested in advance; when
+        less than ``threshold`` of that is left, more is requested. Requests last ``expires``
+        seconds. If nothing arrives for ``alarm`` seconds (default: three times ``heartbeat``),
+        HeartbeatMissed is reported to the error callback, and the request is repeated. The
+        iteration raises ConsumerDeleted, ConsumerNotFound or PullRefused if it cannot continue.
+        Use it with ``async with``, or call ``close``.
         """
         return MessageIterator(
             self._endless(
@@ -213,15 +213,16 @@ class Consumer:
         alarm: float | timedelta | None = None,
         group: PullGroup | None = None,
     ) -> Consumption:
-        """Call ``callback`` with one message after the other, from a task, until it is stopped.
+        """Call ``callback`` with one message at a time, from a task, until it is closed.
 
-        The callback is a plain or a coroutine function; what it raises is reported to the error
-        callback. With ``concurrency`` it works on so many messages at a time; ``ordered_by`` (a
-        function of the message, or "subject") keeps the order of those for which it gives the
-        same. ``in_progress`` asks for more time, twice in every ``ack_wait``, for what the
-        callback has not ended with. ``prefetch`` is 500; with ``concurrency`` or ``in_progress``
-        twice the concurrency, and counts what is worked on too, so that the rest stays for
-        others. Other options as in ``messages``. End it with ``close`` or ``drain`` of the result.
+        The callback is a plain or coroutine function; exceptions are reported to the error
+        callback. With ``concurrency`` it processes several messages at once; ``ordered_by`` (a
+        function of the message, or "subject") keeps messages with the same key in order.
+        ``in_progress`` extends the ack deadline, twice in every ``ack_wait``, until the callback
+        is done. ``prefetch`` is 500; with ``concurrency`` or ``in_progress`` it is twice the
+        concurrency and includes messages being processed, so that the rest remains for other
+        clients. Other options as in ``messages``. End it with ``close`` or ``drain`` of the
+        result.
         """
         function(callback, "callback", "a message")
         plan = callback_plan(
@@ -232,11 +233,11 @@ class Consumer:
         whole(prefetch, "prefetch", least=1)
         if plan.needs_pool and prefetch < concurrency:
             raise ValueError(
-                f"prefetch={prefetch}: expected at least concurrency={concurrency}, what is "
-                "worked on counts"
+                f"prefetch={prefetch}: expected at least concurrency={concurrency}, because "
+                "messages being processed count"
             )
         if plan.needs_pool and threshold == THRESHOLD:
-            # What is worked on counts: below that half of the workers would be idle.
+            # Messages being processed count: below this, half of the workers would be idle.
             threshold = 1 - (concurrency // 2) / prefetch
         source = self._endless(
             prefetch,
@@ -253,17 +254,17 @@ class Consumer:
     # Management.
 
     async def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
+        """Request the status: what was delivered and is pending; may raise ConsumerNotFound."""
         return from_wire(ConsumerInfo, await self._target.refresh(timeout=timeout))
 
     async def update(
         self, *, timeout: Timeout | None = None, **changes: Unpack[ConsumerOptions]
     ) -> ConsumerInfo:
-        """Change what is named, and nothing else: ``consumer.update(max_ack_pending=5)``.
+        """Change the given settings only: ``consumer.update(max_ack_pending=5)``.
 
         The configuration is read, changed and written. Raises ConsumerNotFound, ApiError for a
-        change that is not allowed, and NotSupported when the server left something out that it
-        does not know.
+        change that is not allowed, and NotSupported if the server ignored a setting that it does
+        not support.
         """
         self._target.info = await update_consumer(
             self._api, self.stream, self.name, changes, timeout
@@ -273,7 +274,7 @@ class Consumer:
     async def pause(
         self, until: Moment | timedelta | float, *, timeout: Timeout | None = None
     ) -> PauseState:
-        """Deliver nothing until then (a datetime with a time zone), or for so many seconds."""
+        """Pause delivery until a datetime (with time zone), or for a number of seconds."""
         if not isinstance(until, datetime | Timestamp):
             ns = SystemClock().now_ns() + to_wire_ns(until, "until")
             until = Timestamp(ns)
@@ -286,14 +287,14 @@ class Consumer:
         return from_wire(PauseState, answer)
 
     async def resume(self, *, timeout: Timeout | None = None) -> PauseState:
-        """End a pause now."""
+        """Resume delivery."""
         answer = await self._api.call(
             f"CONSUMER.PAUSE.{self._target.verb}", None, CONSUMER_PAUSE, timeout=timeout
         )
         return from_wire(PauseState, answer)
 
     async def unpin(self, group: str, *, timeout: Timeout | None = None) -> None:
-        """Let another client be pinned to a priority group (policy pinned client)."""
+        """Unpin the client of a priority group (policy pinned client); another is pinned."""
         await self._api.call(
             f"CONSUMER.UNPIN.{self._target.verb}",
             UnpinRequest(group=text(group, "group")),
@@ -302,9 +303,9 @@ class Consumer:
         )
 
     async def reset(self, seq: int = 0, *, timeout: Timeout | None = None) -> int:
-        """Deliver again from ``seq`` on (0: from the ack floor); returns where it starts.
+        """Redeliver from ``seq`` (0: from the ack floor); returns where it starts.
 
-        What waits for its ack is forgotten. Needs nats-server 2.15 or jetspark.
+        Pending acknowledgements are dropped. Requires nats-server 2.15 or jetspark.
         """
         whole(seq, "seq")
         answer = await self._api.call(
@@ -316,7 +317,7 @@ class Consumer:
         return answer.reset_seq
 
     async def explain(self, seq: int = 0, *, timeout: Timeout | None = None) -> Explanation:
-        """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
+        """Explain why the message ``seq`` (0: the next one) is not delivered."""
         whole(seq, "seq")
         info = await self._target.refresh(timeout=timeout)
         stream = await self._api.call(
@@ -334,10 +335,10 @@ class Consumer:
                 subject = None
         found_out = explain(info, stream.state, seq, subject)
         ours = self._api.core.server_info.jetspark
-        # A replica of a nats-server passes the question on, and there nobody answers it; what it
-        # says that it can do is what its leader can.
+        # A replica of a nats-server forwards the request, which its leader does not support; the
+        # capabilities that it announces are those of its leader.
         if found_out.reason is Reason.ACK_PENDING and ours is not None and ours.min_last_seq:
-            # CONSUMER.INFO does not say which messages wait; a jetspark server does.
+            # CONSUMER.INFO does not say which messages are pending; a jetspark server does.
             answer = await self._api.call(
                 f"CONSUMER.EXPLAIN.{self._target.verb}",
                 ExplainRequest(seq=seq),
@@ -348,7 +349,7 @@ class Consumer:
         return found_out
 
     async def delete(self, *, timeout: Timeout | None = None) -> None:
-        """Delete the consumer; ConsumerNotFound when it is gone already."""
+        """Delete the consumer; ConsumerNotFound if it does not exist."""
         await self._api.call(
             f"CONSUMER.DELETE.{self._target.verb}", None, CONSUMER_DELETE, timeout=timeout
         )
@@ -362,7 +363,7 @@ class Consumer:
         deliver_subject = self._target.info.config.deliver_subject
         if deliver_subject:
             raise SubscribeRefused(
-                f"{self._target.label} is push based (it delivers to {deliver_subject!r}): read "
+                f"{self._target.label} is a push consumer (delivers to {deliver_subject!r}): read "
                 "it with js.subscribe, or create a consumer without deliver_subject"
             )
 

@@ -1,4 +1,4 @@
-"""A message that a consumer delivered, and its acknowledgement (ADR-15, "Ack Handling")."""
+"""A message delivered by a consumer, and its acknowledgement (ADR-15, "Ack Handling")."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -36,14 +36,14 @@ class AckLink:
         self.timeout: Final = timeout
 
 
-# Not tracked by the garbage collector, like Message: nothing that a link leads to holds messages
+# Not tracked by the garbage collector, like Message: nothing reachable from a link holds messages
 # once the connection is closed.
 class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
-    """One delivered message. The fields stand in the order of the constructor.
+    """One delivered message. The field order is that of the constructor.
 
-    ``ack``, ``nak`` and ``term`` are final: after one of them was sent, every further request to
-    acknowledge is silently ignored; all are ignored when the consumer's ack policy is none. They
-    are buffered like a publish; ``ack_sync`` waits until the server has taken it.
+    ``ack``, ``nak`` and ``term`` are final: further acknowledgements are silently ignored; all are
+    ignored if the consumer's ack policy is none. They are buffered like a publish; ``ack_sync``
+    waits until the server has processed it.
     """
 
     subject: str
@@ -51,28 +51,28 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
     reply: str
     header_block: bytes
     _link: AckLink
-    # Of a push consumer, whose reader has looked at them: see numbers_of.
+    # Set for a push consumer, whose reader has parsed them: see numbers_of.
     _numbers: DeliveryNumbers | None = None
     _settled: bool = False
 
     @property
     def headers(self) -> Headers:
-        """The publisher's headers; empty when the message has none."""
+        """The publisher's headers; empty if the message has none."""
         return decode_headers(self.header_block) if self.header_block else Headers()
 
     @property
     def metadata(self) -> MessageMetadata:
-        """Stream, consumer, sequences, time and pending count, read from the reply subject."""
+        """Stream, consumer, sequences, time and pending count, parsed from the reply subject."""
         return parse_ack_subject(self.reply)
 
     @property
     def time(self) -> datetime:
-        """When the stream took the message."""
+        """When the message was stored in the stream."""
         return self.metadata.time
 
     @property
     def size(self) -> int:
-        """Bytes of headers and payload."""
+        """Size of headers and payload in bytes."""
         return len(self.header_block) + len(self.data)
 
     @property
@@ -81,14 +81,15 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
         return self._settled
 
     def ack(self) -> None:
-        """Acknowledge: the message is done."""
+        """Acknowledge the message: it was processed."""
         self._send(ACK, final=True)
 
     async def ack_sync(self, *, timeout: Timeout | None = None) -> None:
-        """Acknowledge and wait until the server has taken it.
+        """Acknowledge and wait until the server has processed it.
 
-        Raises RequestTimeout when no answer came (it may be acknowledged or not), NoResponders
-        when the consumer is gone, or when the stream takes no writes after a disk error.
+        Raises RequestTimeout if no answer arrives (the message may or may not be acknowledged),
+        NoResponders if the consumer does not exist, or if the stream accepts no writes after a
+        disk error.
         """
         if self._ignored():
             return
@@ -99,7 +100,7 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
             error = NoResponders(self.reply)
             reason = parse_status(answer.header_block)[1].decode(errors="replace")
             error.add_note(
-                f"the server says: {reason}"
+                f"the server reported: {reason}"
                 if reason
                 else "the consumer was deleted: its messages can no longer be acknowledged"
             )
@@ -107,16 +108,16 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
         self._settled = True
 
     def nak(self, *, delay: float | timedelta = 0.0) -> None:
-        """Give it back: it is delivered again, at once or after ``delay`` seconds."""
+        """Redeliver the message, at once or after ``delay`` seconds."""
         body = b'-NAK {"delay":%d}' % to_wire_ns(delay, "delay") if delay else NAK
         self._send(body, final=True)
 
     def term(self, *, reason: str = "") -> None:
-        """Never deliver it again, without success; ``reason`` is shown in the advisory."""
+        """Never redeliver the message, although it failed; ``reason`` is shown in the advisory."""
         self._send(TERM + b" " + reason.encode() if reason else TERM, final=True)
 
     def in_progress(self) -> None:
-        """Ask for more time: the consumer's ack_wait starts anew."""
+        """Restart the consumer's ack_wait for this message."""
         self._send(IN_PROGRESS, final=False)
 
     def _send(self, body: bytes, *, final: bool) -> None:
@@ -124,7 +125,7 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
             return
         self._link.core.send_message(self.reply.encode(), b"", b"", body)
         if final:
-            # ADR-15: marked after the publish succeeded, so that one that failed can be repeated.
+            # ADR-15: marked after the publish succeeded, so that a failed one can be repeated.
             self._settled = True
 
     def _ignored(self) -> bool:
@@ -146,15 +147,15 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
             again = f", num_delivered={found.num_delivered}" if found.num_delivered > 1 else ""
             origin = f"stream={found.stream!r}, seq={found.stream_seq}{again}"
         settled = ", settled" if self._settled else ""
-        # Payloads may be large or secret: a log line shows their size.
+        # Payloads may be large or secret: log their size only.
         return f"JetStreamMessage(subject={self.subject!r}, {origin}, size={self.size}{settled})"
 
 
 def is_status(message: Message) -> bool:
-    """Whether it is a status of the server instead of a message: its first line has a code."""
+    """Whether this is a status of the server, with a code in its first line."""
     return message.header_block[8:9] == b" "
 
 
 def numbers_of(message: JetStreamMessage) -> DeliveryNumbers:
-    """Stream sequence, consumer sequence, time in ns and pending count; read once."""
+    """Stream sequence, consumer sequence, time in ns and pending count; parsed once."""
     return message._numbers or delivery_numbers(message.reply)  # noqa: SLF001

@@ -1,8 +1,8 @@
 """Automatic status management of push consumers (ADR-15). Pure: ``now`` is an argument.
 
-Watches three things: that something arrives at least every few heartbeats, that no consumer
-sequence is missing, and that every flow-control subject is answered once, when the reader has got
-there. Whoever reads calls ``on_message`` and ``on_status`` in the order of delivery.
+Checks that something arrives at least every few heartbeats, that no consumer sequence is missing,
+and that every flow-control request is answered once, when the reader has reached it. The reader
+calls ``on_message`` and ``on_status`` in the order of delivery.
 """
 
 import math
@@ -28,20 +28,19 @@ ALARM_INTERVALS: Final = 3  # ADR-15: "3 times the idle heartbeat interval"
 
 
 def alarm_seconds(alarm: float | timedelta | None, heartbeat: float) -> float:
-    """Seconds of silence before the alarm: what was asked for, or three heartbeats; 0 is never."""
+    """Seconds without messages before the alarm: given, or three heartbeats; 0 is never."""
     if alarm is None:
         return heartbeat * ALARM_INTERVALS
     alarm = call_seconds(alarm, 0.0, "alarm")
     if not 0 <= alarm < math.inf or 0 < alarm < heartbeat:
         raise ValueError(
-            f"alarm={alarm}: expected seconds from one heartbeat ({heartbeat:g} s) on, or 0 for "
-            "no alarm"
+            f"alarm={alarm}: expected at least one heartbeat ({heartbeat:g} s), or 0 for no alarm"
         )
     return alarm
 
 
 class StatusEffect(msgspec.Struct, frozen=True):
-    """What a status asks for: an answer to publish, a gap to tell of, an error to raise."""
+    """The effect of a status: a reply to publish, a gap to report, an error to raise."""
 
     answer: str = ""
     gap: ConsumerGap | None = None
@@ -57,7 +56,7 @@ class StatusMonitor:
     def __init__(self, *, alarm_ns: int, check_gaps: bool, next_seq: int = 0, now: int) -> None:
         # ADR-15: no gap checks for members of a queue group.
         self._check_gaps = check_gaps
-        # The consumer sequence that is due; 0 while the first one has not been seen.
+        # The next consumer sequence; 0 before the first message.
         self._next_seq = next_seq
         self._alarm_ns = alarm_ns
         self._arrivals = 0
@@ -65,13 +64,13 @@ class StatusMonitor:
         self._answered = ""
 
     def next_look(self, now: int) -> int | None:
-        """When ``is_overdue`` should be asked next; None when nothing is watched."""
+        """When to call ``is_overdue`` next; None if nothing is monitored."""
         return now + max(self._alarm_ns // ALARM_INTERVALS, 1) if self._alarm_ns else None
 
     def is_overdue(self, arrivals: int, now: int) -> bool:
-        """Whether the alarm is due: ``arrivals`` (a counter) stood still for the alarm time.
+        """Whether the alarm is due: ``arrivals`` (a counter) did not change for the alarm time.
 
-        After an alarm the time starts anew, so that a long silence is told of repeatedly.
+        The time restarts after an alarm, so that a long silence is reported repeatedly.
         """
         if arrivals != self._arrivals:
             self._arrivals = arrivals
@@ -83,7 +82,7 @@ class StatusMonitor:
         return True
 
     def on_message(self, consumer_seq: int) -> ConsumerGap | None:
-        """A message reached the reader; tells of messages missing before it."""
+        """A message reached the reader; returns a gap if messages before it are missing."""
         due, self._next_seq = self._next_seq, consumer_seq + 1
         if not self._check_gaps or not due or consumer_seq == due:
             return None
@@ -112,7 +111,7 @@ class StatusMonitor:
         return StatusEffect(answer=answer, gap=gap)
 
     def _answer(self, subject: str) -> str:
-        """The flow-control subject, the first time it is seen; ADR-15: once is enough."""
+        """The flow-control subject, the first time it is seen; ADR-15: one answer is enough."""
         if not subject or subject == self._answered:
             return ""
         self._answered = subject

@@ -1,8 +1,8 @@
-"""Ordered consumers: every message once and in order, whatever happens to the consumer.
+"""Ordered consumers: every message once and in order, across all failures of the consumer.
 
-The consumer on the server is ephemeral, kept in memory and never redelivers. When a message is
-missing, when it falls silent or is gone (deleted, its server restarted), a new one is made that
-starts behind the last message that was handed out.
+The consumer on the server is ephemeral, kept in memory and never redelivers. If a message is
+missing, heartbeats stop or the consumer no longer exists (deleted, its server restarted), a new
+one is created that starts after the last message that was handed out.
 """
 
 import asyncio
@@ -42,15 +42,15 @@ from jetspark.units import minutes, seconds
 HEARTBEAT: Final = 5.0
 EXPIRES: Final = 30.0  # seconds that pull requests last
 INACTIVE_THRESHOLD: Final = minutes(5)
-CREATE_PATIENCE: Final = 2.0  # seconds for an answer before another consumer is tried, doubling
-RETRY_PAUSE_FIRST: Final = 0.05  # seconds before a consumer is made again, doubling
+CREATE_PATIENCE: Final = 2.0  # seconds for an answer before another consumer is created, doubling
+RETRY_PAUSE_FIRST: Final = 0.05  # seconds before a consumer is created again, doubling
 RETRY_PAUSE_MAX: Final = 5.0
-# Policies that mean something else when the consumer is made again later.
+# Policies whose meaning changes when the consumer is created again later.
 FROM_NOW: Final = frozenset({DeliverPolicy.NEW, DeliverPolicy.LAST})
 
 
 class OrderedReader:
-    """Chunks of an ordered consumer; ``info`` is that of the consumer made last."""
+    """Chunks of an ordered consumer; ``info`` is that of the last created consumer."""
 
     def __init__(
         self,
@@ -81,44 +81,45 @@ class OrderedReader:
         self._ending: asyncio.Task[None] | None = None
         self.info: ConsumerInfo | None = None
         self.restarts: int = 0
-        # Whether a consumer made anew begins as the first one did (last messages, for example);
-        # what was handed out is then passed over. Otherwise it begins behind the last message.
+        # Whether a new consumer starts as the first one did (with last messages, for example);
+        # messages that were handed out are then skipped. Otherwise it starts after the last
+        # message.
         self.begin_as_before: bool = False
-        # Called when a consumer was made anew; what it raises ends the reader, or is tried again.
+        # Called after a new consumer was created; its exception ends the reader, or is retried.
         self.on_remade: Callable[[], Awaitable[None]] | None = None
         self._unchecked = False
-        # Whether the consumer that there is begins where it should: a caller that gives up while
-        # that is being found out leaves the question to the next one.
+        # Whether the current consumer starts at the right place: a caller that is cancelled during
+        # this check leaves it to the next one.
         self._is_placed = False
 
     @property
     def expected(self) -> int:
-        """The consumer sequence that is due next."""
+        """The next expected consumer sequence."""
         return self._expected
 
     @property
     def label(self) -> str:
-        """What is read, in words."""
+        """What is read, for messages."""
         return f"ordered consumer of stream {self._stream!r}"
 
     def ended_error(self) -> Error:
-        """Why there is no next message: the client is drained, or it was stopped."""
+        """Why there is no next message: the client is draining, or it was stopped."""
         if self._api.core.is_draining:
             return self._api.core.closed_error()
         return AlreadyEnded(f"the {self.label} was closed")
 
     async def start(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Make the consumer; raises what the server says against it.
+        """Create the consumer; raises the server's error.
 
-        One that is not answered is given up for another with a new name: a cluster may have put
-        it on a node that has just died. A reader that has started before tries until it works.
+        If there is no answer, another consumer with a new name is created: a cluster may have
+        placed the first on a node that has just died. A restarting reader tries until it succeeds.
         """
         loop = self._api.core.loop
         deadline = loop.time() + self._api.seconds(timeout)
         patience = CREATE_PATIENCE
         wanted, reader = self._config.min_last_seq, StreamReader(self._api, self._stream)
         if wanted and not reader.server_has_min_last_seq:
-            # Servers without ADR-53: the leader says when it is there.
+            # Servers without ADR-53: the leader reports when it has reached the sequence.
             await reader.wait_for_leader(wanted, deadline)
             self._config = msgspec.structs.replace(self._config, min_last_seq=0)
         while True:
@@ -144,15 +145,15 @@ class OrderedReader:
             patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
 
     async def _place(self) -> bool:
-        """Whether the consumer begins where it should; it was made at the wrong place else."""
+        """Whether the consumer starts at the right place; if not, it must be created again."""
         self._is_placed = not await self._begins_behind_the_end()
         return self._is_placed
 
     async def _begins_behind_the_end(self) -> bool:
-        """Whether the stream has never got as far as what was read: it is another one.
+        """Whether the stream never reached the sequence that was read: it is a different stream.
 
-        It was deleted and made again, or lost its messages when its server was restarted (memory
-        storage). What it holds now came later, so it is told by its time.
+        It was deleted and created again, or lost its messages when its server restarted (memory
+        storage). Its current messages are newer, so they are identified by time.
         """
         if not self.restarts or not self._last_seq:
             return False
@@ -162,16 +163,16 @@ class OrderedReader:
         except StreamNotFound:
             raise
         except Error:
-            return False  # not allowed to ask, or not now
+            return False  # not permitted, or not available now
         if state.last_seq >= self._last_seq:
             return False
         self._api.core.report(
             StreamNotFound(
                 404,
                 ErrCode.STREAM_NOT_FOUND,
-                f"stream {self._stream!r} is not what it was: its last sequence is "
-                f"{state.last_seq}, and {self._last_seq} was read before; reading goes on with "
-                "what was stored since",
+                f"stream {self._stream!r} was created again: its last sequence is "
+                f"{state.last_seq}, but {self._last_seq} was already read; reading continues with "
+                "messages stored since",
             )
         )
         self._config = msgspec.structs.replace(
@@ -185,13 +186,13 @@ class OrderedReader:
         return True
 
     async def _attempt(self, seconds: float) -> ConsumerInfo:
-        """Make a consumer with a name and an inbox of its own."""
+        """Create a consumer with its own name and inbox."""
         source: EndlessPull | PushSource
         inbox = self._api.new_inbox()
         self._broken = None
         config = self._configured(inbox)
         if self._push:
-            # ADR-15: the subscription is there before the consumer.
+            # ADR-15: subscribe before creating the consumer.
             subscription = self._api.core.add_subscription(inbox)
             try:
                 info = await self._create(config, seconds)
@@ -227,19 +228,19 @@ class OrderedReader:
         self._unchecked = self.restarts > 0
         self._api.core.up_listeners.add(self._on_up)
         if self._config.deliver_policy in FROM_NOW and not self._last_seq:
-            # What is published between two consumers must not be missed.
+            # Messages published between two consumers must not be missed.
             self._config = start_at(self._config, info.delivered.stream_seq + 1)
         return info
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for messages and return up to ``count``, in order; empty after ``stop``.
 
-        Raises StreamNotFound when the stream is gone, ConnectionClosed, and what the server says
-        against making the consumer anew.
+        Raises StreamNotFound if the stream was deleted, ConnectionClosed, and the server's error
+        if the consumer cannot be created again.
         """
         while not self._stopped.is_set():
             if self._source is None and self._api.core.is_draining:
-                await self.stop()  # what has arrived was all
+                await self.stop()  # everything has arrived
                 break
             try:
                 if self._source is not None and not self._is_placed and not await self._place():
@@ -257,7 +258,7 @@ class OrderedReader:
                 self._unchecked = False
                 chunk = await self._source.next_chunk(count)
                 if self._broken is not None:
-                    # A heartbeat told of messages that never came.
+                    # A heartbeat reported messages that never arrived.
                     chunk = []
             except (ConnectionClosed, StreamNotFound):
                 await self.stop()
@@ -275,27 +276,27 @@ class OrderedReader:
         return []
 
     def begin_with_all(self) -> None:
-        """Let consumers made from now on begin with the first message that there is."""
+        """Start consumers created from now on at the first stored message."""
         if self._config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT:
             self._config = msgspec.structs.replace(self._config, deliver_policy=DeliverPolicy.ALL)
 
     async def stop(self) -> None:
-        """Read no more; the consumer is deleted."""
+        """Stop reading; the consumer is deleted."""
         self._stopped.set()
         await self._drop()
 
-    async def settle(self, seconds: float | None = None) -> None:  # noqa: ARG002 - nothing is given back
-        """As ``stop``: what is on its way is read again by whoever reads from there."""
+    async def settle(self, seconds: float | None = None) -> None:  # noqa: ARG002 - nothing is redelivered
+        """As ``stop``: messages in flight are read again by the next reader."""
         await self.stop()
 
     def widen(self, prefetch: int) -> None:
-        """Ask for more ahead from now on; a push consumer paces itself."""
+        """Prefetch more from now on; a push consumer controls its own flow."""
         self._prefetch = max(self._prefetch, prefetch)
         if isinstance(self._source, EndlessPull):
             self._source.widen(prefetch)
 
     def _in_order(self, chunk: list[JetStreamMessage]) -> list[JetStreamMessage]:
-        """The messages up to the first one that is missing; the rest comes again."""
+        """The messages up to the first gap; the rest is read again."""
         seen = self._last_seq
         for index, message in enumerate(chunk):
             stream_seq, consumer_seq, time_ns, _ = numbers_of(message)
@@ -310,15 +311,15 @@ class OrderedReader:
         return [message for message in chunk if numbers_of(message)[0] > seen]
 
     async def _restart(self, reason: Error | None) -> None:
-        """Give up this consumer; the next one is made when messages are asked for again."""
+        """Abandon this consumer; the next one is created when messages are requested again."""
         await self._drop()
         if self._stopped.is_set():
             return
         self.restarts += 1
         if self._pause and reason is not None and not isinstance(reason, ConnectionClosed):
-            # Once is nothing to speak of. What happens again, with no message in between, may be
-            # a mistake that no restart will heal.
-            reason.add_note(f"the ordered consumer of stream {self._stream!r} starts anew")
+            # A single restart is not worth a report. A repeated one, without a message in between,
+            # may have a cause that no restart removes.
+            reason.add_note(f"the ordered consumer of stream {self._stream!r} restarts")
             self._api.core.report(reason)
         await self._api.core.or_closed(rest(self._stopped, self._pause))
         self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
@@ -361,7 +362,7 @@ class OrderedReader:
         )
         filtered = config.filter_subject or config.filter_subjects
         if config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and not filtered:
-            # The server wants a filter with this policy (10094): all subjects, then.
+            # The server requires a filter with this policy (10094): all subjects.
             config = msgspec.structs.replace(config, filter_subject=">")
         if not self._push:
             return config
@@ -373,26 +374,26 @@ class OrderedReader:
         )
 
     def _on_gap(self, gap: ConsumerGap) -> None:
-        # Gaps between messages are found by _in_order; this one was told by a heartbeat.
+        # Gaps between messages are found by _in_order; this one was reported by a heartbeat.
         self._break(gap)
 
     def _on_alarm(self, alarm: HeartbeatMissed) -> None:
         self._break(alarm)
 
     def _on_up(self) -> None:
-        # A server that was restarted has forgotten the consumer; any other is started anew too,
-        # because messages may have been sent to the connection that is gone.
+        # A restarted server has lost the consumer; otherwise it is created again too, because
+        # messages may have been sent to the old connection.
         self._break(ConnectionClosed("the connection was replaced"))
 
     def _break(self, error: Error) -> None:
         if self._broken is None and self._source is not None:
             self._broken = error
-            # Ends the wait of the reader, which then makes the consumer anew.
+            # Ends the wait of the reader, which then creates a new consumer.
             self._ending = self._api.core.loop.create_task(self._source.stop())
 
 
 def start_at(config: ConsumerConfig, seq: int) -> ConsumerConfig:
-    """The same consumer, started at a sequence."""
+    """The same configuration, starting at a sequence."""
     return msgspec.structs.replace(
         config,
         deliver_policy=DeliverPolicy.BY_START_SEQUENCE,

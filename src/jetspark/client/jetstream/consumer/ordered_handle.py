@@ -1,4 +1,4 @@
-"""The handle of an ordered consumer: read a stream in order, without acknowledgements."""
+"""The handle of an ordered consumer: reads a stream in order, without acknowledgements."""
 
 import asyncio
 import math
@@ -24,11 +24,11 @@ from jetspark.errors import AlreadyEnded, RequestTimeout
 
 
 class OrderedConsumer:
-    """Messages of a stream in order, each once. Made by ``Stream.ordered_consumer``.
+    """Messages of a stream in order, each once. Created by ``Stream.ordered_consumer``.
 
-    Every ``messages`` and ``consume`` reads on its own, from the start that was configured;
-    ``fetch`` and ``next`` go on where the last of them ended. A missing message, silence, a
-    deleted consumer or a restarted server make it start anew behind the last message.
+    Every ``messages`` and ``consume`` reads independently, from the configured start; ``fetch``
+    and ``next`` continue where the last of them ended. After a missing message, missed heartbeats,
+    a deleted consumer or a server restart it continues after the last message.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class OrderedConsumer:
         self._push = push
         self._reader: OrderedReader | None = None
         self._kept: deque[JetStreamMessage] = deque()
-        # Messages that fetch and next ask for ahead: more with every call, up to PREFETCH.
+        # The prefetch of fetch and next: grows with every call, up to PREFETCH.
         self._ahead = 0
         self._fetching = asyncio.Lock()
         self._closed = False
@@ -52,12 +52,12 @@ class OrderedConsumer:
 
     @property
     def config(self) -> ConsumerConfig:
-        """What was asked for."""
+        """The requested configuration."""
         return from_wire(ConsumerConfig, self._config)
 
     @property
     def cached_info(self) -> ConsumerInfo | None:
-        """The consumer that ``fetch`` and ``next`` made last; None before the first of them."""
+        """The last consumer created by ``fetch`` and ``next``; None before the first call."""
         if self._reader is None or self._reader.info is None:
             return None
         return from_wire(ConsumerInfo, self._reader.info)
@@ -65,7 +65,7 @@ class OrderedConsumer:
     async def fetch(
         self, batch: int = 1, *, timeout: Timeout | None = None
     ) -> list[JetStreamMessage]:
-        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
+        """Fetch up to ``batch`` messages; fewer, or none, if ``timeout`` expires first."""
         whole(batch, "batch", least=1)
         self._check_open()
         self._api.core.check_open()
@@ -76,7 +76,7 @@ class OrderedConsumer:
         return [self._kept.popleft() for _ in range(min(batch, len(self._kept)))]
 
     async def _gather(self, batch: int) -> None:
-        """Wait until ``batch`` messages are kept, or nothing more will come."""
+        """Wait until ``batch`` messages are kept, or no more will arrive."""
         if self._reader is None:
             self._reader = self._new_reader(self._ahead, HEARTBEAT, None)
         reader = self._reader
@@ -90,7 +90,7 @@ class OrderedConsumer:
             self._kept.extend(chunk)
 
     async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Fetch the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         fetched = await self.fetch(1, timeout=timeout)
         if not fetched:
             raise RequestTimeout(
@@ -106,10 +106,11 @@ class OrderedConsumer:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> MessageIterator:
-        """Iterate over the messages without end.
+        """Iterate over the messages continuously.
 
-        ``prefetch`` messages are asked for ahead (a push consumer paces itself); after ``alarm``
-        seconds (default: three times ``heartbeat``) of silence it starts anew.
+        ``prefetch`` messages are requested in advance (a push consumer controls its own flow);
+        after ``alarm`` seconds (default: three times ``heartbeat``) without messages and
+        heartbeats it restarts.
         """
         return MessageIterator(self._new_reader(prefetch, heartbeat, alarm))
 
@@ -121,13 +122,13 @@ class OrderedConsumer:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> Consumption:
-        """Call ``callback`` with one message after the other, from a task, until it is stopped."""
+        """Call ``callback`` with one message at a time, from a task, until it is closed."""
         function(callback, "callback", "a message")
         reader = self._new_reader(prefetch, heartbeat, alarm)
         return Consumption(CallbackRun(self._api.core, reader, callback, reader.label))
 
     async def close(self) -> None:
-        """End what ``fetch`` and ``next`` use; its consumer is deleted. Idempotent.
+        """End ``fetch`` and ``next`` and delete their consumer. Idempotent.
 
         Reading with this handle again raises AlreadyEnded.
         """
@@ -152,7 +153,7 @@ class OrderedConsumer:
     def _check_open(self) -> None:
         if self._closed:
             raise AlreadyEnded(
-                f"the ordered consumer of stream {self._stream!r} was closed: make a new one"
+                f"the ordered consumer of stream {self._stream!r} was closed: create a new one"
             )
 
     def _new_reader(
@@ -163,7 +164,7 @@ class OrderedConsumer:
         beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
         check_pull(prefetch, 0, lasts, beat, counted="prefetch")
         if self._push and not beat:
-            raise ValueError("heartbeat=0: a push consumer is paced, which needs heartbeats")
+            raise ValueError("heartbeat=0: flow control of a push consumer requires heartbeats")
         return OrderedReader(
             self._api,
             self._stream,

@@ -1,7 +1,7 @@
-"""Pull requests: what they may ask for, and what the statuses that answer them mean. Pure.
+"""Pull requests: their limits, and the meaning of the statuses that answer them. Pure.
 
-ADR-15: 404 and 408 are the normal end of a request and are not shown; 409, 503 and what nobody
-knows are errors. Two of the 409s end a fetch that has messages without an error.
+ADR-15: 404 and 408 are the normal end of a request and are not shown; 409, 503 and unknown
+statuses are errors. Two of the 409s end a fetch that has messages without an error.
 """
 
 from enum import Enum, auto
@@ -32,38 +32,38 @@ from jetspark.headers.status import (
 )
 from jetspark.units import seconds
 
-BATCH_MAX: Final = 2**31 - 1  # messages of one request: more than any client can hold
+BATCH_MAX: Final = 2**31 - 1  # messages of one request: more than any client can handle
 EXPIRES_MAX: Final = 365 * 86_400.0  # seconds; servers count in nanoseconds, up to 292 years
 HEARTBEAT_MIN: Final = 0.1  # seconds; servers refuse shorter ones
-# What a server that restarts or moves a consumer says: the request is over, another one will do.
+# Sent by a server that restarts or moves a consumer: this request ended, a new one will work.
 _PASSING: Final = (LEADERSHIP_CHANGE_TEXT, SERVER_SHUTDOWN_TEXT, MAX_WAITING_TEXT)
 
 
 class PullStatus(Enum):
-    """What a status means for the request it belongs to."""
+    """What a status means for its request."""
 
-    ALIVE = auto()  # a heartbeat: the request goes on
+    ALIVE = auto()  # a heartbeat: the request continues
     ENDED = auto()  # 404, 408: nothing (more) for this request
     FILLED = auto()  # its bytes are used up, or the next message does not fit into them
-    PASSING = auto()  # it was cut short by something that passes: ask again
-    UNPINNED = auto()  # another client is pinned to the group: ask again without the old id
-    GONE = auto()  # nobody listens: no such consumer, or JetStream is not up yet
-    FAILED = auto()  # it makes no sense to ask again
+    PASSING = auto()  # ended by a transient condition: request again
+    UNPINNED = auto()  # another client is pinned to the group: request again without the old id
+    GONE = auto()  # no responders: no such consumer, or JetStream is not ready yet
+    FAILED = auto()  # a new request would fail too
 
 
 class PullAnswer(msgspec.Struct, frozen=True):
-    """A status, read: its meaning, what was left of the request, the error for the user."""
+    """A parsed status: its meaning, what was left of the request, the error for the user."""
 
     status: PullStatus
     pending_msgs: int = 0
     pending_bytes: int = 0
     error: Error | None = None
-    # The next message alone is larger than the bytes asked for.
+    # The next message alone exceeds the requested bytes.
     oversized: bool = False
 
 
 def read_pull_status(block: bytes) -> PullAnswer:
-    """Read the header block of a status that answers a pull request."""
+    """Parse the header block of a status that answers a pull request."""
     code, text = parse_status(block)
     if code == CONTROL:
         return PullAnswer(PullStatus.ALIVE)
@@ -86,10 +86,10 @@ def read_pull_status(block: bytes) -> PullAnswer:
 
 
 class PullGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request takes part in a priority group of the consumer.
+    """Options of a request in a priority group of the consumer.
 
-    ``min_pending`` and ``min_ack_pending`` are for the policy overflow, ``priority`` (0 is the
-    first) for prioritized.
+    ``min_pending`` and ``min_ack_pending`` are for policy overflow, ``priority`` (0 is the first)
+    for prioritized.
     """
 
     name: str
@@ -137,22 +137,22 @@ def check_pull(
     counted: str = "batch",
     waits: str = "timeout",
 ) -> None:
-    """Refuse what the server would refuse, or answer in a way that helps nobody.
+    """Refuse arguments that the server would refuse or answer unhelpfully.
 
-    ``counted`` and ``waits`` are what the caller's arguments for the number of messages and for
-    the time are called.
+    ``counted`` and ``waits`` are the names of the caller's arguments for the number of messages
+    and for the time.
     """
     whole(batch, counted, least=1, most=BATCH_MAX)
     whole(max_bytes, "max_bytes")
     if expires <= 0:
         raise ValueError(
-            f"{waits}={expires:g}: a pull request needs time above 0 to wait for messages; "
-            "fetch(no_wait=True) takes what is there now"
+            f"{waits}={expires:g}: a pull request needs a time above 0 to wait for messages; "
+            "use fetch(no_wait=True) for those available now"
         )
     if heartbeat and not heartbeat >= HEARTBEAT_MIN:
         raise ValueError(f"heartbeat={heartbeat}: expected at least {HEARTBEAT_MIN} s, or 0")
     if heartbeat and heartbeat * 2 > expires:
         raise ValueError(
-            f"heartbeat={heartbeat} s: at most half of the request's {expires} s, else none would "
-            "ever be sent"
+            f"heartbeat={heartbeat} s: expected at most half of the request's {expires} s, or "
+            "none would ever be sent"
         )

@@ -1,4 +1,4 @@
-"""Messages of a push consumer, in chunks: statuses handled where they stand among the messages."""
+"""Messages of a push consumer, in chunks: statuses are handled in order with the messages."""
 
 import asyncio
 import contextlib
@@ -27,8 +27,8 @@ E = TypeVar("E", bound=Error)
 class PushSource:
     """Reads a subscription to a deliver subject.
 
-    ``on_gap`` hears of missing messages, ``on_alarm`` of missed heartbeats; both are reported to
-    the error callback when they are None.
+    ``on_gap`` is called for missing messages, ``on_alarm`` for missed heartbeats; both are
+    reported to the error callback if they are None.
     """
 
     def __init__(
@@ -67,19 +67,19 @@ class PushSource:
 
     @property
     def buffered(self) -> int:
-        """Messages (and statuses) received and not yet taken."""
+        """Messages (and statuses) received and not yet read."""
         return len(self._rest) + self._subscription.pending_msgs
 
     def ended_error(self) -> Error:
-        """Why there is no next message: the client is drained, or it was stopped."""
+        """Why there is no next message: the client is draining, or it was stopped."""
         if self._core.is_draining:
             return self._core.closed_error()
-        return AlreadyEnded(f"the subscription to {self.label} has ended: no message will come")
+        return AlreadyEnded(f"the subscription to {self.label} has ended: no more messages")
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for messages and return up to ``count``; empty at the end.
 
-        A flow-control request is answered when all messages before it have been taken.
+        A flow-control request is answered when all messages before it were read.
         """
         while True:
             if not self._rest:
@@ -93,18 +93,18 @@ class PushSource:
                 return taken
 
     async def stop(self) -> None:
-        """Take nothing new; what has arrived can still be read."""
+        """Accept nothing new; messages that arrived can still be read."""
         self.close()
         await self._subscription.unsubscribe()
 
     async def settle(self, seconds: float | None = None) -> None:
-        """Take nothing new but what is on its way: it can still be read."""
+        """Accept messages in flight, then nothing new; they can still be read."""
         self.close()
         with contextlib.suppress(RequestTimeout):
             await self._subscription.stop(self._link.timeout if seconds is None else seconds)
 
     def close(self) -> None:
-        """Stop watching for heartbeats."""
+        """Stop monitoring heartbeats."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -118,7 +118,7 @@ class PushSource:
             block = message.header_block
             if block and is_status(message):
                 if taken:
-                    # The reader has not got here yet: it comes back when it has.
+                    # The reader is not here yet: it handles the status when it is.
                     return taken
                 rest.popleft()
                 self._on_status(message)
@@ -143,7 +143,7 @@ class PushSource:
     def _on_status(self, message: Message) -> None:
         effect = self._monitor.on_status(message.header_block, message.reply)
         if effect.answer:
-            # ADR-15: an empty message to the subject, whatever it looks like.
+            # ADR-15: an empty message to the subject, whatever its form.
             self._core.send_message(
                 effect.answer.encode("utf-8", "surrogateescape"), b"", b"", b""
             )

@@ -1,4 +1,4 @@
-"""A consumer on the server, as handles and readers address it."""
+"""The address of a consumer, for handles and readers."""
 
 from jetspark.api.consumer import CONSUMER_INFO, ConsumerInfo
 from jetspark.client.jetstream.api import ApiClient
@@ -6,7 +6,7 @@ from jetspark.client.timeouts import Timeout
 
 
 class ConsumerTarget:
-    """Where a consumer is reached, and what is known about it."""
+    """The API subjects of a consumer, and its cached info."""
 
     def __init__(self, api: ApiClient, info: ConsumerInfo) -> None:
         self._api = api
@@ -17,16 +17,16 @@ class ConsumerTarget:
 
     @property
     def label(self) -> str:
-        """Stream and consumer, for messages to people."""
+        """Stream and consumer, for messages."""
         return f"consumer {self.name!r} of stream {self.stream!r}"
 
     @property
     def next_subject(self) -> bytes:
-        """Where pull requests go."""
+        """The subject of pull requests."""
         return self._api.subject(f"CONSUMER.MSG.NEXT.{self.verb}")
 
     async def refresh(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Ask again; ConsumerNotFound or StreamNotFound when it is gone."""
+        """Request the info again; ConsumerNotFound or StreamNotFound if it does not exist."""
         self.info = await self._api.call(
             f"CONSUMER.INFO.{self.verb}", None, CONSUMER_INFO, timeout=timeout
         )

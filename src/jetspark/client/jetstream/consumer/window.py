@@ -1,13 +1,13 @@
-"""How much an endless pull has asked for and not received: decides about the next request. Pure.
+"""The request window of a continuous pull: decides about the next request. Pure.
 
-Counted in messages, or in bytes when a byte limit was given. A message counts until the reader
-takes it, so what is on its way and what is buffered together stay below the limit; or, for readers
-that work on several at a time, until the work on it is done.
+Counted in messages, or in bytes if a byte limit was given. A message counts until the reader takes
+it, so messages in flight and buffered ones together stay below the limit; or, for readers that
+process several at once, until it was processed.
 """
 
 from typing import Final
 
-# Requests that are bounded by bytes ask for so many messages, as nats.go does.
+# Requests limited by bytes ask for this many messages, as in nats.go.
 UNBOUNDED_BATCH: Final = 1_000_000
 
 
@@ -19,27 +19,27 @@ class PullWindow:
             raise TypeError(f"threshold={threshold!r}: expected a number above 0 and up to 1")
         if not 0 < threshold <= 1:
             raise ValueError(
-                f"threshold={threshold}: expected a part of the prefetch, above 0 and up to 1"
+                f"threshold={threshold}: expected a fraction of the prefetch, above 0 and up to 1"
             )
         self._limit = messages
         self._max_bytes = max_bytes
         self._threshold = threshold
-        # Asked again when less than this is outstanding.
+        # Request more when less than this is outstanding.
         self._low = max(1, int(messages * threshold))
         self._low_bytes = max(1, int(max_bytes * threshold))
         self.messages: int = 0
         self.bytes: int = 0
-        # Of these, what is being worked on.
+        # Of these, the messages being processed.
         self._kept = 0
         self._kept_bytes = 0
 
     @property
     def awaited(self) -> int:
-        """Messages that were asked for and have not been handed out."""
+        """Messages requested and not handed out."""
         return self.messages - self._kept
 
     def widen(self, messages: int) -> None:
-        """Let more messages be on their way."""
+        """Allow more messages in flight."""
         self._limit = max(self._limit, messages)
         self._low = max(1, int(self._limit * self._threshold))
 
@@ -49,28 +49,28 @@ class PullWindow:
         self.bytes = max(self.bytes - size, 0)
 
     def keep(self, count: int, size: int) -> None:
-        """Messages were handed to a reader that says when it is done with them."""
+        """Messages were handed to a reader that calls ``done`` for them."""
         self._kept += count
         self._kept_bytes += size
 
     def done(self, count: int, size: int) -> None:
-        """The work on messages that were kept is done."""
+        """Messages that were kept have been processed."""
         self._kept -= count
         self._kept_bytes -= size
         self.took(count, size)
 
     def ended(self, messages: int, size: int) -> None:
-        """A request ended with so much of it unserved."""
+        """A request ended with this much unserved."""
         self.messages = max(self.messages - messages, 0)
         self.bytes = max(self.bytes - size, 0)
 
     def reset(self) -> None:
-        """Nothing is outstanding but what is being worked on: all requests are lost."""
+        """Only messages being processed are outstanding: all requests are lost."""
         self.messages = self._kept
         self.bytes = self._kept_bytes
 
     def next_request(self) -> tuple[int, int] | None:
-        """Batch and bytes to ask for now; None while enough is outstanding."""
+        """Batch and bytes to request now; None while enough is outstanding."""
         if self._max_bytes:
             if self.bytes >= self._low_bytes and self.messages:
                 return None

@@ -1,7 +1,7 @@
-"""What a bucket needs of whatever stores it; JetStream is the one backend there is (ADR-8).
+"""The interface between a bucket and its store; JetStream is the only backend (ADR-8).
 
 Keys are already encoded by the key codec, values by the value codec. docs/client/backends.md has
-another one, whole.
+the complete code of another one.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -13,17 +13,17 @@ import msgspec
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation
 from jetspark.client.timeouts import Timeout, TimeToLive
 
-# How long a value lives: seconds, for ever, or as long as the bucket says.
+# How long a value lives: seconds, forever, or None for the bucket's setting.
 SecondsToLive = float | Literal["never"] | None
 
 
 def to_time_to_live(given: TimeToLive | None) -> SecondsToLive:
-    """What a backend is told: a timedelta in seconds."""
+    """The time to live for a backend: a timedelta becomes seconds."""
     return given.total_seconds() if isinstance(given, timedelta) else given
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
-    """One stored value or marker, by position: receive paths make many."""
+    """One stored value or marker, constructed by position: receive paths create many."""
 
     key: str
     data: bytes
@@ -37,16 +37,16 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a watch delivers first, and in which form."""
+    """The initial data of a watch, and the form of its entries."""
 
     filters: tuple[str, ...] = (">",)
     start: Literal["last", "all", "new"] = "last"
     resume_from: int = 0
     meta_only: bool = False
     min_last_revision: int = 0
-    # Entries of a plain stream: nothing in their headers means a deletion.
+    # Entries of a plain stream: no header means a deletion.
     plain: bool = False
-    # Whether a stream that is deleted and made anew ends the watch: StreamNotFound.
+    # Whether the watch ends if the stream was deleted and created again: StreamNotFound.
     same_stream: bool = False
 
 
@@ -55,20 +55,20 @@ class WatchSource(Protocol):
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been handed out."""
+        """Whether all initial data has been handed out."""
 
     async def start(self, *, timeout: Timeout | None = None) -> None:
-        """Begin within ``timeout`` seconds; raises what the store says against it."""
+        """Start within ``timeout`` seconds; raises the store's error."""
 
     async def next_chunk(self, count: int) -> list[Stored]:
         """Wait and return up to ``count`` entries.
 
-        Empty only when ``initial_done`` has become true without any, or behind ``stop``, which
-        ends the wait. A caller that is cancelled must not lose entries.
+        Empty only if ``initial_done`` became true without entries, or after ``stop``, which ends
+        the wait. Cancelling the caller must not lose entries.
         """
 
     async def stop(self) -> None:
-        """End it."""
+        """End the watch."""
 
 
 class Backend(Protocol):
@@ -82,15 +82,15 @@ class Backend(Protocol):
         """The timeout of a call: its own, or the default."""
 
     def report(self, error: Exception) -> None:
-        """Tell the user of an error that nobody waits for."""
+        """Report an error that no caller waits for."""
 
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: Timeout | None
     ) -> Stored | None:
-        """The latest entry of a key, or the one of a revision; None when there is none.
+        """The latest entry of a key, or that of a revision; None if there is none.
 
-        A mark of deletion is an entry too. MinLastSequence when the store does not come as far
-        as ``min_last_revision`` in time.
+        A deletion marker is an entry too. MinLastSequence if the store does not reach
+        ``min_last_revision`` in time.
         """
 
     def get_many(
@@ -102,7 +102,7 @@ class Backend(Protocol):
         min_last_revision: int,
         timeout: Timeout | None,
     ) -> AsyncGenerator[list[Stored], None]:
-        """The latest entry of every key that matches, as of one moment; marks too."""
+        """The latest entry of every matching key, at one point in time, including markers."""
 
     async def put(
         self,
@@ -115,10 +115,10 @@ class Backend(Protocol):
     ) -> int:
         """Write a value or marker, if the key's latest revision is ``expected`` (0: none).
 
-        WrongLastSequence otherwise, ``WrongLastSequence(400, 10071, "wrong last sequence: 5")``
-        for one that is at 5. Returns the revision, which is larger than all before it, of any
-        key. A PURGE removes the earlier entries of the key. NotSupported when the store has no
-        ``ttl``.
+        Otherwise raises WrongLastSequence, such as ``WrongLastSequence(400, 10071, "wrong last
+        sequence: 5")`` if it is at 5. Returns the revision, which is larger than every revision
+        before it, of any key. A PURGE removes the earlier entries of the key. NotSupported if the
+        store does not support ``ttl``.
         """
 
     async def put_many(
@@ -128,7 +128,7 @@ class Backend(Protocol):
         ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> list[int]:
-        """Write many values or markers, in any way that is fast; their revisions in order."""
+        """Write many values or markers, in the fastest way; returns their revisions in order."""
 
     async def put_together(
         self,
@@ -136,16 +136,16 @@ class Backend(Protocol):
         *,
         timeout: Timeout | None,
     ) -> list[int]:
-        """Write all or nothing, as ``put`` each; their revisions. NotSupported if it cannot."""
+        """Write all or nothing, each as in ``put``; the revisions. May raise NotSupported."""
 
     def watch(self, plan: WatchPlan) -> WatchSource:
         """Follow the entries of keys; nothing happens before ``start``."""
 
     async def erase(self, key: str, *, below: int, timeout: Timeout | None) -> None:
-        """Remove the entries of a key with revisions below this one from the store."""
+        """Remove the entries of a key below this revision from the store."""
 
     async def status(self, *, timeout: Timeout | None) -> BucketStatus:
-        """Counts and configuration; BucketNotFound when the bucket is gone."""
+        """Counts and configuration; BucketNotFound if the bucket does not exist."""
 
     async def destroy(self, *, timeout: Timeout | None) -> None:
-        """Remove the bucket and all data; BucketNotFound when it is gone already."""
+        """Remove the bucket and all data; BucketNotFound if it does not exist."""

@@ -42,7 +42,7 @@ LOCK_TTL: Final = 10.0
 
 
 class KeyValue:
-    """A handle to one bucket. Made by ``JetStream.key_value`` and ``create_key_value``."""
+    """A handle to one bucket, from ``JetStream.key_value`` or ``create_key_value``."""
 
     def __init__(
         self,
@@ -100,12 +100,11 @@ class KeyValue:
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> Entry | D:
-        """The latest value of ``key``, or the one of a ``revision``.
+        """Get the latest value of ``key``, or that of a ``revision``.
 
-        With ``min_last_revision`` the answer comes from a copy that has seen that revision
-        (ADR-53). When there is no value, or it was deleted, ``default`` is returned if one was
-        given, else KeyNotFound is raised. MinLastSequence when the revision was not reached in
-        time.
+        With ``min_last_revision`` the answer comes from a copy that has reached that revision
+        (ADR-53). If there is no value, or it was deleted, returns ``default`` if given, else
+        raises KeyNotFound. Raises MinLastSequence if the revision was not reached in time.
         """
         if revision != 0:
             whole(revision, "revision")
@@ -143,10 +142,10 @@ class KeyValue:
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> dict[str, Entry]:
-        """The latest values of many keys, all as of one moment; keys without value are left out.
+        """Get the latest values of many keys, at one point in time, without keys that have none.
 
-        The moment is now, or ``at_revision`` if the bucket's history reaches back to it;
-        MinLastSequence when the bucket did not come so far.
+        The time is now, or ``at_revision`` if the bucket's history reaches back to it;
+        MinLastSequence if the bucket has not reached it.
         """
         whole(at_revision, "at_revision")
         whole(min_last_revision, "min_last_revision")
@@ -157,7 +156,7 @@ class KeyValue:
             encoded,
             at_revision=at_revision,
             at_time_ns=None,
-            # A copy that has not come so far would show less, or nothing, without a word.
+            # A copy that lags would silently return less, or nothing.
             min_last_revision=max(min_last_revision, at_revision),
             timeout=timeout,
         )
@@ -172,14 +171,13 @@ class KeyValue:
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> Pager[Entry]:
-        """Iterate over the values of all keys (or those that match) as of one moment.
+        """Iterate over the values of all keys (or those that match) at one point in time.
 
-        Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone),
-        if the bucket's history reaches back to it. MinLastSequence when the bucket did not come
-        so far as ``at_revision``.
+        Now, or ``at_revision``, or ``at_time`` (a datetime with time zone), if the bucket's
+        history reaches back to it. MinLastSequence if the bucket has not reached ``at_revision``.
         """
         if at_revision and at_time is not None:
-            raise ValueError("at_revision and at_time exclude each other: both name a moment")
+            raise ValueError("at_revision and at_time are mutually exclusive: give one of them")
         whole(at_revision, "at_revision")
         whole(min_last_revision, "min_last_revision")
         at_time_ns = None if at_time is None else to_nanoseconds(at_time)
@@ -195,9 +193,9 @@ class KeyValue:
     async def history(
         self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[Entry]:
-        """All entries of ``key`` (wildcards allowed) that the bucket still has, oldest first.
+        """List all stored entries of ``key`` (wildcards allowed), oldest first.
 
-        Deletions are among them. Empty when there are none.
+        Includes deletions. Empty if there are none.
         """
         pattern = self._coding.pattern(key) or self._coding.key(key)
         plan = WatchPlan(filters=(pattern,), start="all", min_last_revision=min_last_revision)
@@ -211,7 +209,7 @@ class KeyValue:
     ) -> Pager[str]:
         """Iterate over the keys that have a value, all or those that match one of ``filters``.
 
-        ``timeout`` bounds the wait for each part of them.
+        ``timeout`` limits the wait for each part of them.
         """
         plan = WatchPlan(
             filters=self._coding.filters(filters),
@@ -235,11 +233,10 @@ class KeyValue:
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then every change.
 
-        ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
-        ``include_history`` starts with all values that are there, ``updates_only`` with none,
-        ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values. A ``callback`` gets what ``async for`` would give. ``timeout`` bounds the
-        start only.
+        ``filters`` are keys or patterns; none, or ``>``, is the whole bucket. ``include_history``
+        starts with all stored values, ``updates_only`` with none, ``resume_from`` with that
+        revision. ``ignore_deletes`` leaves out deletions, ``meta_only`` the values. A ``callback``
+        gets the entries that ``async for`` would yield. ``timeout`` limits the start only.
         """
         check_callback(callback)
         feed = await self._watches.start(
@@ -258,7 +255,7 @@ class KeyValue:
         return KeyWatcher(feed, self._watches)
 
     async def status(self, *, timeout: Timeout | None = None) -> BucketStatus:
-        """Counts and configuration of the bucket; BucketNotFound when it is gone."""
+        """Counts and configuration of the bucket; BucketNotFound if it does not exist."""
         return await self._backend.status(timeout=timeout)
 
     # Writing.
@@ -271,7 +268,7 @@ class KeyValue:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
+        """Set ``key`` and return the revision; ``ttl`` is its time to live in seconds."""
         return await self._write(key, value, Operation.PUT, None, ttl, timeout)
 
     async def put_many(
@@ -283,8 +280,8 @@ class KeyValue:
     ) -> dict[str, int]:
         """Set many keys, pipelined; returns their revisions.
 
-        Not all or nothing (``transaction`` is): when some were refused, the first refusal is
-        raised after all answers came.
+        Not all or nothing (``transaction`` is): if some were refused, the first refusal is raised
+        after all answers arrived.
         """
         self._check_writable()
         if not isinstance(values, Mapping):
@@ -305,9 +302,9 @@ class KeyValue:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Set ``key`` only if it has no value (none yet, deleted or purged).
+        """Set ``key`` only if it has no value (never set, deleted or purged).
 
-        Raises KeyExists with the revision that it has.
+        Raises KeyExists with the current revision.
         """
         self._check_writable()
         stored = self._coding.key(key), self._coding.value(key, value)
@@ -328,7 +325,7 @@ class KeyValue:
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         if last is None:
-            raise TypeError("last=None: update expects a revision; put does not ask for one")
+            raise TypeError("last=None: update requires a revision; put does not")
         return await self._write(key, value, Operation.PUT, last, ttl, timeout)
 
     async def delete(
@@ -336,8 +333,8 @@ class KeyValue:
     ) -> int:
         """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
-        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. Of a
-        pattern it is the highest revision, 0 when no key matched.
+        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. For a
+        pattern, returns the highest revision, 0 if no key matched.
         """
         return await self._remove(key, Operation.DEL, last, None, timeout)
 
@@ -349,19 +346,19 @@ class KeyValue:
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
+        """Delete ``key`` (wildcards allowed) and its history; a marker stays, for ``ttl``.
 
-        Returns the marker's revision; of a pattern the highest one, 0 when no key matched.
+        Returns the marker's revision; for a pattern the highest one, 0 if no key matched.
         """
         return await self._remove(key, Operation.PURGE, last, ttl, timeout)
 
     async def purge_deletes(
         self, *, older_than: float | timedelta = OLDER_THAN, timeout: Timeout | None = None
     ) -> int:
-        """Remove the markers of deletions, and what is left of their keys.
+        """Remove deletion markers, and what is left of their keys.
 
-        Of deletions younger than ``older_than`` seconds the marker stays, so that others notice.
-        Returns how many markers were removed.
+        Markers younger than ``older_than`` seconds stay, so that watchers notice the deletion.
+        Returns the number of removed markers.
         """
         self._check_writable()
         return await purge_deletes(self._backend, older_than, timeout)
@@ -374,7 +371,7 @@ class KeyValue:
     # Built on the calls above: locks, presence, types, replicas.
 
     def lock(self, key: str, *, owner: str = "", ttl: float | timedelta = LOCK_TTL) -> Lock:
-        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
+        """A distributed lock; use it with ``async with``. ``token`` is for fencing."""
         self._check_writable()
         self._coding.key(key)
         text(owner, "owner")
@@ -389,7 +386,7 @@ class KeyValue:
         return Election(self, self._backend, self._watches, key, candidate, lives)
 
     def members(self, group: str, *, ttl: float | timedelta = LOCK_TTL) -> Members:
-        """Who is there: members of ``group`` that announce themselves every few seconds."""
+        """The members of ``group``, which announce themselves every few seconds."""
         return Members(self, self._watches, group, call_seconds(ttl, LOCK_TTL, "ttl"))
 
     def typed(self, kind: type[T]) -> TypedKeyValue[T]:
@@ -400,9 +397,9 @@ class KeyValue:
     async def replica(
         self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: Timeout | None = None
     ) -> KeyValueReplica:
-        """A copy of the values in memory, kept current; returns when it is complete.
+        """Keep a copy of the values in memory, updated; returns when it is complete.
 
-        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        ``timeout`` limits the wait for each part. Above ``max_bytes`` it stops: reading then
         raises BufferFull.
         """
         whole(max_bytes, "max_bytes", least=1)
@@ -430,7 +427,7 @@ class KeyValue:
         await self._backend.destroy(timeout=timeout)
 
     def read_only(self) -> "KeyValue":
-        """A handle to the same bucket that refuses to write."""
+        """A handle to the same bucket that refuses writes."""
         keys, values = self._codecs
         return KeyValue(self._backend, key_codec=keys, value_codec=values, read_only=True)
 
@@ -470,7 +467,7 @@ class KeyValue:
                 stored, data, operation, expected, to_time_to_live(ttl), timeout
             )
         except ApiError as error:
-            # The key as the caller wrote it: a backend knows what a codec made of it.
+            # The key as the caller wrote it: a backend knows only the encoded key.
             error.about = about_key(self.bucket, key)
             raise
 
@@ -487,7 +484,7 @@ class KeyValue:
             return await self._write(key, b"", operation, last, ttl, timeout)
         self._check_writable()
         if last is not None:
-            raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
+            raise ValueError(f"last={last} applies to one key, but {key!r} is a pattern")
         found = await stored_keys(self._backend, (pattern,), timeout)
         entries = [(each, b"") for each in found]
         lives = to_time_to_live(ttl)
@@ -496,7 +493,7 @@ class KeyValue:
     def _check_writable(self) -> None:
         if self._read_only:
             raise ReadOnly(
-                f"this handle to bucket {self.bucket!r} is for reading: open it again without "
+                f"this handle to bucket {self.bucket!r} is read-only: open the bucket without "
                 "read_only, or do not use read_only()"
             )
 

@@ -1,7 +1,7 @@
-"""Codecs: how keys and values are written into a bucket (ADR-8 1.1).
+"""Codecs for the keys and values of a bucket (ADR-8 1.1).
 
-A key codec maps the keys of the program to keys that a bucket allows, token by token, so that
-filters keep their meaning. A value codec maps bytes to bytes and knows bucket and key.
+A key codec maps the program's keys to keys that a bucket allows, token by token, so that filters
+keep their meaning. A value codec maps bytes to bytes and knows bucket and key.
 """
 
 import base64
@@ -22,7 +22,7 @@ class KeyCodec(Protocol):
         """The stored form of a pattern; ``*`` and ``>`` stay wildcards."""
 
     def decode(self, stored: str) -> str:
-        """The key of a stored form; CodecFailed when it is none."""
+        """The key of a stored form; CodecFailed if it is invalid."""
 
 
 class ValueCodec(Protocol):
@@ -32,7 +32,7 @@ class ValueCodec(Protocol):
         """The bytes to store."""
 
     def decode(self, bucket: str, key: str, stored: bytes) -> bytes:
-        """The value of stored bytes; CodecFailed when there is none."""
+        """The value of stored bytes; CodecFailed if they are invalid."""
 
 
 class PlainKeys:
@@ -54,7 +54,7 @@ class PlainKeys:
 class Base64Keys:
     """Any text as key: each token between dots is stored as URL-safe base64 without padding.
 
-    That is what orbit.go's codec stores; the one of nats.js makes one token of the whole key.
+    Compatible with orbit.go's codec; that of nats.js makes one token of the whole key.
     """
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Base64Keys:
     def encode(self, key: str) -> str:
         """Encode token by token."""
         if not key or key.startswith(".") or key.endswith(".") or ".." in key:
-            raise BadName("key", key, "it has an empty token: no dot at either end, none doubled")
+            raise BadName("key", key, "it has a leading, trailing or double dot")
         return ".".join(_to_base64(token) for token in key.split("."))
 
     def encode_filter(self, pattern: str) -> str:
@@ -80,7 +80,7 @@ class Base64Keys:
 class PathKeys:
     """Keys that look like paths: ``a/b/c`` is stored as ``a.b.c``; dots are not allowed in them.
 
-    A leading slash is stored as the token ``_root_``, as orbit.go's codec does.
+    A leading slash is stored as the token ``_root_``, as in orbit.go's codec.
     """
 
     def __repr__(self) -> str:
@@ -89,9 +89,9 @@ class PathKeys:
     def encode(self, key: str) -> str:
         """Slashes become dots."""
         if "." in key:
-            raise BadName("key", key, "a path key has no dots: they separate tokens when stored")
+            raise BadName("key", key, "a path key must not contain dots: they separate tokens")
         if key == ROOT or key.startswith(f"{ROOT}/"):
-            raise BadName("key", key, f"{ROOT!r} stands for a leading slash when stored")
+            raise BadName("key", key, f"{ROOT!r} is the stored form of a leading slash")
         return self.encode_filter(key)
 
     def encode_filter(self, pattern: str) -> str:
@@ -125,13 +125,13 @@ def _to_base64(token: str) -> str:
     try:
         return base64.urlsafe_b64encode(token.encode()).rstrip(b"=").decode()
     except UnicodeEncodeError:
-        raise BadName("key", token, "it has half a character (a lone surrogate)") from None
+        raise BadName("key", token, "it contains a lone surrogate") from None
 
 
 def _from_base64(token: str, stored: str) -> str:
     try:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
-        # Python's decoder passes over what it does not know; what it made must be the same again.
+        # Python's decoder ignores invalid characters; so encode the result again and compare.
         if text and _to_base64(text) == token:
             return text
     except ValueError:

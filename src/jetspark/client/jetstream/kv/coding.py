@@ -1,4 +1,4 @@
-"""How a handle's keys, filters and values become stored ones, and stored entries its own."""
+"""Conversion of keys, filters and values to their stored form, and of stored entries back."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,11 +11,11 @@ from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.errors import CodecFailed
 from jetspark.subjects.match import is_subset
 
-COMPARED_MAX: Final = 200  # filters that are compared with each other
+COMPARED_MAX: Final = 200  # above this, filters are not compared with each other
 
 
 class Coding:
-    """The two codecs of a handle, and the checks of what they produce."""
+    """The two codecs of a handle, and checks of their results."""
 
     def __init__(
         self, bucket: str, keys: KeyCodec | None = None, values: ValueCodec | None = None
@@ -23,8 +23,8 @@ class Coding:
         for name, codec in (("key_codec", keys), ("value_codec", values)):
             if codec is not None and not (hasattr(codec, "encode") and hasattr(codec, "decode")):
                 raise TypeError(
-                    f"{name}={codec!r}: expected an object with encode and decode, as "
-                    "jetspark.KeyCodec and jetspark.ValueCodec describe them"
+                    f"{name}={codec!r}: expected an object with encode and decode, see "
+                    "jetspark.KeyCodec and jetspark.ValueCodec"
                 )
         self._bucket = bucket
         self._keys: KeyCodec = keys or PlainKeys()
@@ -33,12 +33,12 @@ class Coding:
         self._opens = values is not None
 
     def key(self, key: str) -> str:
-        """The stored form of a key; BadName when a bucket cannot have it."""
+        """The stored form of a key; BadName if a bucket cannot have it."""
         check_text(key)
         return check_key(self._keys.encode(key))
 
     def pattern(self, key: str) -> str | None:
-        """The stored form of what has wildcards; None when it names one key."""
+        """The stored form of a pattern; None if it is a single key."""
         check_text(key)
         if not key:
             return None
@@ -46,25 +46,25 @@ class Coding:
         return check_filter(stored) if is_pattern(stored) else None
 
     def lookup(self, key: str) -> str:
-        """The stored form of a key, unchecked: what a bucket cannot have is not found."""
+        """The stored form of a key, unchecked: an invalid key is not found."""
         return self._keys.encode(key)
 
     def open_value(self, key: str, stored: Stored) -> bytes:
-        """The value of an entry that is one; CodecFailed when it cannot be decoded."""
+        """Decode the value of an entry; CodecFailed if that fails."""
         try:
             return self._values.decode(self._bucket, key, stored.data)
         except CodecFailed:
             raise
         except Exception as error:
             raise CodecFailed(
-                f"the value codec failed at key {key!r} of bucket {self._bucket!r}, revision "
+                f"the value codec failed for key {key!r} of bucket {self._bucket!r}, revision "
                 f"{stored.revision}: {error!r}"
             ) from error
 
     def filters(self, filters: Sequence[str]) -> tuple[str, ...]:
         """The stored form of filters; none, or an empty one, is all keys.
 
-        Those that another one covers are left out: a consumer takes none that overlap.
+        Filters covered by another one are left out: a consumer accepts no overlapping filters.
         """
         stored = list(dict.fromkeys(self._filter(each) for each in filters or (">",)))
         if len(stored) == 1 or len(stored) > COMPARED_MAX:
@@ -79,8 +79,8 @@ class Coding:
     def _filter(self, pattern: str) -> str:
         if not isinstance(pattern, str):
             raise TypeError(
-                f"a filter must be str, not {type(pattern).__name__}: {pattern!r}; several are "
-                "arguments of their own: ('a', 'b.*')"
+                f"a filter must be str, not {type(pattern).__name__}: {pattern!r}; pass several "
+                "as separate arguments: ('a', 'b.*')"
             )
         return check_filter(self._keys.encode_filter(pattern) if pattern else pattern)
 
@@ -93,7 +93,7 @@ class Coding:
         return stored if self._plain_keys else list(map(self._keys.decode, stored))
 
     def entry(self, stored: Stored) -> Entry:
-        """What users see of a stored entry. Values that a watch left out stay empty."""
+        """The public form of a stored entry. Values left out by a watch stay empty."""
         key = self._keys.decode(stored.key)
         value = stored.data
         if self._opens and stored.operation is Operation.PUT and (value or not stored.size):
@@ -112,6 +112,6 @@ class Coding:
 
 
 def check_text(key: object) -> None:
-    """Refuse what is no text with a message that says so."""
+    """Refuse a key that is no str."""
     if not isinstance(key, str):
         raise TypeError(f"a key must be str, not {type(key).__name__}: {key!r}")

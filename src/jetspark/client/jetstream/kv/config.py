@@ -1,4 +1,4 @@
-"""What a bucket is made of, to and from the configuration of its stream (ADR-8, "Buckets")."""
+"""Bucket configuration, to and from the configuration of its stream (ADR-8, "Buckets")."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -21,14 +21,14 @@ HISTORY_MAX: Final = 64  # ADR-8: "capped at 64"
 KEY_LENGTH_MAX: Final = 3000  # as stored; max_control_line is 4096, with prefixes and an inbox
 STREAM_PREFIX: Final = "KV_"
 DUPLICATE_WINDOW: Final = minutes(2)
-MAX_AGE_MIN: Final = milliseconds(100)  # what servers take
-# API levels from which servers know these (decisions.md, Buckets that our client creates).
+MAX_AGE_MIN: Final = milliseconds(100)  # the minimum that servers accept
+# API levels from which servers support these (decisions.md, Buckets that our client creates).
 TTL_LEVEL: Final = 1
 ATOMIC_LEVEL: Final = 2
 
 
 class BucketSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a `KeyValueConfig` holds: durations in nanoseconds, as its stream has them."""
+    """The fields of a `KeyValueConfig`: durations in nanoseconds, as in its stream."""
 
     bucket: str
     description: str = ""
@@ -51,11 +51,11 @@ class BucketSettings(msgspec.Struct, frozen=True, kw_only=True):
 class KeyValueOptions(TypedDict, total=False):
     """The settings of a bucket.
 
-    ``history`` is how many values are kept per key (1), ``ttl`` how long (0: for ever). With
-    ``limit_marker_ttl`` the server leaves a marker for so long when a value expires, which
-    watchers see. ``allow_key_ttl`` allows a time to live per key (True). ``mirror`` makes a
-    read-only copy of another bucket, ``sources`` collects others; both name buckets. Durations
-    are seconds or ``timedelta``.
+    ``history`` is the number of values kept per key (1), ``ttl`` how long they are kept (0:
+    forever). With ``limit_marker_ttl`` the server stores a marker for this long when a value
+    expires, which watchers see. ``allow_key_ttl`` allows a time to live per key (True). ``mirror``
+    makes a read-only copy of another bucket, ``sources`` combines others; both name buckets.
+    Durations are seconds or ``timedelta``.
     """
 
     description: str
@@ -78,7 +78,7 @@ class KeyValueOptions(TypedDict, total=False):
 class KeyValueConfig(Model[BucketSettings], wire=BucketSettings):
     """Configuration of a bucket: its name and `KeyValueOptions`.
 
-    Durations are seconds: reading one gives a float, also where a ``timedelta`` was given.
+    Durations are seconds; reading one returns a float, even if a ``timedelta`` was given.
     """
 
     __slots__ = ()
@@ -106,12 +106,12 @@ class KeyValueConfig(Model[BucketSettings], wire=BucketSettings):
     def replace(
         self, *, bucket: str | None = None, **changes: Unpack[KeyValueOptions]
     ) -> "KeyValueConfig":
-        """The same configuration with these changes."""
+        """A copy of this configuration with the given changes."""
         return self._replaced(changes if bucket is None else {"bucket": bucket, **changes})
 
 
 def bucket_config(config: KeyValueConfig | str, options: KeyValueOptions) -> KeyValueConfig:
-    """A name with options, or a configuration that the options change."""
+    """A name with options, or a copy of a configuration with the options applied."""
     if isinstance(config, str):
         return KeyValueConfig(config, **options)
     if not isinstance(config, KeyValueConfig):
@@ -120,7 +120,7 @@ def bucket_config(config: KeyValueConfig | str, options: KeyValueOptions) -> Key
 
 
 def check_bucket(name: str) -> str:
-    """Refuse what cannot be a bucket's name."""
+    """Refuse an invalid bucket name."""
     problem = bucket_name_problem(text(name, "bucket"))
     if problem is not None:
         raise BadName("bucket", name, problem)
@@ -128,7 +128,7 @@ def check_bucket(name: str) -> str:
 
 
 def check_key(key: str) -> str:
-    """Refuse what cannot be a key (ADR-8: characters, dots, and ``_kv`` is reserved)."""
+    """Refuse an invalid key (ADR-8: characters, dots, and ``_kv`` is reserved)."""
     problem = key_problem(key) if len(key) <= KEY_LENGTH_MAX else _length_problem(key)
     if problem is not None:
         raise BadName("key", key, problem)
@@ -136,7 +136,7 @@ def check_key(key: str) -> str:
 
 
 def check_filter(pattern: str) -> str:
-    """Refuse what cannot be a pattern of keys; empty means all (ADR-8, watchers)."""
+    """Refuse an invalid key pattern; empty means all (ADR-8, watchers)."""
     if not pattern:
         return ">"
     problem = (
@@ -149,13 +149,13 @@ def check_filter(pattern: str) -> str:
 
 def _length_problem(key: str) -> str:
     return (
-        f"it has {len(key)} characters, {KEY_LENGTH_MAX} are allowed: it stands in a line of the "
-        "protocol, and servers close the connection at lines of more than 4096 bytes"
+        f"it has {len(key)} characters, at most {KEY_LENGTH_MAX} are allowed: servers close the "
+        "connection at protocol lines of more than 4096 bytes"
     )
 
 
 def is_pattern(key: str) -> bool:
-    """Whether it has wildcards."""
+    """Whether the key has wildcards."""
     return any(token in {"*", ">"} for token in key.split("."))
 
 
@@ -171,15 +171,15 @@ def to_stream_config(public: KeyValueConfig, level: int) -> StreamConfig:
     if not 1 <= config.history <= HISTORY_MAX:
         raise ValueError(f"history={config.history}: expected 1 to {HISTORY_MAX} values per key")
     if 0 < config.ttl < MAX_AGE_MIN:
-        raise ValueError(f"ttl={public.ttl} s: the shortest is 0.1 s; 0 is for ever")
+        raise ValueError(f"ttl={public.ttl} s: expected at least 0.1 s, or 0 for no limit")
     if 0 < config.limit_marker_ttl < seconds(1):
         raise ValueError(
-            f"limit_marker_ttl={public.limit_marker_ttl} s: the shortest is 1 s; 0 is no markers"
+            f"limit_marker_ttl={public.limit_marker_ttl} s: expected at least 1 s, or 0 for none"
         )
     if config.limit_marker_ttl and level < TTL_LEVEL:
-        raise NotSupported("limit_marker_ttl needs nats-server 2.11 or later")
+        raise NotSupported("limit_marker_ttl requires nats-server 2.11 or later")
     if config.mirror is not None and config.sources:
-        raise ValueError("a bucket is a mirror or has sources, not both")
+        raise ValueError("mirror and sources were both given: a bucket has one of them")
     copy = config.mirror is not None
     return StreamConfig(
         name=name,
@@ -192,7 +192,7 @@ def to_stream_config(public: KeyValueConfig, level: int) -> StreamConfig:
         discard=Discard.NEW,
         storage=config.storage,
         num_replicas=config.replicas,
-        # ADR-8: the duplicate window must be max_age when that is less than two minutes.
+        # ADR-8: the duplicate window must be max_age if that is less than two minutes.
         duplicate_window=min(config.ttl or DUPLICATE_WINDOW, DUPLICATE_WINDOW),
         placement=config.placement,
         republish=config.republish,
@@ -212,14 +212,14 @@ def to_stream_config(public: KeyValueConfig, level: int) -> StreamConfig:
 
 
 def bucket_source(source: wire.StreamSource) -> wire.StreamSource:
-    """A bucket named as source, as the stream it is."""
+    """The stream source for a bucket named as source."""
     if source.name.startswith(STREAM_PREFIX):
         return source
     return msgspec.structs.replace(source, name=stream_name(source.name))
 
 
 def mapped_source(source: wire.StreamSource, bucket: str) -> wire.StreamSource:
-    """A source whose keys appear under this bucket's own subjects."""
+    """A source whose keys appear under this bucket's subjects."""
     source = bucket_source(source)
     if source.subject_transforms:
         return source
@@ -229,7 +229,7 @@ def mapped_source(source: wire.StreamSource, bucket: str) -> wire.StreamSource:
 
 
 def is_bucket(config: StreamConfig) -> bool:
-    """Whether a stream is a bucket; one that only copies others has no subjects."""
+    """Whether a stream is a bucket; a mirror has no subjects."""
     return (
         config.name.startswith(STREAM_PREFIX)
         and config.max_msgs_per_subject >= 1
@@ -238,7 +238,7 @@ def is_bucket(config: StreamConfig) -> bool:
 
 
 def from_stream_config(config: StreamConfig) -> KeyValueConfig:
-    """What a bucket's stream says about the bucket."""
+    """The bucket's configuration, from its stream."""
     settings = BucketSettings(
         bucket=config.name.removeprefix(STREAM_PREFIX),
         description=config.description,

@@ -1,4 +1,4 @@
-"""Setting a key that has no value: ``KeyValue.create`` (ADR-8, "Storing Values"; ADR-53)."""
+"""Creating a key that has no value: ``KeyValue.create`` (ADR-8, "Storing Values"; ADR-53)."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ async def create_key(
     ttl: SecondsToLive,
     timeout: Timeout | None,
 ) -> int:
-    """Write the ``stored`` form of a key and value; KeyExists when there is a value."""
+    """Write the ``stored`` form of a key and value; KeyExists if it has a value."""
     loop = asyncio.get_running_loop()
     left = backend.seconds(timeout)
     deadline = loop.time() + left
@@ -25,8 +25,8 @@ async def create_key(
         try:
             return await backend.put(stored_key, data, Operation.PUT, expected, ttl, left)
         except WrongLastSequence as error:
-            # ADR-53: read at least as far as the server that refused. Not decoded: what is there
-            # is of no interest, and may be of another codec.
+            # ADR-53: read at least up to the revision of the server that refused. Not decoded: the
+            # current value does not matter, and may be of another codec.
             found = await backend.get(
                 stored_key,
                 revision=0,
@@ -35,7 +35,7 @@ async def create_key(
             )
         if found is not None and found.operation is Operation.PUT:
             raise KeyExists(backend.bucket, key, found.revision)
-        # Deleted meanwhile: tried again, unless others are faster all the time.
+        # Deleted meanwhile: retry, unless other clients keep being faster.
         left = deadline - loop.time()
         if left <= 0:
             raise KeyExists(backend.bucket, key)

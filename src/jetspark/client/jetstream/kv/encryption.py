@@ -13,12 +13,12 @@ offset size    content
 14+n+m 16      GCM tag
 ====== ======= ================================================================
 
-Authenticated besides the value: ``jetspark-kv-1`` 0x00 bucket 0x00 key 0x00, then the first 2+n
-stored bytes. A value that was moved to another key or bucket, or whose key id was changed, does
-not decrypt. Deletions have no value and are not encrypted; keys and sizes are visible.
+Authenticated in addition to the value: ``jetspark-kv-1`` 0x00 bucket 0x00 key 0x00, then the first
+2+n stored bytes. A value that was moved to another key or bucket, or whose key id was changed,
+does not decrypt. Deletions have no value and are not encrypted; keys and sizes are visible.
 
-New values use the first key of the ring; values of all its keys can be read, so a key is changed
-by putting a new one in front, rewriting, and then removing the old one.
+New values use the first key of the ring; values of all its keys can be read. To rotate a key, add
+a new one in front, rewrite the values, and then remove the old one.
 """
 
 import os
@@ -36,7 +36,7 @@ KEY_ID_MAX: Final = 255
 
 
 class AesGcmValues:
-    """Encrypts values. ``keys`` maps key ids to AES keys of 16, 24 or 32 bytes; first is new."""
+    """Encrypts values. ``keys`` maps key ids to AES keys of 16, 24 or 32 bytes, newest first."""
 
     def __init__(
         self, keys: Mapping[str, bytes], *, random_bytes: Callable[[int], bytes] = os.urandom
@@ -52,7 +52,7 @@ class AesGcmValues:
                 raise ValueError(f"key id {key_id!r} has {size} bytes: expected 1 to {KEY_ID_MAX}")
             if len(key) not in KEY_SIZES:
                 raise ValueError(
-                    f"the key {key_id!r} has {len(key)} bytes: AES takes 16, 24 or 32"
+                    f"the key {key_id!r} has {len(key)} bytes: AES requires 16, 24 or 32"
                 )
         self._ring = {key_id.encode(): AESGCM(key) for key_id, key in keys.items()}
         self._first = next(iter(self._ring))
@@ -72,13 +72,13 @@ class AesGcmValues:
         return head + nonce + sealed
 
     def decode(self, bucket: str, key: str, stored: bytes) -> bytes:
-        """Decrypt with the key that the value names; CodecFailed when that is not possible."""
+        """Decrypt with the key that the value names; CodecFailed if that fails."""
         where = f"value of key {key!r} in bucket {bucket!r}"
         if len(stored) < 2 or stored[0] != FORMAT:
-            raise CodecFailed(f"{where} is not encrypted by this codec (format {FORMAT})")
+            raise CodecFailed(f"{where} was not encrypted by this codec (format {FORMAT})")
         start = 2 + stored[1]
         if len(stored) < start + NONCE_SIZE + TAG_SIZE:
-            raise CodecFailed(f"{where} is cut short: {len(stored)} bytes")
+            raise CodecFailed(f"{where} is truncated: {len(stored)} bytes")
         key_id = stored[2:start]
         cipher = self._ring.get(key_id)
         if cipher is None:
@@ -93,7 +93,7 @@ class AesGcmValues:
             )
         except self._invalid_tag:
             raise CodecFailed(
-                f"{where} does not decrypt: the key is another one, or the value was changed or "
+                f"{where} cannot be decrypted: the key is different, or the value was changed or "
                 "moved"
             ) from None
 

@@ -17,7 +17,7 @@ from jetspark.headers.names import KV_OPERATION, MARKER_REASON, MSG_SIZE
 
 
 class Operation(StrEnum):
-    """What an entry stands for."""
+    """The operation of an entry."""
 
     PUT = "PUT"
     DEL = "DEL"
@@ -25,12 +25,12 @@ class Operation(StrEnum):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A value, or the mark of its deletion, at one revision.
+    """A value, or a deletion marker, at one revision.
 
-    ``time`` is when the bucket took it, ``time_ns`` the same in ns since 1970. ``delta`` is the
-    distance from the latest value that was asked for: 0 is the latest. ``marker_reason`` is set
-    when a limit of the server removed the value: ``MaxAge``, ``Purge`` or ``Remove``. ``size`` is
-    the size of the stored value, also when a watch left the value out.
+    ``time`` is when the bucket stored it, ``time_ns`` the same in ns since 1970. ``delta`` is the
+    distance from the latest requested value: 0 is the latest. ``marker_reason`` is set if a limit
+    of the server removed the value: ``MaxAge``, ``Purge`` or ``Remove``. ``size`` is the size of
+    the stored value, even if a watch left the value out.
     """
 
     bucket: str
@@ -45,12 +45,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def time(self) -> datetime:
-        """``time_ns`` as UTC, cut to microseconds."""
+        """``time_ns`` as UTC, truncated to microseconds."""
         return from_nanoseconds(self.time_ns)
 
     @property
     def is_put(self) -> bool:
-        """Whether it is a value, not the mark of a deletion."""
+        """Whether it is a value, not a deletion marker."""
         return self.operation is Operation.PUT
 
     def __repr__(self) -> str:
@@ -90,19 +90,19 @@ def read_operation(block: bytes) -> tuple[Operation, str]:
 
 
 def about_key(bucket: str, key: str) -> str:
-    """The key that an error is about."""
+    """The key, for error messages."""
     return f"key {key!r} of bucket {bucket!r}"
 
 
 def read_size(block: bytes, data: bytes) -> int:
-    """The size of the stored value; a headers-only consumer says it in a header."""
+    """The size of the stored value; a headers-only consumer sends it in a header."""
     if data or not block:
         return len(data)
     return max(parse_count(find_value(block, MSG_SIZE)), 0)
 
 
 def read_block(block: bytes, data: bytes) -> tuple[Operation, str, int]:
-    """Operation, marker reason and size; values of a listing have the size and nothing else."""
+    """Operation, marker reason and size; values of a listing have only the size."""
     if not data and block.startswith(_ONLY_SIZE):
         size = block[len(_ONLY_SIZE) : -4]
         if size.isdigit():
@@ -114,8 +114,8 @@ def read_block(block: bytes, data: bytes) -> tuple[Operation, str, int]:
 class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a bucket as a whole (ADR-8, "Status").
 
-    ``values`` counts all stored values, historical ones and delete markers included.
-    ``backing_store`` is the kind of backend; ``info`` is only there when that is JetStream.
+    ``values`` counts all stored values, including history and deletion markers. ``backing_store``
+    is the kind of backend; ``info`` exists only for JetStream.
     """
 
     bucket: str
@@ -127,10 +127,10 @@ class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stream_info(self) -> StreamInfo:
-        """The stream of the bucket; NotSupported when it is not kept in one."""
+        """The stream of the bucket; NotSupported if it is not stored in one."""
         if self.info is None:
             raise NotSupported(
-                f"bucket {self.bucket!r} is not kept in a stream but in {self.backing_store}"
+                f"bucket {self.bucket!r} is stored in {self.backing_store}, not in a stream"
             )
         return self.info
 
@@ -141,10 +141,10 @@ class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ttl(self) -> float:
-        """How long values are kept, in seconds; 0 is for ever."""
+        """How long values are kept, in seconds; 0 is forever."""
         return self.config.ttl
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it is a mirror, whose values are written elsewhere."""
+        """Whether it is a mirror, whose values are written to its origin."""
         return self.config.mirror is not None

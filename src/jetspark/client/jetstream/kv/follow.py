@@ -1,11 +1,11 @@
-"""Following keys: an ordered consumer that knows when the initial data has ended.
+"""Following keys: an ordered consumer that detects the end of the initial data.
 
-ADR-8, watchers: the end of the initial data is reached at the first message with nothing pending,
-or at once when there is none; **it is always told**. Messages that were counted may be removed
-before they are delivered, so while the end is due the consumer is asked when nothing comes.
+ADR-8, watchers: the initial data ends at the first message with nothing pending, or at once if
+there is none; **the end is always reported**. Messages that were counted may be removed before
+they are delivered, so if nothing arrives, the consumer is asked whether the end is reached.
 
-ADR-53 on servers without it (decisions.md, Read-after-write): the end is held back until the
-newest match that the leader named at the start has been delivered, or is gone.
+ADR-53 on servers without it (decisions.md, Read-after-write): the end is delayed until the newest
+match that the leader named at the start has been delivered, or was deleted.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from jetspark.errors import (
 )
 from jetspark.errors.codes import ErrCode
 
-QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
+QUIET_SECONDS: Final = 0.5  # without a message before the consumer's info is requested
 
 
 class Follow:
@@ -58,35 +58,35 @@ class Follow:
         self._due = 0
         self._received = 0
         self._last_seq = 0
-        # The newest match at the leader, until it was seen; 0 when nothing is held back.
+        # The newest match at the leader, until it was delivered; 0 if nothing is awaited.
         self._wanted_seq = 0
         self._waiting: asyncio.Task[list[JetStreamMessage]] | None = None
         self._initial_done = False
-        # When the stream was made, if one that is made anew under its name ends this.
+        # When the stream was created, if creating it again under its name ends this.
         self._created = 0
         self._remembering: asyncio.Task[None] | None = None
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been handed out."""
+        """Whether all initial data has been handed out."""
         return self._initial_done
 
     @property
     def due(self) -> int:
-        """How many entries there were when it began."""
+        """The number of entries at the start."""
         return self._due
 
     async def start(self, *, timeout: Timeout | None = None) -> None:
-        """Make the consumer and count what is due."""
+        """Create the consumer and count the initial data."""
         seconds = self._api.seconds(timeout)
         held = self._min_last_seq
         reached = max(held, self._plan.resume_from - 1)
         if reached:
-            # Before the consumer is made: its counts are to contain what was asked for. One that
-            # starts beyond the end (of a bucket that was made anew) would pass over changes.
+            # Before the consumer is created: its counts must include the required revision. One
+            # that starts after the end (of a bucket that was created again) would skip changes.
             await self._stream.wait_for_leader(reached, self._api.core.loop.time() + seconds)
         self._reader = self._ordered(self._config())
-        # Until all last values were seen, one that is made anew asks for last values again.
+        # Until all last values were received, a new consumer starts with last values again.
         self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from
         info = await self._reader.start(timeout=seconds)
         if info.config.min_last_seq < held:
@@ -98,7 +98,7 @@ class Follow:
                 raise
         self._due = info.num_pending + info.delivered.consumer_seq
         if not self._due and self._plan.start == "last":
-            # There is nothing yet, so everything that a consumer made anew finds is a change.
+            # The bucket is empty, so everything that a new consumer finds is a change.
             self._reader.begin_with_all()
         if (self._plan.start == "new" or not self._due) and not self._wanted_seq:
             self._end_initial()
@@ -128,14 +128,14 @@ class Follow:
         return await self._take_waiting(self._waiting)
 
     async def _next_before_end(self, count: int) -> list[JetStreamMessage]:
-        """The next messages; empty when the initial data ends without any, or at the end."""
+        """The next messages; empty if the initial data ends without any, or at the end."""
         loop = self._api.core.loop
         while True:
             if self._waiting is None:
                 self._waiting = loop.create_task(self._reader.next_chunk(count))
                 self._waiting.add_done_callback(_look_at_result)
             try:
-                # Not cancelled by the time limit: it may be about to make the consumer anew.
+                # Not cancelled by the timeout: it may be about to create the consumer again.
                 async with asyncio.timeout(QUIET_SECONDS):
                     return await self._take_waiting(self._waiting)
             except TimeoutError:
@@ -146,7 +146,7 @@ class Follow:
     async def _take_waiting(
         self, waiting: asyncio.Task[list[JetStreamMessage]]
     ) -> list[JetStreamMessage]:
-        """The result of a wait; a caller that gives up just then finds it next time."""
+        """The result of a wait; if the caller is cancelled now, the next call returns it."""
         try:
             chunk = await asyncio.shield(waiting)
         except Error:
@@ -156,7 +156,7 @@ class Follow:
         return chunk
 
     async def _nothing_left(self) -> bool:
-        """Whether the consumer has delivered everything and what is held back is settled."""
+        """Whether the consumer has delivered everything and the awaited revision was reached."""
         try:
             if self._wanted_seq and await self._is_stored(self._wanted_seq):
                 return False
@@ -168,7 +168,7 @@ class Follow:
         except (StreamNotFound, ConnectionClosed):
             raise
         except Error:
-            return False  # the consumer is gone or the server is away: asked again later
+            return False  # no consumer, or the server is unavailable: ask again later
         return not info.num_pending and info.delivered.consumer_seq < self._reader.expected
 
     def _take(self, chunk: list[JetStreamMessage]) -> list[Stored]:
@@ -203,10 +203,10 @@ class Follow:
     def _check_end(self, pending: int) -> None:
         if self._wanted_seq and self._last_seq >= self._wanted_seq:
             self._wanted_seq = 0
-        # A consumer made anew may send values again that the first one had counted as one.
+        # A new consumer may send values again that the first one had counted once.
         counted = not self._reader.restarts and self._received >= self._due
-        # nats-server says that nothing is pending too soon when last values are overwritten while
-        # they are read. Those come again; if not, the end is found when nothing comes.
+        # nats-server reports zero pending too early if last values are overwritten while they are
+        # read. Those are delivered again; if not, the end is detected when nothing arrives.
         early = self._plan.start == "last" and not self._plan.resume_from
         trusted = not early or bool(self._reader.restarts)
         if not self._wanted_seq and (counted or (not pending and trusted)):
@@ -238,7 +238,7 @@ class Follow:
         )
 
     async def _hold_back(self, seconds: float) -> None:
-        """Find out what the initial data must contain at least: what the leader has now."""
+        """Determine what the initial data must at least contain: what the leader has now."""
         if self._plan.start == "new":
             return
         for subject in self._subjects:
@@ -253,17 +253,17 @@ class Follow:
             self._wanted_seq = 0
 
     async def _remember_stream(self) -> None:
-        with suppress(Error):  # a user may be allowed to follow it, and not to look at it
+        with suppress(Error):  # the user may read it without permission for STREAM.INFO
             self._created = await self._stream_created()
             self._reader.on_remade = self._check_stream
 
     async def _check_stream(self) -> None:
-        """Of a stream made anew, sequences would be taken for seen, what is gone for stored."""
+        """In a stream created again, sequences would be mistaken for known ones."""
         if await self._stream_created() != self._created:
             raise StreamNotFound(
                 404,
                 ErrCode.STREAM_NOT_FOUND,
-                f"stream {self._stream.stream!r} was deleted and made anew while it was followed: "
+                f"stream {self._stream.stream!r} was deleted and created again while it was read: "
                 "start again",
             )
 
@@ -280,13 +280,13 @@ class Follow:
 
 
 def _look_at_result(task: asyncio.Task[list[JetStreamMessage]]) -> None:
-    """Whoever gave up waiting does not ask what came of it."""
+    """Retrieve the result: a caller that stopped waiting does not."""
     if not task.cancelled():
         task.exception()
 
 
 class BucketFollow:
-    """The entries of a watch; errors are about the bucket, not about its stream."""
+    """The entries of a watch; errors refer to the bucket instead of its stream."""
 
     def __init__(self, bucket: str, follow: Follow) -> None:
         self._bucket = bucket
@@ -294,23 +294,23 @@ class BucketFollow:
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been handed out."""
+        """Whether all initial data has been handed out."""
         return self._follow.initial_done
 
     @property
     def due(self) -> int:
-        """How many entries there were when it began."""
+        """The number of entries at the start."""
         return self._follow.due
 
     async def start(self, *, timeout: Timeout | None = None) -> None:
-        """Make the consumer; BucketNotFound when there is nothing to follow."""
+        """Create the consumer; BucketNotFound if the bucket does not exist."""
         try:
             await self._follow.start(timeout=timeout)
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
 
     async def next_chunk(self, count: int) -> list[Stored]:
-        """Wait for entries; BucketNotFound when the bucket was deleted."""
+        """Wait for entries; BucketNotFound if the bucket was deleted."""
         try:
             return await self._follow.next_chunk(count)
         except StreamNotFound as error:

@@ -1,4 +1,4 @@
-"""Cleaning up after deletions: ``KeyValue.purge_deletes``."""
+"""Removal of deletion markers: ``KeyValue.purge_deletes``."""
 
 import asyncio
 import math
@@ -11,20 +11,20 @@ from jetspark.client.jetstream.kv.listing import initial_pages
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.clock import SystemClock
 
-OLDER_THAN: Final = 30 * 60.0  # seconds, as nats.go
+OLDER_THAN: Final = 30 * 60.0  # seconds, as in nats.go
 REQUESTS_AT_ONCE: Final = 50
 
 
 async def purge_deletes(
     backend: Backend, older_than: float | timedelta, timeout: Timeout | None
 ) -> int:
-    """Remove markers and return how many; a young one stays, and what came before it goes.
+    """Remove markers and return how many; a young one stays, but earlier entries are removed.
 
-    Only up to the marker: a value that is written meanwhile stays, whoever is faster.
+    Only up to the marker: a value written meanwhile stays in any case.
     """
     age = call_seconds(older_than, OLDER_THAN, "older_than")
     if not 0 <= age < math.inf:
-        raise ValueError(f"older_than={older_than}: expected seconds from 0 on")
+        raise ValueError(f"older_than={older_than}: expected seconds, 0 or more")
     limit = SystemClock().now_ns() - round(age * 1e9)
     found: dict[str, Stored] = {}
     async for page in initial_pages(backend, WatchPlan(meta_only=True), timeout):
@@ -39,7 +39,7 @@ async def purge_deletes(
     async def work() -> None:
         nonlocal removed
         for marker in waiting:
-            # With older_than 0 all go, whatever the two clocks say.
+            # With older_than 0 all are removed, regardless of clock differences.
             young = bool(age) and marker.time_ns > limit
             below = marker.revision if young else marker.revision + 1
             if below > 1:
@@ -51,5 +51,5 @@ async def purge_deletes(
         await asyncio.gather(*workers)
     finally:
         for worker in workers:
-            worker.cancel()  # of those beside one that failed
+            worker.cancel()  # the others, if one failed
     return removed

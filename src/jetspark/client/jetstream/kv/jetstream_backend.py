@@ -50,7 +50,7 @@ from jetspark.errors import (
 from jetspark.errors.codes import ErrCode
 
 BACKING_STORE: Final = "JetStream"  # ADR-8, "Status"
-PUT_MANY_WINDOW: Final = 1000  # acks on their way in put_many
+PUT_MANY_WINDOW: Final = 1000  # outstanding acks in put_many
 # Header pairs of the two kinds of deletion (ADR-8, "Deleting Values", "Purging a key").
 _MARKS: Final = {
     Operation.PUT: (),
@@ -60,7 +60,7 @@ _MARKS: Final = {
 
 
 class JetStreamBackend:
-    """The backend over one stream; ``info`` tells where keys are read and written."""
+    """The backend for one stream; ``info`` determines the subjects of keys."""
 
     def __init__(self, api: ApiClient, info: WireStreamInfo, high_water: HighWater) -> None:
         self._api = api
@@ -79,17 +79,17 @@ class JetStreamBackend:
         return self._bucket
 
     def seconds(self, timeout: Timeout | None) -> float:
-        """The timeout of a call: its own, or the default of the JetStream handle."""
+        """The timeout of a call: its own, or the JetStream handle's default."""
         return self._api.seconds(timeout)
 
     def report(self, error: Exception) -> None:
-        """Tell the error callback of the connection."""
+        """Call the error callback of the connection."""
         self._api.core.report(error)
 
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: Timeout | None
     ) -> Stored | None:
-        """The latest message of the key's subject, or the one with a sequence."""
+        """The latest message of the key's subject, or that with a sequence."""
         subject = self._read_prefix + key
         request = make_request(
             seq=revision,
@@ -171,7 +171,7 @@ class JetStreamBackend:
         ttl: SecondsToLive,
         timeout: Timeout | None,
     ) -> list[int]:
-        """Publish all with a window of acks; the first failure is raised when all are in."""
+        """Publish all with a window of acks; raises the first failure when all have arrived."""
         window = PublishWindow(self._api, PUT_MANY_WINDOW, None)
         seconds = self._api.seconds(timeout)
         deadline = self._api.core.loop.time() + seconds
@@ -218,7 +218,7 @@ class JetStreamBackend:
         try:
             ack = await batch.commit()
         except BatchNotEnabled as error:
-            # Of a mirror only its origin knows.
+            # Only the origin of a mirror knows.
             raise self._no_transactions(written_stream(config)) from error
         except ApiError as error:
             self._explain(error)
@@ -245,7 +245,7 @@ class JetStreamBackend:
         )
 
     async def status(self, *, timeout: Timeout | None) -> BucketStatus:
-        """Ask for the stream's state."""
+        """Request the stream's state."""
         verb = f"STREAM.INFO.{self._stream}"
         try:
             self._info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
@@ -291,24 +291,24 @@ class JetStreamBackend:
 
     def _no_transactions(self, stream: str) -> NotSupported:
         return NotSupported(
-            f"bucket {self._bucket!r} does not take transactions: the stream {stream!r} lacks "
-            "allow_atomic; switch it on with js.update_key_value(...), or "
-            f"'nats stream edit {stream} --allow-batch', on a server that has it (nats-server "
-            "2.12 or later)"
+            f"bucket {self._bucket!r} does not support transactions: the stream {stream!r} lacks "
+            "allow_atomic; enable it with js.update_key_value(...), or "
+            f"'nats stream edit {stream} --allow-batch', on a server that supports it "
+            "(nats-server 2.12 or later)"
         )
 
     async def _check_exists(self, seconds: float) -> None:
-        """Nobody took a write: BucketNotFound when that is because there is no bucket."""
+        """A write had no responders: raise BucketNotFound if the bucket does not exist."""
         await check_exists(self._api, self._stream, self._bucket, seconds)
 
     def _explain(self, error: ApiError, key: str = "") -> None:
-        """Say in terms of the bucket what the server said about its stream."""
+        """Explain the server's error about the stream in terms of the bucket."""
         error.about = about_key(self._bucket, key) if key else f"bucket {self._bucket!r}"
         if error.err_code == ErrCode.TTL_DISABLED:
             raise NotSupported(
                 f"bucket {self._bucket!r} does not allow a time to live per key (locks, elections "
-                "and members need it too): switch it on with js.update_key_value(...), which "
-                "has allow_key_ttl, on a server that has it (nats-server 2.11 or later)"
+                "and members need it too): enable it with js.update_key_value(..., "
+                "allow_key_ttl=True), on a server that supports it (nats-server 2.11 or later)"
             ) from error
 
     def _noted(self, ack: PubAck) -> int:
@@ -317,7 +317,7 @@ class JetStreamBackend:
 
 
 def bucket_status(info: WireStreamInfo) -> BucketStatus:
-    """What the stream of a bucket says about it."""
+    """The status of a bucket, from its stream."""
     return BucketStatus(
         bucket=info.config.name.removeprefix(STREAM_PREFIX),
         values=info.state.messages,
@@ -329,7 +329,7 @@ def bucket_status(info: WireStreamInfo) -> BucketStatus:
 
 
 async def check_exists(api: ApiClient, stream: str, bucket: str, seconds: float) -> None:
-    """BucketNotFound when the stream of a bucket is gone; what cannot be known is no error."""
+    """Raise BucketNotFound if the stream does not exist; an unknown state is no error."""
     try:
         await api.call(f"STREAM.INFO.{stream}", None, STREAM_INFO, timeout=max(seconds, 0.0))
     except StreamNotFound:
@@ -347,15 +347,15 @@ def write_headers(operation: Operation, expected: int | None, ttl: SecondsToLive
 
 
 def written_stream(config: StreamConfig) -> str:
-    """The stream that takes what is written: of a mirror, its origin."""
+    """The stream that writes go to: for a mirror, its origin."""
     return config.name if config.mirror is None else config.mirror.name
 
 
 def prefixes(info: WireStreamInfo, api_prefix: str) -> tuple[str, str]:
-    """The subject prefixes that keys are read and written with.
+    """The subject prefixes for reading and writing keys.
 
-    A mirror holds its origin's subjects, and writes go to the origin, through the prefix that
-    reaches it. Over a domain or an import, publishes carry the API prefix (ADR-8, ADR-19).
+    A mirror has its origin's subjects, and writes go to the origin, through the prefix that
+    reaches it. Over a domain or an import, publishes have the API prefix (ADR-8, ADR-19).
     """
     bucket = info.config.name.removeprefix(STREAM_PREFIX)
     read = f"$KV.{bucket}."

@@ -1,4 +1,4 @@
-"""What a bucket holds now: the initial data of a watch, as entries or keys, page by page."""
+"""The current contents of a bucket: the initial data of a watch, as pages of entries or keys."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,9 +16,9 @@ PAGE_SIZE: Final = 1024
 async def initial_pages(
     backend: Backend, plan: WatchPlan, timeout: Timeout | None
 ) -> AsyncGenerator[list[Stored], None]:
-    """The initial data of a watch, which is ended behind it.
+    """The initial data of a watch, which is ended afterwards.
 
-    RequestTimeout when nothing comes for ``timeout`` seconds although more is due.
+    RequestTimeout if nothing arrives for ``timeout`` seconds although more is expected.
     """
     seconds = backend.seconds(timeout)
     source = backend.watch(plan)
@@ -30,14 +30,14 @@ async def initial_pages(
                     page = await source.next_chunk(PAGE_SIZE)
             except TimeoutError:
                 raise RequestTimeout(
-                    f"bucket {backend.bucket!r}: more entries are due and none came within "
+                    f"bucket {backend.bucket!r}: expected more entries, but none arrived within "
                     f"{seconds} s"
                 ) from None
             if page:
                 yield page
             elif not source.initial_done:
                 raise ConnectionClosed(
-                    f"bucket {backend.bucket!r}: the client was drained before all entries came"
+                    f"bucket {backend.bucket!r}: the client was drained before all entries arrived"
                 )
     finally:
         await source.stop()
@@ -47,7 +47,7 @@ async def key_pages(
     backend: Backend, coding: Coding, plan: WatchPlan, timeout: Timeout | None
 ) -> AsyncGenerator[list[str], None]:
     """The keys that have a value, each once."""
-    seen: set[str] = set()  # a key that changes while it is listed comes twice
+    seen: set[str] = set()  # a key that changes during the listing appears twice
     async for page in initial_pages(backend, plan, timeout):
         puts = (stored.key for stored in page if stored.operation is Operation.PUT)
         fresh = [key for key in dict.fromkeys(puts) if key not in seen]

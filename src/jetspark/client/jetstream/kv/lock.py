@@ -1,11 +1,12 @@
-"""Locks and elections on a key: who creates it holds it, for as long as it is renewed (ADR-8 2.0).
+"""Locks and elections on a key: the creator holds it as long as it is renewed (ADR-8 2.0).
 
 The key has a time to live, so that a holder that dies loses it. The revision of the creation is
-the fencing token: it is larger for every later holder, and whatever is protected can refuse a
-token smaller than one it has seen.
+the fencing token: it is larger for every later holder, and the protected resource can refuse a
+token smaller than the last one.
 
-A holder counts the time to live from before it asked, the server from when it stored the key: the
-holder knows of its loss before anybody else can create the key, whatever the network does.
+A holder counts the time to live from before its request, the server from when it stored the key:
+the holder knows that it lost the lock before any other client can create the key, whatever the
+network does.
 """
 
 import asyncio
@@ -34,28 +35,28 @@ if TYPE_CHECKING:
 
 RENEWALS: Final = 3  # per time to live
 RETRIES: Final = 10  # per time to live, after a renewal that failed
-RENEWAL_MIN: Final = 0.001  # seconds that must be left for a renewal to be worth it
-AWAY_PAUSE: Final = 0.25  # seconds before a server that did not answer is asked again
+RENEWAL_MIN: Final = 0.001  # seconds that must be left for a renewal attempt
+AWAY_PAUSE: Final = 0.25  # seconds before a request without an answer is repeated
 
 
 class Lock:
-    """A lock on a key. Made by ``KeyValue.lock``; ``async with`` acquires and releases it.
+    """A lock on a key, from ``KeyValue.lock``; ``async with`` acquires and releases it.
 
-    While it is held it is renewed in the background. ``is_held`` turns false, and ``lost`` is
-    set, at the latest when the time to live is over without a renewal.
+    While held, it is renewed in the background. ``is_held`` becomes false, and ``lost`` is set, at
+    the latest when the time to live expires without a renewal.
     """
 
     def __init__(
         self, bucket: "KeyValue", backend: Backend, key: str, owner: str, ttl: float
     ) -> None:
         if ttl < 1:
-            raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
+            raise ValueError(f"ttl={ttl}: expected at least 1 second")
         self._bucket = bucket
         self._backend = backend
         self._key = key
         self._owner = owner or Nuid().next()
         self._ttl = ttl
-        # How long the key lives: values of the whole bucket may end sooner.
+        # How long the key lives: the ttl of the bucket may be shorter.
         self._lease = 0.0
         self._token = 0
         self._revision = 0
@@ -68,31 +69,32 @@ class Lock:
 
     @property
     def owner(self) -> str:
-        """The name this holder writes into the key."""
+        """The name that this holder writes to the key."""
         return self._owner
 
     @property
     def is_held(self) -> bool:
-        """Whether the lock is held, as far as can be known."""
-        # By the clock, not only by the task: after a pause of the process it may not have run yet.
+        """Whether the lock is held, as far as this process can know."""
+        # By the clock, not only by the task: after the process was paused, it may not have run
+        # yet.
         held = self._renewing is not None and not self.lost.is_set()
         return held and self._loop is not None and self._loop.time() < self._valid_until
 
     @property
     def token(self) -> int:
-        """The fencing token of the current holding; InvalidState when it is not held."""
+        """The fencing token of the current lock; InvalidState if it is not held."""
         if not self.is_held:
             raise InvalidState(f"the lock {self._key!r} is not held: there is no token")
         return self._token
 
     async def acquire(self, *, timeout: Timeout | None = None) -> int:
-        """Wait until the lock is ours; returns the fencing token.
+        """Wait for the lock; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
-        a server that is away).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits indefinitely, even while no
+        server is available).
         """
         if self.is_held:
-            raise InvalidState(f"the lock {self._key!r} is held by this object already")
+            raise InvalidState(f"the lock {self._key!r} is already held by this object")
         seconds = None if timeout is None else call_seconds(timeout, 0.0)
         try:
             async with asyncio.timeout(seconds):
@@ -100,12 +102,12 @@ class Lock:
                     pass
         except TimeoutError:
             raise RequestTimeout(
-                f"the lock {self._key!r} did not become free within {seconds} s"
+                f"the lock {self._key!r} was not released within {seconds} s"
             ) from None
         return self._token
 
     async def try_acquire(self, *, timeout: Timeout | None = None) -> bool:
-        """Take the lock if it is free now."""
+        """Acquire the lock if it is free."""
         loop = asyncio.get_running_loop()
         if not self._lease:
             status = await self._bucket.status(timeout=timeout)
@@ -115,7 +117,7 @@ class Lock:
             self._bucket.create(self._key, self._owner.encode(), ttl=self._ttl, timeout=timeout)
         )
         try:
-            # Not cancelled with us: nobody would know whether the key was made.
+            # Not cancelled with us: otherwise it would be unknown whether the key was created.
             revision = await asyncio.shield(creating)
         except KeyExists:
             return False
@@ -123,10 +125,10 @@ class Lock:
             creating.add_done_callback(self._give_back)
             raise
         if loop.time() >= asked + self._lease:
-            self._give_back(creating)  # the answer came when its time was over
+            self._give_back(creating)  # the answer came too late
             return False
         if self._renewing is not None:
-            self._renewing.cancel()  # of a holding that was lost and not released
+            self._renewing.cancel()  # left from a lock that was lost and not released
         self._token = self._revision = revision
         self._loop, self._valid_until = loop, asked + self._lease
         self._releasing.clear()
@@ -135,7 +137,7 @@ class Lock:
         return True
 
     async def wait_lost(self, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
+        """Wait until the lock is lost; False if ``timeout`` seconds passed."""
         seconds = None if timeout is None else call_seconds(timeout, 0.0)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -143,13 +145,13 @@ class Lock:
         return False
 
     async def release(self, *, timeout: Timeout | None = None) -> None:
-        """Give it up; does nothing when it is not held."""
+        """Release the lock; does nothing if it is not held."""
         renewing, held = self._renewing, self.is_held
         if renewing is None:
             return
         self._releasing.set()
         try:
-            # A renewal under way is waited for: only then is the latest revision known.
+            # Wait for a renewal in flight: only then is the latest revision known.
             await asyncio.wait([renewing], timeout=self._backend.seconds(timeout))
         finally:
             renewing.cancel()
@@ -170,7 +172,7 @@ class Lock:
         await self.release()
 
     async def _acquire_or_wait(self) -> bool:
-        """Whether it is ours; if not, another try is worth it."""
+        """Whether it was acquired; if not, try again."""
         try:
             if await self.try_acquire():
                 return True
@@ -198,8 +200,8 @@ class Lock:
                     timeout=self._valid_until - asked,
                 )
             except (WrongLastSequence, ConnectionClosed):
-                break  # somebody else's, or nobody is left to renew it
-            except Exception:  # noqa: BLE001 - whatever a backend raises: the time decides
+                break  # taken by another client, or the client is closed
+            except Exception:  # noqa: BLE001 - a backend may raise anything: the time decides
                 pause = self._lease / RETRIES
             else:
                 self._valid_until = asked + self._lease
@@ -214,7 +216,7 @@ class Lock:
         return False
 
     def _give_back(self, creating: asyncio.Task[int]) -> None:
-        """The key was made for a caller who has gone, or too late."""
+        """The key was created too late, or for a caller that was cancelled: delete it."""
         if not creating.cancelled() and creating.exception() is None:
             self._giving_back = creating.get_loop().create_task(
                 self._remove_quietly(creating.result())
@@ -226,11 +228,11 @@ class Lock:
 
     async def _remove(self, revision: int, timeout: Timeout | None) -> None:
         with suppress(WrongLastSequence):
-            # The marker goes too: who waits has seen it by then.
+            # The marker expires too: waiters have received it by then.
             await self._bucket.purge(self._key, last=revision, ttl=self._ttl, timeout=timeout)
 
     async def _wait_for_release(self) -> None:
-        """Wait until the key is deleted; an expiry without a marker is noticed by time."""
+        """Wait until the key is deleted; an expiry without a marker is detected by time."""
         async with self._bucket.watch(self._key) as watcher:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._ttl):
@@ -246,9 +248,9 @@ class Lock:
 
 
 class Election:
-    """Elects one leader among the candidates. Made by ``KeyValue.elect``.
+    """Elects one leader among the candidates, from ``KeyValue.elect``.
 
-    ``async with`` waits until this candidate leads and resigns in the end.
+    ``async with`` waits until this candidate leads and resigns at the end.
     """
 
     def __init__(
@@ -261,7 +263,7 @@ class Election:
         ttl: float,
     ) -> None:
         if not candidate:
-            raise ValueError("a candidate needs a name that the others can tell")
+            raise ValueError("candidate is empty: expected a unique name")
         self._bucket = bucket
         self._watches = watches
         self._key = key
@@ -275,16 +277,16 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads, as far as can be known."""
+        """Whether this candidate leads, as far as this process can know."""
         return self._lock.is_held
 
     @property
     def token(self) -> int:
-        """The fencing token of the current leadership; InvalidState when it does not lead."""
+        """The fencing token of the current leadership; InvalidState if it does not lead."""
         return self._lock.token
 
     async def leader(self, *, timeout: Timeout | None = None) -> str | None:
-        """The candidate that leads now; None when nobody does."""
+        """The current leader, or None."""
         try:
             entry = await self._bucket.get(self._key, timeout=timeout)
         except KeyNotFound:
@@ -294,20 +296,20 @@ class Election:
     async def campaign(self, *, timeout: Timeout | None = None) -> int:
         """Wait until this candidate leads; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits indefinitely).
         """
         return await self._lock.acquire(timeout=timeout)
 
     async def resign(self, *, timeout: Timeout | None = None) -> None:
-        """Let others lead."""
+        """Give up the leadership."""
         await self._lock.release(timeout=timeout)
 
     async def wait_deposed(self, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""
+        """Wait until the leadership is lost; False if ``timeout`` seconds passed."""
         return await self._lock.wait_lost(timeout=timeout)
 
     async def observe(self) -> AsyncGenerator[str | None, None]:
-        """Yield the leader now and whenever it changes; None while there is none."""
+        """Yield the current leader, and again whenever it changes; None while there is none."""
         known: str | None = None
         leader: str | None = None
         told = False
@@ -316,7 +318,7 @@ class Election:
             while True:
                 chunk = await feed.next_within(self._ttl if known is not None else None)
                 if chunk is None:
-                    # Not renewed: it may have expired, which nothing but a limit marker tells.
+                    # Not renewed: it may have expired, which only a limit marker would report.
                     leader = None if await is_gone(self._bucket, self._key) else known
                     chunk = [None]
                 elif not chunk:
@@ -350,7 +352,7 @@ class Election:
 
 
 async def is_gone(bucket: "KeyValue", key: str) -> bool:
-    """Whether a key has no value any more; what cannot be known is not gone."""
+    """Whether a key has no value any more; False if that cannot be determined."""
     try:
         await bucket.get(key)
     except KeyNotFound:

@@ -1,4 +1,4 @@
-"""Making and opening buckets."""
+"""Creating and opening buckets."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -33,7 +33,7 @@ from jetspark.errors import (
     StreamNotFound,
 )
 
-# What settings of a bucket are called in the configuration of its stream.
+# The settings of a bucket, by their names in the configuration of its stream.
 BUCKET_WORDS: Final = {
     "max_msgs_per_subject": "history",
     "max_age": "ttl",
@@ -44,7 +44,7 @@ BUCKET_WORDS: Final = {
 
 
 async def api_level(api: ApiClient, timeout: Timeout | None) -> int:
-    """The API level of the server: INFO says it since 2.12, $JS.API.INFO before."""
+    """The API level of the server: from INFO since 2.12, from $JS.API.INFO before."""
     level = api.core.server_info.api_lvl
     if level:
         return level
@@ -80,7 +80,7 @@ async def update_bucket(
 
 
 async def open_bucket(api: ApiClient, bucket: str, timeout: Timeout | None) -> StreamInfo:
-    """Find the stream of a bucket and make sure that it is one."""
+    """Look up the stream of a bucket and check that it is one."""
     name = stream_name(bucket)
     try:
         info = await api.call(f"STREAM.INFO.{name}", None, STREAM_INFO, timeout=timeout)

@@ -1,7 +1,7 @@
-"""Presence: members of a group announce themselves, and vanish when they stop (ADR-8 2.0).
+"""Presence: members of a group announce themselves, and expire when they stop (ADR-8 2.0).
 
-A member is a key ``<group>.<member>`` with a time to live that is written anew three times as
-often. Whoever dies is gone after it.
+A member is a key ``<group>.<member>`` with a time to live, written three times as often. A member
+that dies disappears after that time.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
 
 ANNOUNCEMENTS: Final = 3  # per time to live
-SILENCE: Final = 1.5  # times to live without an announcement before a member is looked for
+SILENCE: Final = 1.5  # times to live without an announcement before a member is checked
 
 
 class MemberChange(msgspec.Struct, frozen=True):
-    """A member came or went; ``data`` is what it announces about itself."""
+    """A member joined or left; ``data`` is what it announced."""
 
     member: str
     present: bool
@@ -35,7 +35,7 @@ class MemberChange(msgspec.Struct, frozen=True):
 
 
 class Membership:
-    """One member, announced until it leaves. ``async with`` leaves in the end."""
+    """One member, announced until it leaves. ``async with`` leaves at the end."""
 
     def __init__(self, bucket: "KeyValue", key: str, data: bytes, ttl: float) -> None:
         self._bucket = bucket
@@ -55,13 +55,13 @@ class Membership:
             )
 
     async def close(self, *, timeout: Timeout | None = None) -> None:
-        """Leave: stop announcing and tell the others."""
+        """Leave: stop announcing and delete the key."""
         task, self._task = self._task, None
         if task is None:
             return
         task.cancel()
         await asyncio.wait([task])
-        # The marker goes too: names of members that never come back would pile up.
+        # The marker expires too: names of members that never return would accumulate.
         await self._bucket.purge(self._key, ttl=self._ttl, timeout=timeout)
 
     async def _repeat(self) -> None:
@@ -70,8 +70,8 @@ class Membership:
             try:
                 await self._bucket.put(self._key, self._data, ttl=self._ttl, timeout=self._ttl)
             except ConnectionClosed:
-                return  # for good
-            except Exception:  # noqa: BLE001, S112 - of any backend: the next one may pass
+                return  # permanently
+            except Exception:  # noqa: BLE001, S112 - any backend: the next attempt may succeed
                 continue
 
     async def __aenter__(self) -> Self:
@@ -90,11 +90,11 @@ class Membership:
 
 
 class Members:
-    """The members of a group. Made by ``KeyValue.members``."""
+    """The members of a group, from ``KeyValue.members``."""
 
     def __init__(self, bucket: "KeyValue", watches: Watches, group: str, ttl: float) -> None:
         if ttl < 1:
-            raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
+            raise ValueError(f"ttl={ttl}: expected at least 1 second")
         problem = key_problem(text(group, "group"))
         if problem is not None:
             raise BadName("group", group, problem)
@@ -107,7 +107,7 @@ class Members:
     async def join(
         self, member: str, data: bytes = b"", *, timeout: Timeout | None = None
     ) -> Membership:
-        """Become a member; ``data`` says where to find it, or whatever else others need."""
+        """Become a member; ``data`` is what the others need, such as an address."""
         text(member, "member")
         if not member or "." in member:
             raise BadName("member", member, "expected one token: a name without dots")
@@ -116,13 +116,13 @@ class Members:
         return membership
 
     async def list(self, *, timeout: Timeout | None = None) -> dict[str, bytes]:
-        """Who is there now, and what they announce."""
+        """The current members, and what they announce."""
         entries = self._bucket.snapshot(f"{self._group}.*", timeout=timeout)
         skip = len(self._group) + 1
         return {entry.key[skip:]: entry.value async for entry in entries}
 
     async def watch(self) -> AsyncGenerator[MemberChange, None]:
-        """Yield who is there, then who comes, goes, or announces something else."""
+        """Yield the current members, then who joins, leaves, or changes its data."""
         skip = len(self._group) + 1
         heard: dict[str, float] = {}
         known: dict[str, bytes] = {}
@@ -131,7 +131,7 @@ class Members:
         try:
             while True:
                 for member in [each for each, until in heard.items() if until <= loop.time()]:
-                    # Asked, because members may have a longer time to live than this handle.
+                    # Checked, because members may have a longer time to live than this handle.
                     if await is_gone(self._bucket, f"{self._group}.{member}"):
                         del heard[member], known[member]
                         yield MemberChange(member, present=False)

@@ -1,9 +1,9 @@
-"""The latest entries of many keys, as of one moment that is now.
+"""The latest entries of many keys, at the current point in time.
 
-One answer of the server shows one moment. What does not fit into one cannot be read page by page:
-a key that is written meanwhile would be missing from all pages, because a bucket without history
-has forgotten what it was. So it is followed until nothing is pending: that is a moment too, and
-every key is there.
+One answer of the server is a consistent snapshot. A larger result cannot be read page by page: a
+key written meanwhile would be missing from all pages, because a bucket without history no longer
+has its old value. So the bucket is watched until nothing is pending: that is a consistent snapshot
+too, with every key.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from jetspark.errors import RequestTimeout
 from jetspark.subjects.match import matches
 
 CHUNK: Final = 256
-FILTERS_MAX: Final = 100  # of a consumer; servers compare each with each
+FILTERS_MAX: Final = 100  # of a consumer; servers compare all pairs
 
 Watch = Callable[[WatchPlan], BucketFollow]
 
@@ -26,7 +26,7 @@ Watch = Callable[[WatchPlan], BucketFollow]
 async def collect_newest(
     bucket: str, watch: Watch, filters: Sequence[str], min_last_revision: int, seconds: float
 ) -> list[Stored]:
-    """The last entry of each key that matches, when a watch of last values is up to date."""
+    """The last entry of each matching key, once a watch of last values is up to date."""
     if len(filters) <= FILTERS_MAX:
         plan = WatchPlan(filters=tuple(filters), min_last_revision=min_last_revision)
         return await _collect(bucket, watch(plan), seconds)
@@ -43,10 +43,10 @@ async def collect_newest(
 
 
 def covering(filters: Sequence[str]) -> str:
-    """One filter for all keys that others match: the tokens they begin with, and ``>``."""
+    """One filter for all keys that the filters match: their common leading tokens, and ``>``."""
     split = [each.split(".") for each in filters]
     shared: list[str] = []
-    # One token is left to the wildcard.
+    # One token is left for the wildcard.
     for tokens in zip(*(each[:-1] for each in split), strict=False):
         if len(set(tokens)) > 1 or is_pattern(tokens[0]):
             break
@@ -61,8 +61,8 @@ async def _collect(bucket: str, source: BucketFollow, seconds: float) -> list[St
     pending = 0 if source.initial_done else 1
     deadline = loop.time() + seconds
     try:
-        # nats-server says that nothing is pending too soon when values are overwritten while they
-        # are read, so every key must have been seen as well.
+        # nats-server reports zero pending too early if values are overwritten while they are read,
+        # so every key must have been received as well.
         while pending or not source.initial_done or len(found) < source.due:
             if not source.initial_done:
                 deadline = loop.time() + seconds
@@ -78,7 +78,7 @@ async def _collect(bucket: str, source: BucketFollow, seconds: float) -> list[St
 
 
 async def _next(source: BucketFollow, bucket: str, deadline: float) -> list[Stored]:
-    """The next entries; none when all that was pending is here or gone."""
+    """The next entries; empty if everything pending has arrived or was deleted."""
     loop = asyncio.get_running_loop()
     if loop.time() < deadline:
         quiet = loop.time() + QUIET_SECONDS if source.initial_done else deadline
@@ -88,6 +88,5 @@ async def _next(source: BucketFollow, bucket: str, deadline: float) -> list[Stor
         if source.initial_done:
             return []
     raise RequestTimeout(
-        f"bucket {bucket!r}: it was not read to its end in time; it may change faster than it is "
-        "read"
+        f"bucket {bucket!r}: the end was not reached in time; it may change faster than it is read"
     )

@@ -1,4 +1,4 @@
-"""A bucket in memory: ``KeyValue.replica``."""
+"""A copy of a bucket in memory: ``KeyValue.replica``."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, overload
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class KeyValueReplica:
-    """The values of a bucket, or of a part, in this process. Made by ``KeyValue.replica``.
+    """The values of a bucket, or of a part, in this process, from ``KeyValue.replica``.
 
-    ``get`` and ``items`` ask nobody and wait for nothing; they show the bucket as of
-    ``revision``. Deleting or purging *messages* of the stream is not noticed, as by any watch.
+    ``get`` and ``items`` send no request and never wait; they show the bucket as of ``revision``.
+    Deleting or purging *messages* of the stream is not noticed, as with any watch.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class KeyValueReplica:
 
     @property
     def revision(self) -> int:
-        """The highest revision that was seen."""
+        """The highest revision received."""
         return self._copy.revision
 
     @property
     def memory(self) -> int:
-        """What the replica takes, about."""
+        """Approximate memory of the replica in bytes."""
         return self._copy.memory
 
     def __len__(self) -> int:
@@ -50,9 +50,9 @@ class KeyValueReplica:
     def get(self, key: str, *, default: D | Required) -> Entry | D: ...
 
     def get(self, key: str, *, default: D | Required = REQUIRED) -> Entry | D:
-        """The value as this replica has it.
+        """The value in this replica.
 
-        When it has none, ``default`` is returned if one was given, else KeyNotFound is raised.
+        If there is none, returns ``default`` if given, else raises KeyNotFound.
         """
         stored = self._copy.find(self._coding.lookup(key))
         if stored is None:
@@ -62,7 +62,7 @@ class KeyValueReplica:
         return self._coding.entry(stored)
 
     def exists(self, key: str) -> bool:
-        """Whether ``key`` has a value, as this replica has it."""
+        """Whether ``key`` has a value in this replica."""
         return self._copy.find(self._coding.lookup(key)) is not None
 
     @overload
@@ -72,22 +72,22 @@ class KeyValueReplica:
     def value(self, key: str, default: D) -> bytes | D: ...
 
     def value(self, key: str, default: object = None) -> object:
-        """Only the value, or ``default``: the fastest way to read."""
+        """Just the value, or ``default``: the fastest way to read."""
         stored = self._copy.find(self._coding.lookup(key))
         return default if stored is None else self._coding.open_value(key, stored)
 
     def items(self) -> dict[str, Entry]:
-        """All values, as of one revision."""
+        """All values, at one revision."""
         entries = map(self._coding.entry, self._copy.all())
         return {entry.key: entry for entry in entries}
 
     async def get_at(
         self, key: str, min_last_revision: int, *, timeout: Timeout | None = None
     ) -> Entry:
-        """The value as of ``min_last_revision`` or later.
+        """The value at ``min_last_revision`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
-        a key that is not copied.
+        Waits half of ``timeout`` for the replica to reach it, then asks the server; at once for a
+        key that is not copied.
         """
         seconds = self._backend.seconds(timeout) / 2
         mine = self._copy.covers(self._coding.lookup(key))
@@ -96,7 +96,7 @@ class KeyValueReplica:
         return await self._bucket.get(key, min_last_revision=min_last_revision, timeout=seconds)
 
     async def wait_for(self, revision: int, *, timeout: Timeout | None = None) -> bool:
-        """Wait until the replica has seen ``revision``; False when it does not in time."""
+        """Wait until the replica has reached ``revision``; False on timeout."""
         return await self._copy.wait_for(revision, self._backend.seconds(timeout))
 
     async def close(self) -> None:

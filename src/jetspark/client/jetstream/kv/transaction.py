@@ -17,17 +17,17 @@ from jetspark.errors import AlreadyEnded, InvalidState, KeyNotFound, WrongLastSe
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
 
-NOTED_MAX: Final = 10  # keys that a conflict names
+NOTED_MAX: Final = 10  # keys named in a conflict
 
 
 class Transaction:
-    """Made by ``KeyValue.transaction``.
+    """Writes several keys together or not at all, from ``KeyValue.transaction``.
 
     ``async with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
-    ``get`` remembers the revision that it saw, and a later write of that key expects it: when
-    somebody else changed the key meanwhile, the commit raises WrongLastSequence and nothing is
-    written. A key that is only read is not guarded: write it too (with the value it has) where
-    that matters. A key can be written once per transaction.
+    ``get`` records the revision that it read, and a later write of that key expects it: if another
+    client changed the key meanwhile, the commit raises WrongLastSequence and nothing is written. A
+    key that is only read is not guarded: write it too (with its current value) where that matters.
+    A key can be written once per transaction.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Transaction:
 
     @property
     def revisions(self) -> dict[str, int]:
-        """The revisions of the keys that were written; InvalidState before the commit."""
+        """The revisions of the written keys; InvalidState before the commit."""
         if self._revisions is None:
-            raise InvalidState("the transaction was not committed: there are no revisions")
+            raise InvalidState("the transaction was not committed, so there are no revisions")
         return self._revisions
 
     async def get(self, key: str) -> Entry:
@@ -87,9 +87,9 @@ class Transaction:
         self._write(key, b"", Operation.PURGE, last, ttl)
 
     async def commit(self) -> dict[str, int]:
-        """Write everything; returns the revisions. ``async with`` does it by itself."""
+        """Write everything; returns the revisions. ``async with`` calls it."""
         if self._revisions is not None:
-            raise AlreadyEnded("the transaction was committed: make a new one")
+            raise AlreadyEnded("the transaction was committed: create a new one")
         if not self._writes:
             self._revisions = {}
             return {}
@@ -104,20 +104,20 @@ class Transaction:
         return self._revisions
 
     def _expectations(self) -> str:
-        """Servers do not say which key it was."""
+        """The expected revisions: servers do not say which key conflicted."""
         expected = [
             f"{key!r} at {revision}" if revision else f"{key!r} without a value"
             for key, (_, _, _, revision, _) in self._writes.items()
             if revision is not None
         ]
         more = f" and {len(expected) - NOTED_MAX} more" if len(expected) > NOTED_MAX else ""
-        return f"nothing was written; expected were {', '.join(expected[:NOTED_MAX])}{more}"
+        return f"nothing was written; expected revisions: {', '.join(expected[:NOTED_MAX])}{more}"
 
     def _write(
         self, key: str, data: bytes, operation: Operation, last: int | None, ttl: TimeToLive | None
     ) -> None:
         if self._revisions is not None:
-            raise AlreadyEnded("the transaction was committed: make a new one")
+            raise AlreadyEnded("the transaction was committed: create a new one")
         check_text(key)
         if key in self._writes:
             raise ValueError(f"key {key!r} is written twice in one transaction: write it once")

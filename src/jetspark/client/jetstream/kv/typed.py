@@ -1,4 +1,4 @@
-"""Values of one type instead of bytes: any type that msgspec knows, stored as JSON."""
+"""Values of one type instead of bytes: any type that msgspec supports, stored as JSON."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 
 class TypedEntry(msgspec.Struct, Generic[T], frozen=True):
-    """An entry with its value decoded.
+    """An entry with its decoded value.
 
-    Where deletions are shown too (``history``, ``watch``) it is a ``TypedEntry[T | None]``, and
-    ``value`` is None for them.
+    Where deletions are included (``history``, ``watch``) it is a ``TypedEntry[T | None]``, and
+    their ``value`` is None.
     """
 
     value: T
@@ -54,12 +54,12 @@ class TypedEntry(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def time(self) -> datetime:
-        """When the bucket took it."""
+        """When the bucket stored it."""
         return self.entry.time
 
 
 class TypedKeyValue(Generic[T]):
-    """A bucket whose values are of one type. Made by ``KeyValue.typed``."""
+    """A bucket whose values have one type, from ``KeyValue.typed``."""
 
     def __init__(
         self, bucket: "KeyValue", watches: Watches, coding: Coding, kind: type[T]
@@ -101,9 +101,9 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> TypedEntry[T] | D:
-        """The latest value of ``key``; ``default`` if given, else KeyNotFound, when there is none.
+        """Get the latest value of ``key``; without one, ``default`` if given, else KeyNotFound.
 
-        CodecFailed when it is of another type.
+        CodecFailed if it has another type.
         """
         entry = await self._bucket.get(
             key,
@@ -119,7 +119,7 @@ class TypedKeyValue(Generic[T]):
     async def exists(
         self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> bool:
-        """Whether ``key`` has a value, of whatever type."""
+        """Whether ``key`` has a value, of any type."""
         return await self._bucket.exists(key, min_last_revision=min_last_revision, timeout=timeout)
 
     async def get_many(
@@ -130,7 +130,7 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> dict[str, TypedEntry[T]]:
-        """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
+        """Get the latest values of many keys, at one point in time; see ``KeyValue.get_many``."""
         found = await self._bucket.get_many(
             keys, at_revision=at_revision, min_last_revision=min_last_revision, timeout=timeout
         )
@@ -185,13 +185,13 @@ class TypedKeyValue(Generic[T]):
         ttl: TimeToLive | None = None,
         timeout: Timeout | None = None,
     ) -> int:
-        """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
+        """Delete ``key`` (wildcards allowed) and its history; the marker's revision."""
         return await self._bucket.purge(key, last=last, ttl=ttl, timeout=timeout)
 
     async def history(
         self, key: str, *, min_last_revision: int = 0, timeout: Timeout | None = None
     ) -> list[TypedEntry[T | None]]:
-        """All entries of ``key`` that the bucket still has, oldest first."""
+        """List all stored entries of ``key``, oldest first."""
         found = await self._bucket.history(
             key, min_last_revision=min_last_revision, timeout=timeout
         )
@@ -211,7 +211,7 @@ class TypedKeyValue(Generic[T]):
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
     ) -> Pager[TypedEntry[T]]:
-        """Iterate over the values of all keys (or those that match) as of one moment."""
+        """Iterate over the values of all keys (or those that match) at one point in time."""
         entries = self._bucket.snapshot(
             *filters,
             at_revision=at_revision,
@@ -246,8 +246,8 @@ class TypedKeyValue(Generic[T]):
         return TypedWatcher(feed, self._watches)
 
     def encode(self, value: T) -> bytes:
-        """The JSON of a value; TypeError when it is of another type than the bucket's."""
-        kind: Any = self._kind  # it may be an alias as well, such as list[int]
+        """The JSON of a value; TypeError if it is not of the bucket's type."""
+        kind: Any = self._kind  # it may also be an alias, such as list[int]
         if (
             isinstance(kind, type)
             and not is_typeddict(kind)
@@ -258,7 +258,7 @@ class TypedKeyValue(Generic[T]):
         return self._encoder.encode(value)
 
     def decode(self, entry: Entry) -> TypedEntry[T | None]:
-        """Decode the value of an entry, such as one of a watch."""
+        """Decode the value of an entry, such as one from a watch."""
         return TypedEntry(self._value(entry) if entry.is_put else None, entry)
 
     def _decode_stored(self, stored: Stored) -> TypedEntry[T | None]:
@@ -286,9 +286,10 @@ class TypedKeyValue(Generic[T]):
 
 
 class TypedWatcher(Generic[T]):
-    """Entries of a watch with decoded values. Made by ``TypedKeyValue.watch``.
+    """Entries of a watch with decoded values, from ``TypedKeyValue.watch``.
 
-    As `KeyWatcher`. A value of another type raises CodecFailed; the iteration goes on after it.
+    Like `KeyWatcher`. A value of another type raises CodecFailed; the iteration continues after
+    it.
     """
 
     def __init__(self, feed: WatchFeed[Stored, TypedEntry[T | None]], watches: Watches) -> None:
@@ -297,12 +298,12 @@ class TypedWatcher(Generic[T]):
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been taken."""
+        """Whether all initial data has been read."""
         return not self._feed.initial_left
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the watch was closed."""
         return self._feed.is_stopped
 
     def __aiter__(self) -> Self:
@@ -315,13 +316,13 @@ class TypedWatcher(Generic[T]):
         return entry
 
     async def next(self, *, timeout: Timeout | None = None) -> TypedEntry[T | None]:
-        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
         return await self._watches.next(self._feed, timeout)
 
     def initial(self) -> Pager[TypedEntry[T | None]]:
-        """Iterate over what was there when the watch began; ends there, at once if there is none.
+        """Iterate over the initial data; ends after it, at once if it is empty.
 
-        The watch goes on with the changes since.
+        The watch continues with the changes since.
         """
         return Pager(self._feed.initial())
 
@@ -330,11 +331,11 @@ class TypedWatcher(Generic[T]):
         return Pager(self._feed.marked())
 
     async def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until everything that was there when the watch began is here."""
+        """Wait until all initial data has arrived."""
         await self._feed.wait_initial(self._watches.seconds(timeout))
 
     async def close(self) -> None:
-        """End the watch; entries that were not taken are given up."""
+        """End the watch; unread entries are discarded."""
         await self._watches.stop(self._feed)
 
     def __repr__(self) -> str:
@@ -352,9 +353,9 @@ class TypedWatcher(Generic[T]):
         await self.close()
 
     async def _next_chunk(self, count: int) -> list[TypedEntry[T | None]]:
-        """What is there after waiting for one; the blocking twin iterates with it."""
+        """Wait for an entry and return all available ones; the blocking twin iterates with it."""
         return await self._feed.next_ahead(count)
 
     def _put_back(self, entries: list[TypedEntry[T | None]]) -> None:
-        """Take back what the blocking twin has read ahead."""
+        """Take back entries that the blocking twin has read ahead."""
         self._feed.put_back(entries)

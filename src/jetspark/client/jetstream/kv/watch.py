@@ -26,7 +26,7 @@ from jetspark.errors import (
 )
 
 CHUNK_MAX: Final = 256
-_CUT_OFF: Final = "the watch ended before its initial data was here"
+_CUT_OFF: Final = "the watch ended before its initial data had arrived"
 
 EntryCallback = ItemCallback[Entry]
 
@@ -37,8 +37,8 @@ E = TypeVar("E")
 class WatchFeed(Generic[S, E]):
     """Items of a watch in order, and None where the initial data ends.
 
-    ``select`` chooses among what the source has, ``convert`` makes an item when it is taken. One
-    that cannot be decoded raises CodecFailed when it is reached; those after it still come.
+    ``select`` filters the source's entries, ``convert`` creates an item when it is read. An item
+    that cannot be decoded raises CodecFailed when it is reached; later ones follow.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class WatchFeed(Generic[S, E]):
         self._ended_initial = False
         self._stopped = False
         self._callback: ChunkCallback[E] | None = None
-        # Set where the end of the initial data is handed out.
+        # Set when the end of the initial data is handed out.
         self._initial_over = asyncio.Event()
         self.items: Final[deque[S | None]] = deque()
 
@@ -64,20 +64,20 @@ class WatchFeed(Generic[S, E]):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was ended."""
+        """Whether the watch was ended."""
         return self._stopped
 
     def check_unclaimed(self) -> None:
-        """Refuse a reader when a callback takes the items."""
+        """Refuse a reader if a callback takes the items."""
         if self._callback is not None:
-            raise AlreadyClaimed("the callback of this watch takes its entries: watch without one")
+            raise AlreadyClaimed("the callback of this watch gets its entries: watch without one")
 
     def ended_error(self, text: str) -> Error:
-        """Why there is no next item: it was closed, or the client was drained."""
+        """Why there is no next item: the watch was closed, or the client was drained."""
         return AlreadyEnded(text) if self._stopped else ConnectionClosed(f"{text}: client drained")
 
     def call(self, callback: ItemCallback[E], report: Report) -> None:
-        """Hand everything to a callback from now on."""
+        """Pass all items to a callback from now on."""
 
         async def next_decodable(count: int) -> list[E]:
             while True:
@@ -89,7 +89,7 @@ class WatchFeed(Generic[S, E]):
         self._callback = ChunkCallback(next_decodable, callback, report)
 
     def take(self) -> E | None:
-        """The next item, of which there must be one."""
+        """Remove and return the next item; there must be one."""
         stored = self.items.popleft()
         if stored is None:
             self._initial_over.set()
@@ -106,9 +106,9 @@ class WatchFeed(Generic[S, E]):
         return None
 
     async def next_ahead(self, count: int) -> list[E]:
-        """As ``next_items``, for a reader that may put some back.
+        """Like ``next_items``, for a reader that may put some back.
 
-        Nothing beyond the end of the initial data, which would be passed unseen.
+        Nothing after the end of the initial data, which would be passed unnoticed.
         """
         self.check_unclaimed()
         items = self.items
@@ -128,7 +128,7 @@ class WatchFeed(Generic[S, E]):
         self.items.extendleft(returned)
 
     async def next_items(self, count: int) -> list[E]:
-        """Wait for an item, then return what is there without the end of the initial data."""
+        """Wait for an item, then return all available ones without the end of the initial data."""
         while chunk := await self.next_chunk(count):
             found = [item for item in chunk if item is not None]
             if found:
@@ -136,7 +136,7 @@ class WatchFeed(Generic[S, E]):
         return []
 
     async def initial(self) -> AsyncGenerator[list[E], None]:
-        """Items up to the end of the initial data, one by one: who breaks off loses none."""
+        """Items up to the end of the initial data, one by one: an early break loses none."""
         self.check_unclaimed()
         while self.initial_left:
             if not self.items and not await self.fill(CHUNK_MAX):
@@ -153,7 +153,7 @@ class WatchFeed(Generic[S, E]):
             yield [self.take()]
 
     async def wait_initial(self, seconds: float) -> None:
-        """Wait until all of the initial data is here; a callback has been given it then."""
+        """Wait until all initial data has arrived, and a callback was called with it."""
         try:
             async with asyncio.timeout(seconds):
                 if self._callback is not None:
@@ -169,7 +169,7 @@ class WatchFeed(Generic[S, E]):
             ) from None
 
     async def next_chunk(self, count: int) -> list[E | None]:
-        """Wait for an item, then return what is there, up to ``count``; empty at the end."""
+        """Wait for an item, then return the available ones, up to ``count``; empty at the end."""
         if not self.items:
             await self.fill(count)
         convert, items = self._convert, self.items
@@ -180,7 +180,7 @@ class WatchFeed(Generic[S, E]):
                 taken.append(None if stored is None else convert(stored))
             except CodecFailed:
                 if taken:
-                    break  # those before it are handed out first
+                    break  # earlier items are handed out first
                 items.popleft()
                 raise
             items.popleft()
@@ -189,21 +189,21 @@ class WatchFeed(Generic[S, E]):
         return taken
 
     async def next_within(self, seconds: float | None) -> list[E | None] | None:
-        """The next items, none at the end; None when nothing came within ``seconds``."""
+        """The next items, none at the end; None if nothing arrived within ``seconds``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 return await self.next_chunk(CHUNK_MAX)
         return None
 
     async def fill(self, count: int) -> bool:
-        """Wait until there are items; False at the end."""
+        """Wait for items; False at the end."""
         while not self.items:
             if self._stopped or not await self._receive(count):
                 return False
         return True
 
     async def _receive(self, count: int) -> bool:
-        """Wait for more of the source, or for the end of the initial data; False at the end."""
+        """Wait for the source, or for the end of the initial data; False at the end."""
         if not self._ended_initial and self._source.initial_done:
             self._end_initial()
             return True
@@ -216,7 +216,7 @@ class WatchFeed(Generic[S, E]):
         return True
 
     async def stop(self) -> None:
-        """End the watch; items that were not taken are given up."""
+        """End the watch; unread items are discarded."""
         self._stopped = True
         self.items.clear()
         await self._source.stop()
@@ -229,7 +229,7 @@ class WatchFeed(Generic[S, E]):
 
 
 class _Converted:
-    """An item that was handed out as it is, and put back."""
+    """An item that was already converted, and put back."""
 
     __slots__ = ("item",)
 
@@ -238,7 +238,7 @@ class _Converted:
 
 
 class _AfterPutBack(Generic[S, E]):
-    """Converts items of which some were put back."""
+    """Converts items, some of which were put back."""
 
     def __init__(self, convert: Callable[[S], E]) -> None:
         self._convert = convert
@@ -273,7 +273,7 @@ class Watches:
     ) -> WatchFeed[Stored, E]:
         """Follow keys; arguments as in ``KeyValue.watch``."""
         if updates_only and (include_history or resume_from):
-            raise ValueError("updates_only starts now: leave out include_history and resume_from")
+            raise ValueError("updates_only excludes include_history and resume_from")
         whole(resume_from, "resume_from")
         whole(min_last_revision, "min_last_revision")
         plan = WatchPlan(
@@ -291,7 +291,7 @@ class Watches:
 
     @property
     def bucket(self) -> str:
-        """The bucket that is watched."""
+        """The watched bucket."""
         return self._backend.bucket
 
     def seconds(self, timeout: Timeout | None) -> float:
@@ -299,7 +299,7 @@ class Watches:
         return self._backend.seconds(timeout)
 
     async def next(self, feed: WatchFeed[Any, E], timeout: Timeout | None) -> E:
-        """The next item of a watch; RequestTimeout or AlreadyEnded when there is none."""
+        """The next item of a watch; RequestTimeout or AlreadyEnded if there is none."""
         seconds = self.seconds(timeout)
         try:
             async with asyncio.timeout(seconds):
@@ -317,12 +317,12 @@ class Watches:
         return await self.start(filters, self._coding.entry)
 
     async def stop(self, feed: WatchFeed[Any, Any]) -> None:
-        """End one of them."""
+        """End one watch."""
         self._running.discard(feed)
         await feed.stop()
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all watches."""
         for feed in list(self._running):
             await self.stop(feed)
 
@@ -338,14 +338,14 @@ def values_only(stored: list[Stored]) -> list[Stored]:
 
 
 class KeyWatcher:
-    """Entries of a watch: ``async for`` gives them in order, and never ends by itself.
+    """Entries of a watch: ``async for`` yields them in order, without end.
 
-    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
-    all of that is here. Made by ``KeyValue.watch``; end it with ``close`` or ``async with``. A
-    watch with a callback is not iterated over.
+    ``initial`` iterates over the initial data, and ends; ``ready`` waits until all of it has
+    arrived. Created by ``KeyValue.watch``; end it with ``close`` or ``async with``. A watch with a
+    callback cannot be iterated over.
 
-    What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
-    callback is told); the iteration goes on behind it.
+    An entry that the codecs of the handle cannot decode raises CodecFailed (with a callback, it is
+    reported to the error callback); the iteration continues after it.
     """
 
     def __init__(self, feed: WatchFeed[Stored, Entry], watches: Watches) -> None:
@@ -354,12 +354,12 @@ class KeyWatcher:
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been taken."""
+        """Whether all initial data has been read."""
         return not self._feed.initial_left
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the watch was closed."""
         return self._feed.is_stopped
 
     def __aiter__(self) -> Self:
@@ -372,13 +372,13 @@ class KeyWatcher:
         return entry
 
     async def next(self, *, timeout: Timeout | None = None) -> Entry:
-        """The next entry; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
         return await self._watches.next(self._feed, timeout)
 
     def initial(self) -> Pager[Entry]:
-        """Iterate over what was there when the watch began; ends there, at once if there is none.
+        """Iterate over the initial data; ends after it, at once if it is empty.
 
-        The watch goes on with the changes since.
+        The watch continues with the changes since.
         """
         return Pager(self._feed.initial())
 
@@ -387,15 +387,15 @@ class KeyWatcher:
         return Pager(self._feed.marked())
 
     async def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until everything that was there when the watch began is here.
+        """Wait until all initial data has arrived.
 
-        With a callback, until it has been called with all of that. RequestTimeout when it takes
-        longer than ``timeout`` seconds.
+        With a callback, until it has been called with all of it. RequestTimeout after ``timeout``
+        seconds.
         """
         await self._feed.wait_initial(self._watches.seconds(timeout))
 
     async def close(self) -> None:
-        """End the watch; entries that were not taken are given up."""
+        """End the watch; unread entries are discarded."""
         await self._watches.stop(self._feed)
 
     def __repr__(self) -> str:
@@ -413,9 +413,9 @@ class KeyWatcher:
         await self.close()
 
     async def _next_chunk(self, count: int) -> list[Entry]:
-        """What is there after waiting for one; the blocking twin iterates with it."""
+        """Wait for an entry and return all available ones; the blocking twin iterates with it."""
         return await self._feed.next_ahead(count)
 
     def _put_back(self, entries: list[Entry]) -> None:
-        """Take back what the blocking twin has read ahead."""
+        """Take back entries that the blocking twin has read ahead."""
         self._feed.put_back(entries)

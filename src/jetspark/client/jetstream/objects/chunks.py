@@ -1,4 +1,4 @@
-"""Cutting what is put into chunks of one size, whatever pieces it comes in. Pure but for reads."""
+"""Splits the data of a put into chunks of one size. Pure except for reads."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sized
@@ -21,7 +21,7 @@ ObjectData = bytes | bytearray | memoryview | Readable | Iterable[bytes] | Async
 
 
 async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
-    """What was given, as it comes: bytes, a file, an iterable or async iterable of bytes."""
+    """The data as it comes: bytes, a file, an iterable or async iterable of bytes."""
     given: object = data
     if isinstance(given, bytes | bytearray | memoryview):
         yield bytes(given)
@@ -36,18 +36,18 @@ async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
         for piece in given:
             yield _bytes_of(piece)
     elif isinstance(given, Iterable) and not isinstance(given, str):
-        # So may generators, or use the blocking client, whose loop may be this one.
+        # Generators may block too, or use the blocking client, whose loop may be this one.
         iterator = iter(given)
         while pieces := await asyncio.to_thread(_take, iterator, size * CHUNKS_PER_READ):
             for piece in pieces:
                 yield _bytes_of(piece)
     else:
         kind = type(given).__name__
-        raise TypeError(f"an object is bytes, a binary file, or an iterable of bytes, not {kind}")
+        raise TypeError(f"expected bytes, a binary file, or an iterable of bytes, not {kind}")
 
 
 async def chunks_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
-    """The same in chunks of ``size`` bytes, the last one shorter."""
+    """The same in chunks of ``size`` bytes; the last one is shorter."""
     rest = bytearray()
     async with aclosing(pieces_of(data, size)) as pieces:
         async for piece in pieces:
@@ -62,7 +62,7 @@ async def chunks_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
 
 
 def _take(iterator: Iterator[object], size: int) -> list[object]:
-    """The next pieces, of ``size`` bytes or a little more in all; empty at the end."""
+    """The next pieces, of ``size`` bytes or slightly more in total; empty at the end."""
     pieces: list[object] = []
     for piece in iterator:
         pieces.append(piece)
@@ -76,5 +76,5 @@ def _bytes_of(piece: object) -> bytes:
     if isinstance(piece, bytes):
         return piece
     if isinstance(piece, str):
-        raise TypeError('an object is made of bytes, not text: open the file with "rb", or encode')
+        raise TypeError('expected bytes, not str: open the file with "rb", or encode the text')
     return to_bytes(piece)

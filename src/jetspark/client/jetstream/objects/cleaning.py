@@ -1,4 +1,4 @@
-"""Removing the data of objects that are not there, or not any more."""
+"""Removal of chunks that no longer belong to an object."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Offer(NamedTuple):
-    """What a meta message was to be written over: None for nothing."""
+    """The meta message that a new one was to replace: None for none."""
 
     replaced: ObjectInfo | None
 
@@ -29,7 +29,7 @@ class Offer(NamedTuple):
         return 0 if self.replaced is None else self.replaced.seq
 
     def instead_of(self, info: ObjectInfo) -> ObjectInfo:
-        """What to write when ``info`` is not to be there after all."""
+        """The meta message to write if ``info`` must not take effect after all."""
         before = self.replaced
         return before if before is not None and (before.nuid or before.link) else deleted(info)
 
@@ -38,7 +38,7 @@ _running: Final[set[asyncio.Task[Any]]] = set()
 
 
 async def surely(work: Coroutine[Any, Any, T]) -> T:
-    """Wait for work in several steps, which is done even if the caller is cancelled meanwhile."""
+    """Run work in several steps, which completes even if the caller is cancelled."""
     task = asyncio.get_running_loop().create_task(work, name="jetspark object store")
     _running.add(task)
     task.add_done_callback(_done)
@@ -48,11 +48,11 @@ async def surely(work: Coroutine[Any, Any, T]) -> T:
 def _done(task: asyncio.Task[Any]) -> None:
     _running.discard(task)
     if not task.cancelled():
-        task.exception()  # whoever waited was told; one who was cancelled does not care
+        task.exception()  # retrieved: a waiting caller got it, a cancelled one does not need it
 
 
 class Cleaner:
-    """Removes the chunks of one store that no object has."""
+    """Removes chunks of one store that belong to no object."""
 
     def __init__(self, api: ApiClient, meta: MetaMessages) -> None:
         self._api = api
@@ -65,9 +65,9 @@ class Cleaner:
         offered: Offer | None,
         timeout: Timeout | None,
     ) -> None:
-        """Remove the chunks of a put that failed, or of what it has replaced after all.
+        """Remove the chunks of a failed put, or of what it has replaced after all.
 
-        ``offered`` is what its meta message was sent to replace, if its answer is not known.
+        ``offered`` is what its meta message was sent to replace, if its answer is unknown.
         """
         seconds = self._api.seconds(timeout)
         with suppress(TimeoutError, Error):
@@ -85,9 +85,9 @@ class Cleaner:
         await self.remove_data(await self._meta.mark_deleted(name, timeout=timeout), timeout)
 
     async def remove_data(self, info: ObjectInfo | None, timeout: Timeout | None) -> None:
-        """Remove the chunks of what was replaced or deleted.
+        """Remove the chunks of a replaced or deleted object.
 
-        That is done already, so what goes wrong here is told and not raised.
+        The change itself has succeeded, so an error here is reported, not raised.
         """
         if info is None or info.deleted or info.link is not None or not info.nuid:
             return
@@ -95,15 +95,15 @@ class Cleaner:
             await self._purge(info.nuid, timeout)
         except Error as error:
             error.add_note(
-                f"object {info.name!r} was replaced or deleted, and its old chunks are still in "
+                f"object {info.name!r} was replaced or deleted, but its old chunks are still in "
                 f"bucket {info.bucket!r}: ObjectStore.purge_orphans removes them"
             )
             self._api.core.report(error)
 
     async def check_data(self, info: ObjectInfo, offered: Offer, timeout: Timeout | None) -> None:
-        """Take back an object whose chunks were removed before it was complete.
+        """Withdraw an object whose chunks were removed before it was complete.
 
-        ``purge_orphans`` does that to a put that paused for longer than it was told to allow.
+        ``purge_orphans`` does that to a put that paused for longer than its ``older_than``.
         """
         chunks = await self._meta.count_chunks(info.nuid, timeout=timeout)
         if chunks < info.chunks:
@@ -112,15 +112,15 @@ class Cleaner:
             await self.remove_data(info, timeout)
             size = info.options.max_chunk_size if info.options is not None else 0
             error = ObjectIncomplete(info.bucket, info.name, chunks * size, info.size)
-            error.add_note("its chunks were removed while it was put, by purge_orphans perhaps")
+            error.add_note("its chunks were removed during the put, perhaps by purge_orphans")
             raise error
 
     async def _is_stored(self, info: ObjectInfo, offered: Offer, timeout: Timeout | None) -> bool:
         """Whether the meta message of a put was stored; if not, it never will be.
 
-        It may be on its way still, and must not make a name lead to data that was removed, nor
-        replace an object that is whole. It is conditional on what it was to replace: with that
-        written once more, under a new sequence, it is refused.
+        It may still be in flight, and must not make a name refer to removed data, nor replace a
+        complete object. It is conditional on what it was to replace: writing that again, with a
+        new sequence, makes the server refuse it.
         """
         try:
             await again(
@@ -130,13 +130,13 @@ class Cleaner:
                 self._api,
                 timeout,
             )
-        except WrongLastSequence:  # it is there, or something that was faster
+        except WrongLastSequence:  # it was stored, or another change was faster
             found = await self._meta.look(info.name, timeout=timeout)
             return found is not None and found.nuid == info.nuid and not found.deleted
         return False
 
     async def _remove_late(self, nuid: str, sent: int, timeout: Timeout | None) -> None:
-        """Purge until as many chunks are gone as were sent, or none came for a while."""
+        """Purge until as many chunks were removed as were sent, or none arrived for a while."""
         for pause in PURGE_PAUSES:
             await asyncio.sleep(pause)
             sent -= await self._purge(nuid, timeout)

@@ -1,4 +1,4 @@
-"""What an object store is made of, to and from the configuration of its stream (ADR-20)."""
+"""Configuration of an object store, to and from that of its stream (ADR-20)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,7 +21,7 @@ DUPLICATE_WINDOW: Final = minutes(2)
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an `ObjectStoreConfig` holds: durations in nanoseconds, as its stream has them."""
+    """The fields of an `ObjectStoreConfig`: durations in nanoseconds, as in its stream."""
 
     bucket: str
     description: str = ""
@@ -38,7 +38,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ObjectStoreOptions(TypedDict, total=False):
     """The settings of an object store.
 
-    ``ttl`` is seconds or a ``timedelta``; 0 keeps objects for ever. ``mirror`` names the store to
+    ``ttl`` is seconds or a ``timedelta``; 0 keeps objects forever. ``mirror`` names the store to
     copy.
     """
 
@@ -75,14 +75,14 @@ class ObjectStoreConfig(Model[StoreSettings], wire=StoreSettings):
     def replace(
         self, *, bucket: str | None = None, **changes: Unpack[ObjectStoreOptions]
     ) -> "ObjectStoreConfig":
-        """The same configuration with these changes."""
+        """A copy of this configuration with the given changes."""
         return self._replaced(changes if bucket is None else {"bucket": bucket, **changes})
 
 
 def store_config(
     config: ObjectStoreConfig | str, options: ObjectStoreOptions
 ) -> ObjectStoreConfig:
-    """A name with options, or a configuration that the options change."""
+    """A name with options, or a copy of a configuration with the options applied."""
     if isinstance(config, str):
         return ObjectStoreConfig(config, **options)
     if not isinstance(config, ObjectStoreConfig):
@@ -136,8 +136,8 @@ def is_object_store(config: StreamConfig) -> bool:
 
 
 def changed_stream(found: StreamConfig, wanted: ObjectStoreConfig) -> StreamConfig:
-    """The stream of a store with what differs; what an `ObjectStoreConfig` does not say stays."""
-    # The level decides about one field only, which is not to change.
+    """The stream of a store with the changes; other settings of the stream stay."""
+    # The level affects one field only, which does not change.
     before = to_stream_config(from_stream_config(found), 0)
     after = to_stream_config(wanted, 0)
     return msgspec.structs.replace(
@@ -151,7 +151,7 @@ def changed_stream(found: StreamConfig, wanted: ObjectStoreConfig) -> StreamConf
 
 
 def from_stream_config(config: StreamConfig) -> ObjectStoreConfig:
-    """What the stream says about the object store."""
+    """The configuration of an object store, from its stream."""
     settings = StoreSettings(
         bucket=config.name.removeprefix(STREAM_PREFIX),
         description=config.description,

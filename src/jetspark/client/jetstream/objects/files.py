@@ -1,4 +1,4 @@
-"""A file that an object is written to: beside its place, and moved there when it is whole."""
+"""The file that an object is written to: a temporary file, renamed when it is complete."""
 
 import errno
 import os
@@ -7,18 +7,18 @@ import threading
 from pathlib import Path
 from typing import BinaryIO, Final
 
-# Bytes that are read of an object before they are written.
+# Bytes of an object that are read before they are written.
 FILE_PIECE: Final = 1024 * 1024
 
 
 class FileTarget:
-    """The methods block, so they are called on threads, one at a time.
+    """A file to write. The methods block, so they are called on threads, one at a time.
 
-    A call whose caller was cancelled goes on; ``discard`` waits for it.
+    A call continues if its caller is cancelled; ``discard`` waits for it.
     """
 
     def __init__(self, path: str | os.PathLike[str], token: str) -> None:
-        # A symbolic link stays one: what it leads to is replaced.
+        # A symbolic link is kept: its target is replaced.
         self._path = Path(os.path.realpath(path))
         self._part = self._path.with_name(f".{token}.part")
         self._lock = threading.Lock()
@@ -26,7 +26,7 @@ class FileTarget:
         self._discarded = False
 
     def open(self) -> None:
-        """Begin; an OSError names the path when nothing can be written there."""
+        """Create the temporary file; an OSError names the path if that fails."""
         with self._lock:
             if self._path.is_dir():
                 raise IsADirectoryError(
@@ -37,25 +37,25 @@ class FileTarget:
                     errno.ENOENT, "the folder for the file does not exist", str(self._path.parent)
                 )
             if not self._discarded:
-                # As any new file: what it may be used for follows the umask of the process.
+                # Permissions follow the umask of the process, as for any new file.
                 flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
                 self._file = os.fdopen(os.open(self._part, flags, 0o666), "wb")
 
     def write(self, piece: bytes) -> None:
-        """Take more of the object."""
+        """Write more of the object."""
         with self._lock:
             if self._file is not None:
                 self._file.write(piece)
 
     def restart(self) -> None:
-        """Forget what was written: the object was replaced meanwhile."""
+        """Discard what was written: the object was replaced meanwhile."""
         with self._lock:
             if self._file is not None:
                 self._file.seek(0)
                 self._file.truncate()
 
     def finish(self) -> None:
-        """It is whole: put it on disk and in its place."""
+        """The object is complete: sync the file and rename it."""
         with self._lock:
             if self._file is None:
                 return
@@ -68,7 +68,7 @@ class FileTarget:
             self._file = None
 
     def discard(self) -> None:
-        """Remove what is not in its place."""
+        """Remove the temporary file."""
         with self._lock:
             self._discarded = True
             if self._file is not None:

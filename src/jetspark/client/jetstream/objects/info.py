@@ -1,4 +1,4 @@
-"""What is known about an object: its meta message (ADR-20)."""
+"""Object metadata: the meta message (ADR-20)."""
 
 import base64
 import hashlib
@@ -17,30 +17,30 @@ from jetspark.errors import BadName, ProtocolViolation
 from jetspark.subjects.tokens import is_valid_literal
 
 CHUNK_SIZE: Final = 128 * 1024
-# A name is part of a subject, and servers end connections that send lines above 4,096 bytes.
+# A name is part of a subject, and servers close connections at lines above 4,096 bytes.
 NAME_BYTES_MAX: Final = 2048
 DIGEST_PREFIX: Final = "SHA-256="
 
 
 class ObjectLink(ApiStruct, frozen=True, kw_only=True):
-    """Where a link leads: an object, or a whole store when ``name`` is empty."""
+    """The target of a link: an object, or a whole store if ``name`` is empty."""
 
     bucket: str = shown("")
     name: str = ""
 
 
 class ObjectOptions(ApiStruct, frozen=True, kw_only=True):
-    """How an object is stored."""
+    """Storage options of an object."""
 
     link: ObjectLink | None = None
     max_chunk_size: int = 0
 
 
 class ObjectInfo(ApiStruct, frozen=True, kw_only=True):
-    """An object, as its meta message says.
+    """Metadata of an object, from its meta message.
 
     ``seq`` is the sequence of that message, the highest of the object (ADR-53); ``time`` is when
-    the store took it, ``time_ns`` the same in ns since 1970.
+    the store received it, ``time_ns`` the same in ns since 1970.
     """
 
     name: str = shown("")
@@ -59,17 +59,17 @@ class ObjectInfo(ApiStruct, frozen=True, kw_only=True):
 
     @property
     def time(self) -> datetime:
-        """``time_ns`` as UTC, cut to microseconds."""
+        """``time_ns`` as UTC, truncated to microseconds."""
         return from_nanoseconds(self.time_ns)
 
     @property
     def link(self) -> ObjectLink | None:
-        """Where it leads, if it is a link."""
+        """The target, if it is a link."""
         return self.options.link if self.options is not None else None
 
 
 class ObjectStoreStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of an object store."""
+    """Status of an object store."""
 
     bucket: str
     size: int
@@ -83,40 +83,40 @@ class ObjectStoreStatus(msgspec.Struct, frozen=True, kw_only=True):
         return "JetStream"
 
 
-# The time is the message's: what stands in it may be anything (nats-py: empty when deleted).
+# The time is the message's: the field may contain anything (nats-py: empty when deleted).
 _decode: Final = msgspec.json.Decoder(ObjectInfo, dec_hook=lambda _type, _value: ZERO_TIME).decode
 
 
 def encode_info(info: ObjectInfo) -> bytes:
-    """The body of a meta message; the sequence is the message's own."""
+    """The body of a meta message; the sequence is that of the message."""
     return encode(msgspec.structs.replace(info, seq=0))
 
 
 def decode_info(data: bytes, seq: int, time_ns: int) -> ObjectInfo:
-    """Read a meta message."""
+    """Decode a meta message."""
     try:
         found = _decode(data)
     except UNREADABLE as error:
-        raise ProtocolViolation(f"the meta message {seq} cannot be read: {error}") from error
+        raise ProtocolViolation(f"the meta message {seq} cannot be decoded: {error}") from error
     nuid = found.nuid
     if found.size < 0 or ((nuid or found.size) and not is_valid_literal(nuid.encode())):
-        # As part of a subject it would lead to the chunks of other objects, and remove them.
+        # As part of a subject it would match the chunks of other objects, and remove them.
         raise ProtocolViolation(
-            f"the meta message {seq} cannot be read: {found.size} bytes in the chunks {nuid!r}"
+            f"the meta message {seq} is invalid: {found.size} bytes in the chunks {nuid!r}"
         )
     return msgspec.structs.replace(found, seq=seq, time_ns=Timestamp(time_ns))
 
 
 def check_name(name: str) -> str:
-    """Refuse an empty name and one that fits into no subject; any other text will do."""
+    """Refuse an empty name and one that does not fit into a subject; others are valid."""
     if not isinstance(name, str):
-        raise TypeError(f"an object's name is text, not {type(name).__name__}")
+        raise TypeError(f"an object's name must be str, not {type(name).__name__}")
     if not name:
         raise BadName("object", name, "it is empty")
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:
-        raise BadName("object", name, f"it is no text: {error.reason}") from None
+        raise BadName("object", name, f"it cannot be encoded as UTF-8: {error.reason}") from None
     if size > NAME_BYTES_MAX:
         shown_part = f"{name[:40]}..."
         raise BadName(
@@ -126,39 +126,39 @@ def check_name(name: str) -> str:
 
 
 def checked_headers(headers: Mapping[str, list[str]] | None) -> dict[str, list[str]] | None:
-    """A copy, None when there are none; TypeError for what other clients could not read."""
+    """A copy, None if there are none; TypeError for types that other clients could not read."""
     if headers is not None and not isinstance(headers, Mapping):
-        raise TypeError(f"headers={headers!r}: expected a mapping of names to lists of texts")
+        raise TypeError(f"headers={headers!r}: expected a mapping of names to lists of str")
     given: Mapping[str, object] = headers or {}
     for name, texts in given.items():
         if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
-            raise TypeError(f"headers[{name!r}]={texts!r}: expected a list of texts")
+            raise TypeError(f"headers[{name!r}]={texts!r}: expected a list of str")
     return {name: list(texts) for name, texts in headers.items()} if headers else None
 
 
 def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
-    """A copy, None when there is none; TypeError for what other clients could not read."""
+    """A copy, None if there is none; TypeError for types that other clients could not read."""
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise TypeError(f"metadata={metadata!r}: expected a mapping of texts")
+        raise TypeError(f"metadata={metadata!r}: expected a mapping of str to str")
     for name, text in (metadata or {}).items():
         if not isinstance(text, str):
-            raise TypeError(f"metadata[{name!r}]={text!r}: expected a text")
+            raise TypeError(f"metadata[{name!r}]={text!r}: expected a str")
     return dict(metadata) if metadata else None
 
 
 def encode_name(name: str) -> str:
-    """The token that stands for a name in a subject: URL-safe base64 with padding."""
+    """The token for a name in a subject: URL-safe base64 with padding."""
     return base64.urlsafe_b64encode(name.encode()).decode()
 
 
 class Digest:
-    """SHA-256 as object stores write it."""
+    """SHA-256 in the format of object stores."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def update(self, data: bytes) -> None:
-        """Take more of the object."""
+        """Add more of the object."""
         self._hash.update(data)
 
     def text(self) -> str:
@@ -166,5 +166,5 @@ class Digest:
         return DIGEST_PREFIX + base64.urlsafe_b64encode(self._hash.digest()).decode()
 
     def fits(self, stored: str) -> bool:
-        """Whether it is the stored one; some clients leave out the padding."""
+        """Whether it equals the stored digest; some clients leave out the padding."""
         return self.text().rstrip("=") == stored.rstrip("=")

@@ -28,7 +28,7 @@ async def update_store(
     options: ObjectStoreOptions,
     timeout: Timeout | None,
 ) -> StreamInfo:
-    """Change the stream of a store: what ``options`` name, or to a whole configuration."""
+    """Change the stream of a store: the given ``options``, or to a whole configuration."""
     bucket = config if isinstance(config, str) else store_config(config, options).bucket
     found = await stream_info(api, check_bucket(bucket), timeout)
     given = from_stream_config(found.config) if isinstance(config, str) else config

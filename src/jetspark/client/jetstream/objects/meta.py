@@ -1,8 +1,8 @@
-"""The meta messages of an object store, and the removal of what they no longer name (ADR-20).
+"""The meta messages of an object store, and the removal of chunks no longer in use (ADR-20).
 
-Every change is conditional on the message that it was made from, and made again from the newer
-one when somebody else was faster. So of changes at once none writes over another unseen: no
-object loses its data to a meta message of the past, and all chunks find somebody who removes them.
+Every change is conditional on the message that it was derived from, and is repeated with the newer
+one if another client was faster. So concurrent changes never overwrite each other: no object loses
+its data to an outdated meta message, and all unused chunks are removed by someone.
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,7 +46,7 @@ from jetspark.errors import (
 
 ROLLUP: Final = (("Nats-Rollup", "sub"),)
 RENAME_TRIES: Final = 10
-TRIES: Final = 3  # for what can be asked again
+TRIES: Final = 3  # for idempotent requests
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ Make = Callable[[ObjectInfo | None], ObjectInfo]
 
 
 class MetaMessages:
-    """Reads and writes what is known about the objects of one store."""
+    """Reads and writes the metadata of the objects of one store."""
 
     def __init__(
         self, reader: StreamReader, config: StreamConfig, prefix: str, high_water: HighWater
@@ -66,7 +66,7 @@ class MetaMessages:
         self._api = reader.api
         self._prefix = prefix
         self._high_water = high_water
-        # Where messages are removed: at the origin of a mirror.
+        # Where messages are purged: at the origin of a mirror.
         self._purge_api, self._purged = self._api, reader.stream
         mirror = config.mirror
         if mirror is not None:
@@ -76,7 +76,7 @@ class MetaMessages:
                 self._purge_api = ApiClient(self._api.core, far, self._api.timeout)
 
     def wanted(self, min_last_seq: int) -> int:
-        """What a read must have reached: what was asked for, or what this handle knows."""
+        """The sequence that a read must have reached: the required or the known one."""
         return self._high_water.wanted(self._name, min_last_seq)
 
     async def find(
@@ -87,9 +87,10 @@ class MetaMessages:
         to_replace: bool = False,
         timeout: Timeout | None,
     ) -> ObjectInfo | None:
-        """The meta message of a name, deleted or not; None when there is none.
+        """The meta message of a name, deleted or not; None if there is none.
 
-        One that cannot be read is ProtocolViolation, or ``to_replace`` it an object without data.
+        Raises ProtocolViolation if it cannot be decoded; with ``to_replace`` returns an object
+        without data.
         """
         request = make_request(
             last_by_subject=f"{self._prefix}.M.{encode_name(name)}",
@@ -111,7 +112,7 @@ class MetaMessages:
             raise
 
     async def look(self, name: str, *, timeout: Timeout | None) -> ObjectInfo | None:
-        """The same to clean up, asked up to three times: requests may be lost on the way."""
+        """The same for cleaning up, with up to three attempts: requests may be lost."""
         return await again(
             lambda part: self.find(name, to_replace=True, timeout=part), self._api, timeout
         )
@@ -119,14 +120,14 @@ class MetaMessages:
     async def write(
         self, info: ObjectInfo, *, expected: int, timeout: Timeout | None
     ) -> ObjectInfo:
-        """Write it over the one with the sequence ``expected``, 0 for none; WrongLastSequence."""
+        """Write it over the one with sequence ``expected``, 0 for none; WrongLastSequence."""
         subject = f"{self._prefix}.M.{encode_name(info.name)}"
         block = publish_headers(ROLLUP, "", Expect(last_subject_seq=expected), None)
         seconds = self._api.seconds(timeout)
         body = encode_info(info)
         ack = await publish_acked(self._api, subject, block, body, seconds, self._check_exists)
         self._high_water.note(self._name, ack.seq)
-        # The time is the server's, who does not tell it now; this one is about the same.
+        # The server sets the time but does not return it; this is approximately the same.
         now = Timestamp(SystemClock().now_ns())
         return msgspec.structs.replace(info, seq=ack.seq, time_ns=now)
 
@@ -138,9 +139,9 @@ class MetaMessages:
         guess: ObjectInfo | None = None,
         timeout: Timeout | None,
     ) -> tuple[ObjectInfo, ObjectInfo | None]:
-        """Write what ``make`` makes of what is there, which is returned too.
+        """Write the result of ``make`` for the current message; returns both.
 
-        ``guess`` is what was there a moment ago.
+        ``guess`` is the last known message.
         """
         loop = self._api.core.loop
         deadline = loop.time() + self._api.seconds(timeout)
@@ -156,7 +157,7 @@ class MetaMessages:
                 found = await self.find(name, reached, to_replace=True, timeout=timeout)
 
     async def mark_deleted(self, name: str, *, timeout: Timeout | None) -> ObjectInfo:
-        """Write a marker, which watchers see; returns what was there, or ObjectNotFound."""
+        """Write a deletion marker, for watchers; returns the previous message. ObjectNotFound."""
         last = ObjectInfo()
 
         def marker(found: ObjectInfo | None) -> ObjectInfo:
@@ -167,14 +168,14 @@ class MetaMessages:
         try:
             await self.change(name, marker, timeout=timeout)
         except RequestTimeout:
-            # The answer may be lost, and not the marker.
+            # The answer may be lost although the marker was stored.
             now = await self.look(name, timeout=timeout)
             if now is None or not now.deleted or now.nuid != last.nuid:
                 raise
         return last
 
     async def edit(self, name: str, edit: Edit, *, timeout: Timeout | None) -> ObjectInfo:
-        """Change what is known about an object; ObjectNotFound when there is none."""
+        """Change the metadata of an object; ObjectNotFound if it does not exist."""
         stored, _ = await self.change(
             name, lambda found: edit(self._existing(name, found)), timeout=timeout
         )
@@ -183,11 +184,11 @@ class MetaMessages:
     async def rename(
         self, name: str, target: str, edit: Edit, *, timeout: Timeout | None
     ) -> ObjectInfo:
-        """Write it under another name, then a marker under the old one.
+        """Write it under another name, then a deletion marker under the old one.
 
-        A marker and no purge: those who ask for a sequence see it (ADR-53). When somebody changed
-        the old one in between, the new one is written again, or withdrawn if that was a deletion:
-        the data that a name leads to is there.
+        A marker, not a purge: reads with a required sequence see it (ADR-53). If another client
+        changed the old one in between, the new one is written again, or withdrawn if it was
+        deleted: the data of a name always exists.
         """
         info = self._existing(name, await self.find(name, timeout=timeout))
 
@@ -197,7 +198,7 @@ class MetaMessages:
             return edit(info)
 
         stored, _ = await self.change(target, free, timeout=timeout)
-        # Other clients remove the data of a name that they write over: not that of ours.
+        # Other clients remove the data of a name that they overwrite; ours must not be affected.
         own = self._api.nuid.next()
         for tries_left in reversed(range(RENAME_TRIES)):
             marker = msgspec.structs.replace(deleted(info), nuid=own)
@@ -208,20 +209,20 @@ class MetaMessages:
                 if newer is not None and newer.nuid == own:
                     return stored  # the answer to our marker was lost
                 if newer is None or newer.deleted:
-                    with suppress(WrongLastSequence):  # somebody else has that name by now
+                    with suppress(WrongLastSequence):  # another client has taken the name
                         await self.write(deleted(stored), expected=stored.seq, timeout=timeout)
                 info = self._existing(name, newer)
                 stored = await self.write(edit(info), expected=stored.seq, timeout=timeout)
             except RequestTimeout:
-                # Two names for the same data: whoever deletes one would take it from the other.
+                # Two names for the same data: deleting one would remove it from the other.
                 if not tries_left:
                     raise
             else:
                 return stored
-        raise RequestTimeout(f"object {name!r} was changed by others all the time: try again")
+        raise RequestTimeout(f"object {name!r} kept being changed by other clients: try again")
 
     async def purge_chunks(self, nuid: str, *, below: int = 0, timeout: Timeout | None) -> int:
-        """Remove the data of an object, if asked for only below a sequence; how many chunks."""
+        """Remove the data of an object, optionally only below a sequence; the number of chunks."""
         try:
             answer = await self._purge_api.call(
                 f"STREAM.PURGE.{self._purged}",
@@ -234,7 +235,7 @@ class MetaMessages:
         return answer.purged
 
     async def count_chunks(self, nuid: str, *, timeout: Timeout | None) -> int:
-        """How many chunks of an object are stored."""
+        """The number of stored chunks of an object."""
         subject = f"{self._prefix}.C.{nuid}"
         found = await self._purge_api.call(
             f"STREAM.INFO.{self._purged}",
@@ -245,7 +246,7 @@ class MetaMessages:
         return (found.state.subjects or {}).get(subject, 0)
 
     async def _check_exists(self, seconds: float) -> None:
-        """Nobody took a meta message: BucketNotFound when that is because there is no store."""
+        """A meta message had no responders: raise BucketNotFound if the store does not exist."""
         await check_exists(self._api, self._name, self._bucket, seconds)
 
     def _existing(self, name: str, found: ObjectInfo | None) -> ObjectInfo:
@@ -257,7 +258,7 @@ class MetaMessages:
 async def again(
     call: Callable[[float], Awaitable[T]], api: ApiClient, timeout: Timeout | None
 ) -> T:
-    """Ask up to three times within ``timeout``; the last RequestTimeout is raised."""
+    """Try up to three times within ``timeout``; raises the last RequestTimeout."""
     part = api.seconds(timeout) / TRIES
     for _ in range(TRIES - 1):
         with suppress(RequestTimeout):
@@ -266,5 +267,5 @@ async def again(
 
 
 def deleted(info: ObjectInfo) -> ObjectInfo:
-    """The marker of an object that is gone."""
+    """The deletion marker of an object."""
     return msgspec.structs.replace(info, deleted=True, size=0, chunks=0, digest="")

@@ -1,18 +1,19 @@
-"""Finding and removing chunks that no object has: what puts leave that were killed.
+"""Finding and removing chunks that belong to no object: leftovers of killed puts.
 
-A put in a living process cleans up behind itself. One whose process, machine or network died
-leaves chunks that no meta message names. So does an unfinished put of somebody else, which must
-not be hurt: only chunks are removed that are older than the caller says puts can pause.
+A put in a running process cleans up after itself. One whose process, machine or network died
+leaves chunks that no meta message names. So does an unfinished put of another client, which must
+not be affected: only chunks that are older than the longest pause of a put, as given by the
+caller, are removed.
 
-The race, thought through. *Looking*: chunks are listed first, meta messages after them and then
-followed; a put that ends meanwhile is seen. A rename writes the new name before the marker of the
-old one, so at every moment some message names the data; but both may be written over between two
-looks. Therefore the view is *settled* before anything is removed: the leader's newest meta message
-has been seen, and asked again the leader has none that is newer. Then no message that is stored
-names the chunks, so nobody can rename or edit an object into having them. *Removing*: the one who
-still can is their own put, if it paused for longer than ``older_than`` and ends between the last
-look and the purge, a round trip later. Our put looks again when it took long, and takes such an
-object back with an error (``Cleaner.check_data``); it is never there without its data.
+The race in detail. *Looking*: chunks are listed first, then meta messages are read and followed; a
+put that ends meanwhile is seen. A rename writes the new name before the marker of the old one, so
+at every time some message names the data; but both may be overwritten between two looks. Therefore
+the view is *settled* before anything is removed: the leader's newest meta message has been read,
+and the leader still has none that is newer. Then no stored message names the chunks, so no rename
+or edit can refer to them. *Removing*: only their own put still can, if it paused for longer than
+``older_than`` and ends between the last look and the purge, a round trip later. Our put checks
+again if it took long, and withdraws such an object with an error (``Cleaner.check_data``); an
+object never exists without its data.
 """
 
 import asyncio
@@ -46,20 +47,20 @@ from jetspark.units import seconds
 
 OLDER_THAN: Final = 3600.0  # seconds that a put may pause
 PURGES_AT_ONCE: Final = 32
-LOOK_SECONDS: Final = 0.5  # for a meta message that may be gone, before the leader is asked again
+LOOK_SECONDS: Final = 0.5  # for a meta message that may be deleted, before asking the leader
 
 Progress = Callable[[int, int], None]
 
 
 class OrphansPurged(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``ObjectStore.purge_orphans`` did."""
+    """The result of ``ObjectStore.purge_orphans``."""
 
     objects: int
-    """Puts that were never finished, or removals that were not, and are cleaned up now."""
+    """Unfinished puts, or unfinished removals, that were cleaned up."""
     chunks: int
-    """Messages that were removed for them."""
+    """Messages removed for them."""
     young: int
-    """Others that were left alone: their newest chunk is younger than ``older_than``."""
+    """Others that were kept: their newest chunk is younger than ``older_than``."""
 
 
 class OrphanHunt:
@@ -79,7 +80,7 @@ class OrphanHunt:
         self._news = asyncio.Event()
 
     async def run(self, older_than: float, progress: Progress | None) -> OrphansPurged:
-        """Look, then remove."""
+        """Find orphans, then remove them."""
         now, last_seq = await self._state()
         await self._list_chunks(last_seq)
         follow = self._follow("M", last_seq, meta_only=False)
@@ -101,12 +102,12 @@ class OrphanHunt:
         finally:
             await follow.stop()
             await asyncio.wait([watching])
-            with suppress(Error):  # it was raised, or the work was done before it mattered
+            with suppress(Error):  # already raised, or no longer relevant
                 watching.result()
         return OrphansPurged(objects=objects, chunks=chunks, young=len(loose) - len(old))
 
     async def _state(self) -> tuple[int, int]:
-        """The server's time and the last sequence; refuses what cannot be cleaned."""
+        """The server's time and the last sequence; refuses a store that cannot be cleaned."""
         stream = self._reader.stream
         try:
             info = await self._reader.api.call(
@@ -136,12 +137,12 @@ class OrphanHunt:
                     for stored in await follow.next_chunk(256):
                         self._chunks[stored.key] = (stored.revision, stored.time_ns)
         except TimeoutError:
-            raise self._late("the list of chunks did not come") from None
+            raise self._late("the list of chunks was not received") from None
         finally:
             await follow.stop()
 
     async def _watch(self, follow: Follow) -> None:
-        """Take meta messages until it is stopped."""
+        """Read meta messages until it is stopped."""
         try:
             while True:
                 current = follow.initial_done
@@ -154,13 +155,13 @@ class OrphanHunt:
                     self._seen = max(self._seen, info.seq)
                 self._news.set()
         except ProtocolViolation as error:
-            error.add_note("nothing was removed: which chunks that object has cannot be known")
+            error.add_note("nothing was removed, because the chunks of that object are unknown")
             raise
         finally:
             self._news.set()
 
     async def _settle(self, follow: Follow, watching: asyncio.Task[None]) -> None:
-        """Wait until all meta messages that the leader has now were seen."""
+        """Wait until all current meta messages of the leader were read."""
         loop = self._reader.api.core.loop
         deadline = loop.time() + self._timeout
         asked: int | None = None
@@ -168,20 +169,20 @@ class OrphanHunt:
             self._news.clear()
             if watching.done():
                 watching.result()
-                raise self._late("it is not followed any more")
+                raise self._late("its meta messages could not be followed")
             newest = await self._newest()
             if follow.initial_done and self._seen >= newest == asked:
                 return
             if loop.time() >= deadline:
-                raise self._late("its objects changed all the time, or could not be read")
+                raise self._late("its objects kept changing, or could not be read")
             asked = newest
             if not follow.initial_done or self._seen < newest:
-                with suppress(TimeoutError):  # it may be gone
+                with suppress(TimeoutError):  # it may be deleted
                     async with asyncio.timeout(LOOK_SECONDS):
                         await self._news.wait()
 
     async def _newest(self) -> int:
-        """The sequence of the newest meta message, as the leader knows it."""
+        """The sequence of the newest meta message, according to the leader."""
         request = MsgGetRequest(last_by_subj=f"{self._prefix}.M.>")
         try:
             return (await self._reader.get_from_leader(request, self._timeout)).seq
@@ -189,7 +190,7 @@ class OrphanHunt:
             return 0
 
     async def _purge(self, nuid: str) -> int:
-        # A chunk that came since belongs to a put that is alive: it will notice.
+        # A chunk that arrived since belongs to a running put, which will notice.
         below = self._chunks[nuid][0] + 1
         return await self._meta.purge_chunks(nuid, below=below, timeout=self._timeout)
 

@@ -14,12 +14,12 @@ from jetspark.client.jetstream.objects.writing import ChunkWriter
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import ApiError
 
-UNAVAILABLE: Final = 500  # errors from here on do not say that nothing was stored
-LONG_PUT: Final = 600.0  # seconds after which the chunks of a put are counted when it ends
+UNAVAILABLE: Final = 500  # from this code on, the message may have been stored
+LONG_PUT: Final = 600.0  # a put that took longer (seconds) counts its chunks at the end
 
 
 class ObjectPut:
-    """One put; ``info`` is what is known of the object before its data."""
+    """One put; ``info`` is the metadata before the data was read."""
 
     def __init__(
         self,
@@ -36,13 +36,13 @@ class ObjectPut:
         self._writer = writer
         self._info = info
         self._timeout = timeout
-        # What the meta message was sent to be written over, if it was.
+        # What the meta message was sent to replace, if it was sent.
         self._offered: Offer | None = None
 
     async def run(
         self, data: ObjectData, chunk_size: int, progress: Progress | None
     ) -> ObjectInfo:
-        """Store it, and remove what it replaced; or leave nothing."""
+        """Store the object and remove what it replaced; or leave nothing."""
         name, writer, timeout = self._info.name, self._writer, self._timeout
         guess = await self._meta.find(name, to_replace=True, timeout=timeout)
         started = self._loop.time()
@@ -54,7 +54,7 @@ class ObjectPut:
             if self._loop.time() - started > LONG_PUT:
                 await self._cleaner.check_data(stored, Offer(replaced), timeout)
         except BaseException as error:
-            # Also when it is cancelled: what was stored is of no use to anybody.
+            # Also when cancelled: chunks without a meta message are useless.
             refused = isinstance(error, ApiError) and error.code < UNAVAILABLE
             offered = None if refused else self._offered
             await surely(self._cleaner.give_up(self._info, writer, offered, timeout))

@@ -1,4 +1,4 @@
-"""Reading an object: its chunks in order, checked against the digest."""
+"""Reading an object: its chunks in order, verified with the digest."""
 
 import asyncio
 from collections import deque
@@ -21,19 +21,19 @@ from jetspark.errors import (
 CHUNKS_AT_ONCE: Final = 16
 
 Progress = Callable[[int, int], None]
-# Finds what the store says about the object now.
+# Looks up the current metadata of the object.
 LookAgain = Callable[[], Awaitable[ObjectInfo | None]]
-# Makes what reads its chunks from a sequence on (0: all), or only their sizes.
+# Creates a reader of its chunks from a sequence (0: all), or of their sizes only.
 FollowChunks = Callable[[int, bool], BucketFollow]
-# A range that begins behind so many bytes is looked for by the sizes of the chunks before it.
+# A range that starts after this many bytes is located by the sizes of the chunks before it.
 SEEK_MIN: Final = 1024 * 1024
 
 
 class ObjectReader:
-    """The bytes of an object: ``async for`` gives them in pieces, ``read`` as much as you ask.
+    """The bytes of an object: ``async for`` yields pieces, ``read`` returns as much as you ask.
 
-    Made by ``ObjectStore.open``. The digest is checked when the whole object was read:
-    DigestMismatch when it does not hold, before the last piece is given out.
+    Created by ``ObjectStore.open``. The digest is verified once the whole object was read:
+    DigestMismatch is raised before the last piece is returned.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class ObjectReader:
         self._given = 0
         self._pieces: deque[bytes] = deque()
         self._started = False
-        # Why there is nothing more to read before the end: it was closed, or has failed.
+        # Why reading ended before the end: it was closed, or has failed.
         self._over: Exception | None = None
 
     @property
     def info(self) -> ObjectInfo:
-        """What the store says about the object."""
+        """The metadata of the object."""
         return self._info
 
     def __aiter__(self) -> Self:
@@ -78,7 +78,7 @@ class ObjectReader:
         return piece
 
     async def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes (all that are left when negative); empty at the end."""
+        """Read up to ``size`` bytes (all if negative); empty at the end."""
         parts: list[bytes] = []
         left = size if size >= 0 else self._info.size
         while left and (piece := await self._next_piece()):
@@ -90,14 +90,14 @@ class ObjectReader:
         return b"".join(parts)
 
     async def close(self) -> None:
-        """End it early; reading on raises AlreadyEnded."""
+        """End early; further reads raise AlreadyEnded."""
         if self._over is None and (self._source is not None or self._pieces):
             self._over = AlreadyEnded(f"the reader of object {self._info.name!r} is closed")
         self._pieces.clear()
         await self._release()
 
     async def _release(self) -> None:
-        """Stop the chunks; what has come can still be read."""
+        """Stop reading chunks; those that arrived can still be read."""
         source, self._source = self._source, None
         if source is not None and self._started:
             await source.stop()
@@ -123,7 +123,7 @@ class ObjectReader:
             try:
                 await self._fill(self._source)
             except Error as error:
-                # Said again to whoever reads on: an end there would be taken for the object's.
+                # Raised again by further reads: an end here would look like the end of the object.
                 self._over = error
                 await self._release()
                 raise
@@ -150,7 +150,7 @@ class ObjectReader:
             if not fits:
                 raise DigestMismatch(self._info.bucket, self._info.name)
         if self._position >= self._end:
-            # The last of it: whoever reads all need not close it.
+            # The last of it: a caller that reads everything need not close it.
             await self._release()
         self._pieces.extend(pieces)
         self._given += sum(map(len, pieces))
@@ -158,7 +158,7 @@ class ObjectReader:
             self._progress(self._given, self._end - self._start)
 
     async def _next(self, source: BucketFollow, *, begin: bool) -> list[Stored]:
-        """The next chunks; empty at the end of what is stored."""
+        """The next chunks; empty at the end."""
         try:
             async with asyncio.timeout(self._timeout):
                 if begin:
@@ -166,11 +166,11 @@ class ObjectReader:
                 return [] if source.initial_done else await source.next_chunk(CHUNKS_AT_ONCE)
         except TimeoutError:
             raise RequestTimeout(
-                f"object {self._info.name!r}: no chunk came within {self._timeout} s"
+                f"object {self._info.name!r}: no chunk received within {self._timeout} s"
             ) from None
 
     async def _seek(self) -> BucketFollow:
-        """What reads from the chunk on that the range begins in."""
+        """A reader that starts at the chunk where the range starts."""
         sizes = self._follow(0, True)
         chunks = await self._next(sizes, begin=True)
         try:
@@ -185,17 +185,17 @@ class ObjectReader:
         raise await self._missing()
 
     async def _missing(self) -> ObjectNotFound | ObjectIncomplete:
-        """Why there are fewer chunks than the store has said when the object was opened."""
+        """Why there are fewer chunks than the metadata said when the object was opened."""
         info = self._info
         now = await self._look_again()
         if now is not None and not now.deleted and now.nuid == info.nuid:
             return ObjectIncomplete(info.bucket, info.name, self._position, info.size)
         error = ObjectNotFound(info.bucket, info.name)
-        error.add_note("it was replaced, renamed or deleted while it was read: open it again")
+        error.add_note("it was replaced, renamed or deleted during the read: open it again")
         return error
 
     async def _next_chunk(self, count: int) -> list[bytes]:
-        """What is there after waiting for one; the blocking twin iterates with it."""
+        """Wait for a piece and return all available ones; the blocking twin iterates with it."""
         piece = await self._next_piece()
         if not piece:
             return []
@@ -203,7 +203,7 @@ class ObjectReader:
         return [piece, *more]
 
     def _put_back(self, pieces: list[bytes]) -> None:
-        """Take back what the blocking twin has read ahead."""
+        """Take back pieces that the blocking twin has read ahead."""
         self._pieces.extendleft(reversed(pieces))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Where the objects of one store are: its stream, its subjects, and what reads them."""
+"""The location of one store's objects: its stream, its subjects, and their readers."""
 
 from jetspark.api.stream import STREAM_INFO, StreamInfo
 from jetspark.client.jetstream.api import ApiClient
@@ -23,9 +23,9 @@ class ObjectSource:
         self.info: StreamInfo = info
         self.stream: str = info.config.name
         self.bucket: str = self.stream.removeprefix(STREAM_PREFIX)
-        # A mirror holds its origin's subjects, and writes go to the origin. Released servers map
-        # $KV over a domain's prefix, and not $O: as their clients do, objects are published to
-        # their own subjects everywhere.
+        # A mirror has its origin's subjects, and writes go to the origin. Released servers map $KV
+        # over a domain's prefix, but not $O: like their clients, we publish objects to their own
+        # subjects everywhere.
         mirror = info.config.mirror
         self.home: str = (mirror.name if mirror else self.stream).removeprefix(STREAM_PREFIX)
         self.prefix: str = f"$O.{self.home}"
@@ -36,29 +36,29 @@ class ObjectSource:
         high_water.opened(self.stream, info.created)
 
     def has_name(self, bucket: str) -> bool:
-        """Whether these are the objects of ``bucket``: this store, or the origin of it."""
+        """Whether these are the objects of ``bucket``: this store, or its origin."""
         return bucket in {self.bucket, self.home}
 
     async def refresh(self, timeout: Timeout | None) -> StreamInfo:
-        """Ask for the state of the store's stream; BucketNotFound when it is gone."""
+        """Request the state of the store's stream; BucketNotFound if it does not exist."""
         self.info = await stream_info(self._api, self.bucket, timeout)
         self.reader.allow_direct = self.info.config.allow_direct
         return self.info
 
     async def other(self, bucket: str, timeout: Timeout | None) -> "ObjectSource":
-        """Another store of the same account; BucketNotFound when there is none."""
+        """Another store of the same account; BucketNotFound if it does not exist."""
         info = await stream_info(self._api, bucket, timeout)
         return ObjectSource(self._api, info, self._high_water)
 
     async def find(self, name: str, min_last_seq: int, timeout: Timeout | None) -> ObjectInfo:
-        """What is known about an object; ObjectNotFound when there is none."""
+        """The metadata of an object; ObjectNotFound if it does not exist."""
         found = await self.meta.find(check_name(name), min_last_seq, timeout=timeout)
         if found is None or found.deleted:
             raise ObjectNotFound(self.bucket, name)
         return found
 
     def follow_info(self, plan: WatchPlan, min_last_seq: int) -> BucketFollow:
-        """What follows the objects themselves, without their data."""
+        """Follow the metadata of objects, without their data."""
         follow = Follow(self.reader, f"{self.prefix}.M.", plan, min_last_seq, self._high_water)
         return BucketFollow(self.bucket, follow)
 
@@ -71,7 +71,7 @@ class ObjectSource:
         progress: Progress | None,
         timeout: Timeout | None,
     ) -> ObjectReader:
-        """What reads the bytes from ``start`` to ``end``."""
+        """A reader of the bytes from ``start`` to ``end``."""
         config, prefix = self.info.config, f"{self.prefix}.C."
         if config.num_replicas > 1 or config.mirror is not None:
             # ADR-53: the meta message may be newer than the copy that serves the chunks.
@@ -94,7 +94,7 @@ class ObjectSource:
 
 
 async def stream_info(api: ApiClient, bucket: str, timeout: Timeout | None) -> StreamInfo:
-    """What a store's stream holds; BucketNotFound when there is none."""
+    """The info of a store's stream; BucketNotFound if it does not exist."""
     try:
         return await api.call(
             f"STREAM.INFO.{STREAM_PREFIX}{bucket}", None, STREAM_INFO, timeout=timeout

@@ -55,12 +55,12 @@ from jetspark.errors import (
     ObjectNotFound,
 )
 
-LINKS_MAX: Final = 8  # links that are followed, one to the next
-GET_TRIES: Final = 4  # before an object that is replaced while it is read is an error
+LINKS_MAX: Final = 8  # chained links that are followed
+GET_TRIES: Final = 4  # attempts to read an object that keeps being replaced
 
 
 class ObjectStore:
-    """A handle to one object store. Made by ``JetStream.object_store``."""
+    """A handle to one object store, from ``JetStream.object_store``."""
 
     def __init__(self, api: ApiClient, info: WireStreamInfo, high_water: HighWater) -> None:
         self._api = api
@@ -89,9 +89,9 @@ class ObjectStore:
     ) -> ObjectInfo:
         """Store an object: bytes, a binary file, or an iterable (also async) of bytes.
 
-        It replaces one of the same name once it is complete; a put that fails or is cancelled
-        leaves nothing behind. ``progress`` hears the bytes sent and those in all, -1 if that is
-        not known. ``info.seq`` is what a later read can ask for (ADR-53). ``timeout`` bounds the
+        It replaces an object of the same name once it is complete; a put that fails or is
+        cancelled leaves nothing. ``progress`` is called with the bytes sent and the total, -1 if
+        unknown. ``info.seq`` is the sequence for a later read (ADR-53). ``timeout`` limits the
         wait for each answer.
         """
         check_name(name)
@@ -99,7 +99,7 @@ class ObjectStore:
         whole(chunk_size, "chunk_size", least=1, most=size_max)
         text(description, "description")
         if progress is not None:
-            function(progress, "progress", "the bytes sent and those in all")
+            function(progress, "progress", "the bytes sent and the total")
         info = ObjectInfo(
             name=name,
             description=description,
@@ -123,9 +123,9 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> bytes:
-        """The whole object; ObjectNotFound, or DigestMismatch when it is damaged.
+        """Get the whole object; raises ObjectNotFound, or DigestMismatch if it is damaged.
 
-        One that is replaced while it is read is read again.
+        An object that is replaced during the read is read again.
         """
         tries = GET_TRIES
         while True:
@@ -152,9 +152,9 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectInfo:
-        """Store a file under ``name``, or under the name that it has in its folder.
+        """Store a file under ``name``, or under its file name.
 
-        It is read in pieces, on another thread. The rest is as of ``put``.
+        It is read in pieces, on another thread. Otherwise like ``put``.
         """
         async with FileSource(path) as file:
             told = None if progress is None else lambda sent, _: progress(sent, file.size)
@@ -178,14 +178,14 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectInfo:
-        """Write an object to the file ``path``, which appears when it is whole.
+        """Write an object to the file ``path``, which appears when it is complete.
 
-        It is written beside its place, its digest is checked, and then it replaces what is there;
-        when this fails or is cancelled, what was there stays and nothing is left behind. Raises
-        ObjectNotFound, DigestMismatch, and OSError when the file cannot be written.
+        It is written to a temporary file, its digest is verified, and then it replaces ``path``;
+        if this fails or is cancelled, an existing file is unchanged and nothing is left. Raises
+        ObjectNotFound, DigestMismatch, and OSError if the file cannot be written.
         """
         if progress is not None:
-            function(progress, "progress", "the bytes read and those in all")
+            function(progress, "progress", "the bytes read and the total")
         check_name(name)
         target = FileTarget(path, self._api.nuid.next())
         tries = GET_TRIES
@@ -221,10 +221,10 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectReader:
-        """Read an object in pieces, or ``length`` bytes of it from ``start`` on.
+        """Read an object in pieces, or ``length`` bytes of it from ``start``.
 
-        Links are followed. With ``min_last_seq`` (a ``seq`` of ``put`` or ``watch``) the copies
-        that answer have reached that sequence (ADR-53).
+        Links are followed. With ``min_last_seq`` (a ``seq`` of ``put`` or ``watch``) only copies
+        that have reached that sequence answer (ADR-53).
         """
         whole(start, "start")
         if length is not None:
@@ -237,20 +237,20 @@ class ObjectStore:
                 break
             if not link.name:
                 raise NotSupported(
-                    f"object {name!r} links to the store {link.bucket!r} as a whole: open that one"
+                    f"object {name!r} links to the whole store {link.bucket!r}: open that store"
                 )
             if not source.has_name(link.bucket):
                 source = await self._source.other(link.bucket, timeout)
-            # Sequences are those of one store: another one is not asked for ours.
+            # Sequences belong to one store: another one is not asked for ours.
             wanted = min_last_seq if source is self._source else 0
             try:
                 info = await source.find(link.name, wanted, timeout)
             except ObjectNotFound as error:
-                error.add_note(f"{name!r} in bucket {self.bucket!r} is a link that leads to it")
+                error.add_note(f"{name!r} in bucket {self.bucket!r} is a link to it")
                 raise
         else:
             raise NotSupported(
-                f"object {name!r} leads from link to link, more than {LINKS_MAX}: to a circle?"
+                f"object {name!r} is a chain of more than {LINKS_MAX} links, perhaps a cycle"
             )
         end = info.size if length is None else min(start + length, info.size)
         wanted = min_last_seq if source is self._source else 0
@@ -259,7 +259,7 @@ class ObjectStore:
     async def info(
         self, name: str, *, min_last_seq: int = 0, timeout: Timeout | None = None
     ) -> ObjectInfo:
-        """What is known about an object; ObjectNotFound when there is none."""
+        """Get the metadata of an object; ObjectNotFound if it does not exist."""
         return await self._source.find(name, min_last_seq, timeout)
 
     async def update_meta(
@@ -272,9 +272,9 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectInfo:
-        """Change name, description, headers or metadata; what is None stays.
+        """Change name, description, headers or metadata; None leaves a value unchanged.
 
-        ValueError when an object called ``new_name`` exists. Watchers see the old name deleted.
+        ValueError if an object called ``new_name`` exists. Watchers see the old name deleted.
         """
         target = check_name(new_name) if new_name is not None else check_name(name)
         own_headers, own_metadata = checked_headers(headers), checked_metadata(metadata)
@@ -294,25 +294,25 @@ class ObjectStore:
         return await surely(rename)
 
     async def delete(self, name: str, *, timeout: Timeout | None = None) -> None:
-        """Delete an object; a marker tells watchers. ObjectNotFound when there is none."""
+        """Delete an object; a marker notifies watchers. ObjectNotFound if it does not exist."""
         await surely(self._cleaner.delete(check_name(name), timeout))
 
     async def link(
         self, name: str, target: ObjectInfo, *, timeout: Timeout | None = None
     ) -> ObjectInfo:
-        """Make ``name`` lead to another object, of this or another store."""
+        """Make ``name`` a link to another object, of this or another store."""
         instance(target, ObjectInfo, "target")
         if target.deleted:
-            raise ValueError(f"object {target.name!r} is deleted: nothing to link to")
+            raise ValueError(f"object {target.name!r} is deleted: link to an existing object")
         if target.link is not None:
-            raise ValueError(f"object {target.name!r} is a link itself: link to what it leads to")
+            raise ValueError(f"object {target.name!r} is a link itself: link to its target")
         link = ObjectLink(bucket=target.bucket, name=target.name)
         return await self._write_link(name, link, timeout)
 
     async def link_bucket(
         self, name: str, bucket: str, *, timeout: Timeout | None = None
     ) -> ObjectInfo:
-        """Make ``name`` lead to another store as a whole."""
+        """Make ``name`` a link to another whole store."""
         return await self._write_link(name, ObjectLink(bucket=check_bucket(bucket)), timeout)
 
     # The store as a whole.
@@ -333,12 +333,12 @@ class ObjectStore:
         callback: ObjectCallback | None = None,
         timeout: Timeout | None = None,
     ) -> ObjectWatcher:
-        """Follow the objects: first what is there, then every change.
+        """Follow the objects: first the existing ones, then every change.
 
-        A ``callback`` gets what ``async for`` would give.
+        A ``callback`` gets the items that ``async for`` would yield.
         """
         if updates_only and include_history:
-            raise ValueError("updates_only starts now: leave out include_history")
+            raise ValueError("updates_only excludes include_history")
         check_callback(callback)
         plan = WatchPlan(start="new" if updates_only else "all" if include_history else "last")
         follow = self._source.follow_info(plan, min_last_seq)
@@ -360,21 +360,21 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: Timeout | None = None,
     ) -> OrphansPurged:
-        """Remove chunks that no object has: what puts left whose process was killed.
+        """Remove chunks that belong to no object: leftovers of puts whose process was killed.
 
-        Chunks of a put that has stored something within ``older_than`` seconds are left alone:
-        it may still be under way, here or in another process. ``progress`` hears how many of how
-        many are done. Raises StreamSealed for a sealed store, and NotSupported on a mirror.
+        Chunks of a put that stored something within the last ``older_than`` seconds are kept: it
+        may still be running, here or in another process. ``progress`` is called with the number
+        done and the total. Raises StreamSealed for a sealed store, and NotSupported for a mirror.
         """
         age = call_seconds(older_than, OLDER_THAN, "older_than")
         if not 0 <= age < math.inf:
-            raise ValueError(f"older_than={older_than}: expected seconds from 0 on")
+            raise ValueError(f"older_than={older_than}: expected seconds, 0 or more")
         seconds = self._api.seconds(timeout)
         hunt = OrphanHunt(self._source.reader, self._meta, self._source.prefix, seconds)
         return await hunt.run(age, progress)
 
     async def seal(self, *, timeout: Timeout | None = None) -> None:
-        """Allow no further change, for ever."""
+        """Make the store read-only, permanently."""
         status = await self.status(timeout=timeout)
         sealed = to_wire(status.stream_info.config.replace(sealed=True))
         await self._api.call(
@@ -406,7 +406,7 @@ class ObjectStore:
 
 
 def store_status(info: WireStreamInfo) -> ObjectStoreStatus:
-    """What the stream of a store says about it."""
+    """The status of a store, from its stream."""
     return ObjectStoreStatus(
         bucket=info.config.name.removeprefix(STREAM_PREFIX),
         size=info.state.bytes,

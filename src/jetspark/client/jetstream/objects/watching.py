@@ -20,10 +20,10 @@ ObjectCallback = ItemCallback[ObjectInfo]
 
 
 class ObjectWatcher:
-    """Objects as they change: ``async for`` gives an ObjectInfo each, and never ends by itself.
+    """Objects as they change: ``async for`` yields an ObjectInfo each, without end.
 
-    ``initial`` iterates over what was there when the watch began, and ends; ``ready`` waits until
-    all of that is here. Made by ``ObjectStore.watch``; end it with ``close`` or ``async with``.
+    ``initial`` iterates over the existing objects, and ends; ``ready`` waits until all of them
+    have arrived. Created by ``ObjectStore.watch``; end it with ``close`` or ``async with``.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class ObjectWatcher:
 
     @property
     def initial_done(self) -> bool:
-        """Whether everything that was there when the watch began has been taken."""
+        """Whether all initial data has been read."""
         return not self._feed.initial_left
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the watch was closed."""
         return self._feed.is_stopped
 
     def __aiter__(self) -> Self:
@@ -53,7 +53,7 @@ class ObjectWatcher:
         return info
 
     async def next(self, *, timeout: Timeout | None = None) -> ObjectInfo:
-        """The next change; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next change; RequestTimeout if none arrives within ``timeout`` seconds."""
         seconds = call_seconds(timeout, self._timeout)
         try:
             async with asyncio.timeout(seconds):
@@ -67,9 +67,9 @@ class ObjectWatcher:
         return info
 
     def initial(self) -> Pager[ObjectInfo]:
-        """Iterate over what was there when the watch began; ends there, at once if there is none.
+        """Iterate over the initial data; ends after it, at once if it is empty.
 
-        The watch goes on with the changes since.
+        The watch continues with the changes since.
         """
         return Pager(self._feed.initial())
 
@@ -78,7 +78,7 @@ class ObjectWatcher:
         return Pager(self._feed.marked())
 
     async def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until everything that was there when the watch began is here."""
+        """Wait until all initial data has arrived."""
         await self._feed.wait_initial(call_seconds(timeout, self._timeout))
 
     async def close(self) -> None:
@@ -100,18 +100,18 @@ class ObjectWatcher:
         await self.close()
 
     async def _next_chunk(self, count: int) -> list[ObjectInfo]:
-        """What is there after waiting for one; the blocking twin iterates with it."""
+        """Wait for a change and return all available ones; the blocking twin iterates with it."""
         return await self._feed.next_ahead(count)
 
     def _put_back(self, objects: list[ObjectInfo]) -> None:
-        """Take back what the blocking twin has read ahead."""
+        """Take back objects that the blocking twin has read ahead."""
         self._feed.put_back(objects)
 
 
 def watch_feed(
     follow: BucketFollow, report: Report, *, ignore_deletes: bool
 ) -> WatchFeed[ObjectInfo, ObjectInfo]:
-    """The objects that ``follow`` finds; what cannot be read goes to ``report``."""
+    """The objects found by ``follow``; undecodable ones are passed to ``report``."""
 
     def select(stored: list[Stored]) -> list[ObjectInfo]:
         found = readable(stored, report)
@@ -121,17 +121,17 @@ def watch_feed(
 
 
 def itself(info: ObjectInfo) -> ObjectInfo:
-    """Objects are read when they are selected."""
+    """Objects are decoded when they are selected."""
     return info
 
 
 def read_info(stored: Stored) -> ObjectInfo:
-    """The object that a meta message is about."""
+    """The object of a meta message."""
     return decode_info(stored.data, stored.revision, stored.time_ns)
 
 
 def readable(entries: Iterable[Stored], report: Report) -> Iterator[ObjectInfo]:
-    """The objects of meta messages; one that cannot be read is told of, and hides no others."""
+    """The objects of meta messages; an undecodable one is reported and hides no others."""
     for stored in entries:
         try:
             yield read_info(stored)
@@ -142,7 +142,7 @@ def readable(entries: Iterable[Stored], report: Report) -> Iterator[ObjectInfo]:
 async def info_pages(
     follow: BucketFollow, report: Report, timeout: float
 ) -> AsyncGenerator[list[ObjectInfo], None]:
-    """What is there now, without deleted objects; ``timeout`` bounds the wait for each part."""
+    """The existing objects, without deleted ones; ``timeout`` limits the wait for each part."""
     await follow.start(timeout=timeout)
     try:
         while not follow.initial_done:
@@ -151,10 +151,10 @@ async def info_pages(
                     stored = await follow.next_chunk(256)
             except TimeoutError:
                 raise RequestTimeout(
-                    f"more objects are due and none came within {timeout} s"
+                    f"expected more objects, but none arrived within {timeout} s"
                 ) from None
             if not stored and not follow.initial_done:
-                raise ConnectionClosed("the client was drained before all objects came")
+                raise ConnectionClosed("the client was drained before all objects arrived")
             found = [info for info in readable(stored, report) if not info.deleted]
             if found:
                 yield found

@@ -1,4 +1,4 @@
-"""Writing the chunks of an object: over fast ingest where the stream allows it, else pipelined."""
+"""Writing the chunks of an object: with fast ingest if the stream allows it, else pipelined."""
 
 from collections import deque
 from contextlib import aclosing
@@ -36,11 +36,11 @@ class ChunkWriter:
 
     @property
     def sent(self) -> int:
-        """Chunks that may be stored, also one that was being sent when it was cancelled."""
+        """Chunks that may be stored, including one that was being sent when it was cancelled."""
         return self._publisher.sent if self._publisher is not None else self._windowed
 
     async def write(self, data: ObjectData, chunk_size: int, progress: Progress | None) -> None:
-        """Write all of it and wait until it is stored."""
+        """Write everything and wait until it is stored."""
         total = len(data) if isinstance(data, bytes | bytearray | memoryview) else -1
         async with aclosing(chunks_of(data, chunk_size)) as chunks:
             async for chunk in chunks:
@@ -56,7 +56,7 @@ class ChunkWriter:
             await ack.wait()
 
     async def abandon(self) -> None:
-        """Stop sending and wait until what is on its way is stored; the caller removes it.
+        """Stop sending and wait until chunks in flight are stored; the caller removes them.
 
         A purge may overtake messages that the stream has not stored yet.
         """
@@ -70,7 +70,7 @@ class ChunkWriter:
             try:
                 await self._publisher.publish(self._subject, chunk)
             except BatchNotEnabled:
-                # The setting was changed since this handle was made; nothing was stored.
+                # The setting was changed since this handle was created; nothing was stored.
                 if self.chunks:
                     raise
                 self._publisher = None
@@ -79,7 +79,7 @@ class ChunkWriter:
         self._waiting.append(await self._window.publish(self._subject, b"", chunk, self._timeout))
         self._windowed += 1
         while self._waiting and self._waiting[0].is_done:
-            self._waiting.popleft().result()  # raises what was refused
+            self._waiting.popleft().result()  # raises a refusal
 
     def _fast_publisher(self) -> FastPublisher:
         return FastPublisher(

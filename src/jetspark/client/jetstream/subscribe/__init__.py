@@ -1,1 +1,1 @@
-"""The subscribe workflow of ADR-15: a decision, its driver, and what subscribers hold."""
+"""The subscribe workflow of ADR-15: the decision, its execution, and the subscriptions."""

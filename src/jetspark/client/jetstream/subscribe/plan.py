@@ -1,8 +1,8 @@
-"""ADR-15 as functions: what a subscription asks for, and what to do about the consumer found.
+"""ADR-15 as functions: the arguments of a subscription, and what to do with a found consumer.
 
-Pure. ``settle`` refuses what cannot work before anything is sent; ``plan`` decides between
-binding to a consumer, changing its deliver subject, and creating one. Both raise
-SubscribeRefused with a sentence that says what to change.
+Pure. ``settle`` refuses what cannot work before anything is sent; ``plan`` decides between binding
+to a consumer, changing its deliver subject, and creating one. Both raise SubscribeRefused with
+what to change.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from jetspark.errors import BadName, ConsumerNotFound, SubscribeRefused
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import consumer_name_problem
 
-# Compared by rules of their own, or settled by the workflow.
+# Compared by separate rules, or set by the workflow.
 _NOT_COMPARED: Final = frozenset(
     {
         "ack_policy",
@@ -32,18 +32,19 @@ _NOT_COMPARED: Final = frozenset(
         "min_last_seq",
     }
 )
-# On consumers of queues that ``subscribe`` made: the last member deletes them, whoever made them.
+# On consumers of queues created by ``subscribe``: the last member deletes them, whichever created
+# them.
 MADE_BY: Final = "jetspark.made_by"
 # Metadata that servers and this client write themselves.
 _NOT_USERS: Final = ("_nats.", "_jetspark.", MADE_BY)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller of ``subscribe`` or ``pull_subscribe`` asked for.
+    """The arguments of ``subscribe`` or ``pull_subscribe``.
 
-    ``consumer`` is a consumer to bind to, ``durable`` one to find or make. ``ack_policy`` None
-    is the configuration's, or explicit where that says none (which is its default). ``keep``:
-    the end of the subscription deletes nothing.
+    ``consumer`` is a consumer to bind to, ``durable`` one to find or create. ``ack_policy`` None
+    is that of the configuration, or explicit if that has none. ``keep``: the end of the
+    subscription deletes nothing.
     """
 
     subject: str = ""
@@ -58,25 +59,25 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lookup(self) -> str:
-        """The name of the consumer to look for; empty when a new one is to be made."""
+        """The name of the consumer to look up; empty if a new one is to be created."""
         return self.consumer or self.durable or self.config.name
 
 
 class Bind(msgspec.Struct, frozen=True):
-    """Use the consumer that is there. ``info`` is None when it could not be looked up (pull)."""
+    """Use the existing consumer. ``info`` is None if it could not be looked up (pull)."""
 
     name: str
     info: ConsumerInfo | None
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Use the consumer that is there after giving it this configuration (deliver subject)."""
+    """Use the existing consumer after changing its configuration (deliver subject)."""
 
     config: ConsumerConfig
 
 
 class Create(msgspec.Struct, frozen=True):
-    """Make a consumer; a push consumer still lacks a deliver subject unless one was given."""
+    """Create a consumer; a push consumer still needs a deliver subject unless one was given."""
 
     config: ConsumerConfig
 
@@ -85,7 +86,7 @@ Plan = Bind | Change | Create
 
 
 def settle(wanted: Wanted) -> Wanted:
-    """Check what was asked for and fill in what follows from it (ADR-15, "Configuration")."""
+    """Check the arguments and fill in what follows from them (ADR-15, "Configuration")."""
     for name in ("subject", "stream", "consumer", "durable", "queue"):
         text(getattr(wanted, name), name)
     config = wanted.config
@@ -99,7 +100,7 @@ def settle(wanted: Wanted) -> Wanted:
     if wanted.subject and config.filter_subject not in {"", wanted.subject}:
         raise SubscribeRefused(
             f"subject {wanted.subject!r} and config.filter_subject {config.filter_subject!r} "
-            "differ: give one"
+            "differ: give one of them"
         )
     if wanted.pull:
         _check_pull(wanted)
@@ -110,19 +111,19 @@ def settle(wanted: Wanted) -> Wanted:
         )
     if not subject and not config.filter_subjects and not wanted.stream:
         raise SubscribeRefused(
-            "neither a subject nor a stream was given: one of them is needed to find the consumer"
+            "neither subject nor stream was given: one of them is required to find the consumer"
         )
     if wanted.consumer and durable and wanted.consumer != durable:
         raise SubscribeRefused(
             f"consumer {wanted.consumer!r} (to bind to) and durable {durable!r} differ: give one"
         )
     if queue and not wanted.consumer and not durable:
-        # ADR-15, "Queue name": otherwise every member would get a consumer of its own.
+        # ADR-15, "Queue name": otherwise every member would get its own consumer.
         durable = queue
         problem = consumer_name_problem(queue)
         if problem is not None:
             error = BadName("consumer", queue, problem)
-            error.add_note("the queue name serves as durable name: give durable= as well")
+            error.add_note("the queue name is used as durable name: give durable= as well")
             raise error
     return msgspec.structs.replace(wanted, subject=subject, durable=durable, queue=queue)
 
@@ -132,8 +133,8 @@ def _check_pull(wanted: Wanted) -> None:
     wrong = wanted.ack_policy is AckPolicy.NONE or policy is AckPolicy.ALL
     if wrong:
         raise SubscribeRefused(
-            f"a pull subscription needs ack policy explicit, not {policy.value}: leave it out, or "
-            "use stream.create_consumer"
+            f"a pull subscription requires ack policy explicit, not {policy.value}: leave it out, "
+            "or use stream.create_consumer"
         )
     config = wanted.config
     for name, given in (
@@ -150,7 +151,7 @@ def _check_pull(wanted: Wanted) -> None:
 
 
 def plan(wanted: Wanted, found: ConsumerInfo | None) -> Plan:
-    """Decide what to do about the consumer that was looked up; ``wanted`` is settled."""
+    """Decide what to do with the consumer that was looked up; ``wanted`` is settled."""
     if found is None:
         if not wanted.consumer:
             return Create(new_config(wanted))
@@ -161,7 +162,7 @@ def plan(wanted: Wanted, found: ConsumerInfo | None) -> Plan:
             404,
             ErrCode.CONSUMER_NOT_FOUND,
             f"consumer {wanted.consumer!r} of stream {wanted.stream!r} does not exist: create it, "
-            "or give durable= instead of consumer= to have it made",
+            "or give durable= instead of consumer= to have it created",
         )
     if wanted.pull:
         _check_found_pull(wanted, found)
@@ -178,7 +179,7 @@ def plan(wanted: Wanted, found: ConsumerInfo | None) -> Plan:
 def _check_found_pull(wanted: Wanted, found: ConsumerInfo) -> None:
     if found.config.deliver_subject:
         raise SubscribeRefused(
-            f"{_label(found)} is push based: a pull subscription cannot use it; use js.subscribe, "
+            f"{_label(found)} is a push consumer: use js.subscribe for it, "
             f"or another name than {wanted.lookup!r}"
         )
 
@@ -186,9 +187,7 @@ def _check_found_pull(wanted: Wanted, found: ConsumerInfo) -> None:
 def _check_found_push(wanted: Wanted, found: ConsumerInfo) -> None:
     config, label, queue = found.config, _label(found), wanted.queue
     if not config.deliver_subject:
-        raise SubscribeRefused(
-            f"{label} is pull based: a pull subscription is required; use js.pull_subscribe"
-        )
+        raise SubscribeRefused(f"{label} is a pull consumer: use js.pull_subscribe")
     if not queue:
         if config.deliver_group:
             raise SubscribeRefused(
@@ -212,11 +211,11 @@ def _check_found_push(wanted: Wanted, found: ConsumerInfo) -> None:
         )
     if config.flow_control:
         raise SubscribeRefused(
-            f"{label} has flow control, which is not supported over queues: create it without"
+            f"{label} has flow control, which queues do not support: create it without"
         )
     if config.idle_heartbeat:
         raise SubscribeRefused(
-            f"{label} has heartbeats, which are not supported over queues: create it without"
+            f"{label} has heartbeats, which queues do not support: create it without"
         )
 
 
@@ -229,17 +228,17 @@ def _check_filter(wanted: Wanted, found: ConsumerInfo) -> None:
     if filters and asked and set(asked) != set(filters):
         raise SubscribeRefused(
             f"subject mismatch: {_label(found)} filters {', '.join(filters)}, the subscription "
-            f"asks for {', '.join(asked)}"
+            f"requests {', '.join(asked)}"
         )
     if not filters and wanted.config.filter_subjects:
         raise SubscribeRefused(
-            f"subject mismatch: {_label(found)} has no filter, the subscription asks for "
+            f"subject mismatch: {_label(found)} has no filter, the subscription requests "
             f"{', '.join(asked)}"
         )
 
 
 def _check_config(wanted: Wanted, found: ConsumerInfo) -> None:
-    """What the caller set must be what the consumer has: nothing is changed by subscribing."""
+    """The caller's settings must match the consumer: subscribing changes nothing."""
     differences: list[tuple[str, object, object]] = []
     policy = wanted.ack_policy or wanted.config.ack_policy
     if (wanted.ack_policy or policy is not AckPolicy.NONE) and policy != found.config.ack_policy:
@@ -278,7 +277,7 @@ def _change(found: ConsumerInfo, deliver_subject: str) -> Change:
 
 
 def new_config(wanted: Wanted) -> ConsumerConfig:
-    """The configuration of the consumer to be made (ADR-15, "Creating the JS Consumer")."""
+    """The configuration of the consumer to create (ADR-15, "Creating the JS Consumer")."""
     config = wanted.config
     policy = wanted.ack_policy
     if policy is None:

@@ -1,4 +1,4 @@
-"""What ``JetStream.pull_subscribe`` returns: a pull consumer found or made by the workflow."""
+"""The result of ``JetStream.pull_subscribe``: a pull consumer found or created."""
 
 import asyncio
 from datetime import timedelta
@@ -30,10 +30,10 @@ from jetspark.errors import AlreadyEnded, Error, RequestTimeout
 
 
 class PullSubscription:
-    """Messages of a pull consumer, on request. Made by ``JetStream.pull_subscribe``.
+    """Messages of a pull consumer, on request, from ``JetStream.pull_subscribe``.
 
-    A consumer that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was
-    to keep it.
+    A consumer created by the library is deleted by ``unsubscribe`` and ``drain``, unless ``keep``
+    was given.
     """
 
     def __init__(self, api: ApiClient, attached: Attached) -> None:
@@ -57,7 +57,7 @@ class PullSubscription:
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer for this subscription."""
+        """Whether the library created the consumer for this subscription."""
         return self._attached.created
 
     @property
@@ -66,7 +66,7 @@ class PullSubscription:
         return self._closed
 
     async def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Ask what the consumer has delivered and what is pending."""
+        """Request the status: what was delivered and what is pending."""
         return await self._consumer.info(timeout=timeout)
 
     async def fetch(
@@ -78,7 +78,7 @@ class PullSubscription:
         heartbeat: float | timedelta = 0.0,
         timeout: Timeout | None = None,
     ) -> list[JetStreamMessage]:
-        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
+        """Fetch up to ``batch`` messages; fewer, or none, if ``timeout`` expires first.
 
         As ``Consumer.fetch``.
         """
@@ -88,7 +88,7 @@ class PullSubscription:
         )
 
     async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Fetch the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         self._check_open()
         return await self._consumer.next(timeout=timeout)
 
@@ -102,7 +102,7 @@ class PullSubscription:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> MessageIterator:
-        """Iterate over messages without end, as ``Consumer.messages``."""
+        """Iterate over messages continuously, like ``Consumer.messages``."""
         self._check_open()
         messages = self._consumer.messages(
             prefetch=prefetch,
@@ -130,7 +130,7 @@ class PullSubscription:
         heartbeat: float | timedelta = HEARTBEAT,
         alarm: float | timedelta | None = None,
     ) -> Consumption:
-        """Call ``callback`` with the messages until it is stopped, as ``Consumer.consume``."""
+        """Call ``callback`` with the messages until it is closed, like ``Consumer.consume``."""
         self._check_open()
         consumption = self._consumer.consume(
             callback,
@@ -149,7 +149,7 @@ class PullSubscription:
         return consumption
 
     async def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
-        """Stop now; a consumer that the library made is deleted, and failing to is raised."""
+        """End now; a consumer created by the library is deleted, and a failure raised."""
         if self._closed or self._api.core.is_closed:
             return
         self._closed = True
@@ -163,10 +163,11 @@ class PullSubscription:
             await delete_created(self._api, self._attached, timeout=timeout)
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Ask for nothing more, wait until what has arrived was taken, delete what was made.
+        """Request nothing more, wait until messages that arrived were read, delete the consumer.
 
-        Raises RequestTimeout when iterators still hold messages after ``timeout`` seconds. An
-        error of the deletion goes to the error callback.
+        Only a consumer created by the library is deleted; an error of the deletion is reported to
+        the error callback. Raises RequestTimeout if iterators still have messages after
+        ``timeout`` seconds.
         """
         if self._closed or self._api.core.is_closed:
             return
@@ -184,7 +185,7 @@ class PullSubscription:
                     await self._api.core.or_closed(messages._ended.wait())  # noqa: SLF001
         except TimeoutError:
             raise RequestTimeout(
-                f"drain: messages() still has messages that nobody took within {seconds} s"
+                f"drain: messages() still has messages that were not read within {seconds} s"
             ) from None
         finally:
             left = max(deadline - self._api.core.loop.time(), LAST_WORD)

@@ -1,4 +1,4 @@
-"""What ``JetStream.subscribe`` returns: messages of a push consumer."""
+"""The result of ``JetStream.subscribe``: messages of a push consumer."""
 
 import asyncio
 from collections import deque
@@ -32,18 +32,19 @@ from jetspark.errors import (
     StreamNotFound,
 )
 
-# Seconds after which a new member of a queue looks whether the consumer is still there. One that
-# left at the same time deletes it a round trip after its last look, or as late as its call may
-# take.
+# Seconds after which a new member of a queue checks whether the consumer still exists. A member
+# that left at the same time deletes it a round trip after its last check, or as late as the
+# timeout of its call.
 JOIN_LOOKS: Final = (1.0, 6.0)
 
 
 class PushSubscription:
-    """Messages of a push consumer. Made by ``JetStream.subscribe``.
+    """Messages of a push consumer, from ``JetStream.subscribe``.
 
     Read it with ``async for`` or ``next``, unless a callback was given. Missing messages
-    (ConsumerGap) and missed heartbeats (HeartbeatMissed) go to the error callback. A consumer
-    that the library made is deleted by ``unsubscribe`` and ``drain``, unless it was to keep it.
+    (ConsumerGap) and missed heartbeats (HeartbeatMissed) are reported to the error callback. A
+    consumer created by the library is deleted by ``unsubscribe`` and ``drain``, unless ``keep``
+    was given.
     """
 
     def __init__(
@@ -97,17 +98,17 @@ class PushSubscription:
 
     @property
     def cached_info(self) -> ConsumerInfo:
-        """The consumer as it was when the subscription began."""
+        """The consumer as it was when the subscription started."""
         return from_wire(ConsumerInfo, self._attached.info)
 
     @property
     def created_consumer(self) -> bool:
-        """Whether the library made the consumer for this subscription."""
+        """Whether the library created the consumer for this subscription."""
         return self._attached.created
 
     @property
     def pending_msgs(self) -> int:
-        """Messages (and statuses) received and not yet taken."""
+        """Messages (and statuses) received and not yet read."""
         return len(self._items) + self._source.buffered
 
     @property
@@ -117,11 +118,11 @@ class PushSubscription:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no further message will arrive; pending ones can still be read."""
+        """Whether no more messages will arrive; pending ones can still be read."""
         return self._subscription.is_closed
 
     async def info(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
-        """Ask what the consumer has delivered and what is pending."""
+        """Request the status: what was delivered and what is pending."""
         found = await consumer_info(self._api, self.stream, self.consumer, timeout=timeout)
         return from_wire(ConsumerInfo, found)
 
@@ -141,7 +142,7 @@ class PushSubscription:
         return message
 
     async def next(self, *, timeout: Timeout | None = None) -> JetStreamMessage:
-        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        """Wait for the next message; RequestTimeout if none arrives within ``timeout`` seconds."""
         seconds = self._api.seconds(timeout)
         if not self._items:
             try:
@@ -159,10 +160,10 @@ class PushSubscription:
         return message
 
     async def unsubscribe(self, *, timeout: Timeout | None = None) -> None:
-        """Stop now; a consumer that the library made is deleted, and failing to is raised.
+        """End now; a consumer created by the library is deleted, and a failure raised.
 
-        A callback gets nothing more, and what it did not begin is given back, as by
-        ``Consumption.close``; what else has arrived can still be read.
+        A callback gets no more messages, and those it did not start are redelivered, as with
+        ``Consumption.close``; without a callback, messages that arrived can still be read.
         """
         if self._ended or self._api.core.is_closed:
             return
@@ -178,11 +179,11 @@ class PushSubscription:
             await delete_created(self._api, self._attached, timeout=timeout)
 
     async def drain(self, *, timeout: Timeout | None = None) -> None:
-        """Stop, wait until what has arrived was taken, then delete what the library made.
+        """End, wait until messages that arrived were read, then delete the created consumer.
 
-        Raises RequestTimeout when the reader has not taken everything within ``timeout``. An
-        error of the deletion goes to the error callback. The callback may call it too; it then
-        returns at once, and everything else follows when the callback is done.
+        Raises RequestTimeout if the reader has not read everything within ``timeout``. An error of
+        the deletion is reported to the error callback. The callback may call it too; it then
+        returns at once, and the rest follows when the callback is done.
         """
         if self._ended or self._api.core.is_closed:
             return
@@ -213,9 +214,9 @@ class PushSubscription:
             await self.unsubscribe()
 
     def _on_up(self) -> None:
-        """There was no connection: the others may have taken this member for gone."""
+        """Reconnected: the other members may have considered this one disconnected."""
         if self._subscription.is_closed:
-            self._api.core.up_listeners.discard(self._on_up)  # it failed, and nobody ended it
+            self._api.core.up_listeners.discard(self._on_up)  # it failed and was not closed
             return
         self._looking = self._api.core.loop.create_task(self._check_consumer())
 
@@ -225,18 +226,18 @@ class PushSubscription:
         except (ConsumerNotFound, StreamNotFound):
             self._end_deleted("while there was no connection")
         except Error:
-            pass  # it is not known now; a server that is starting answers later
+            pass  # unknown for now; a starting server answers later
 
     def _look_again(self) -> None:
-        """A while after this member joined a queue that others were in."""
+        """A while after this member joined a queue with other members."""
         if not self._ended and not self._subscription.is_closed:
             self._looking = self._api.core.loop.create_task(self._rejoin())
 
     async def _rejoin(self) -> None:
-        """Make the consumer again that the member before this one has deleted.
+        """Create the consumer again that the previous member has deleted.
 
-        It saw no other member when it left, and this one had looked the consumer up already: as
-        if this one had come a moment later, it is made.
+        It saw no other member when it left, and this one had already looked up the consumer: the
+        consumer is created as if this one had joined slightly later.
         """
         info = self._attached.info
         try:
@@ -247,12 +248,12 @@ class PushSubscription:
                     self._api, info.stream_name, info.config, ConsumerAction.CREATE
                 )
             except Error as error:
-                self._end_deleted(f"by the member before, and cannot be made again: {error}")
+                self._end_deleted(f"by the previous member, and cannot be created again: {error}")
         except Error:
-            pass  # it is not known now
+            pass  # unknown for now
 
     async def _looked(self) -> None:
-        """Wait for a look that has begun: what it makes is deleted too."""
+        """Wait for a check that has started: a consumer that it creates is deleted too."""
         if self._looking is not None and not self._looking.done():
             await asyncio.wait([self._looking], timeout=self._api.timeout)
 
@@ -266,7 +267,7 @@ class PushSubscription:
             self._emptied.set()
 
     async def _wait_taken(self, deadline: float, seconds: float) -> bool:
-        """Wait for the reader: what it took over from the subscription may still be here."""
+        """Wait for the reader: what it took from the subscription may still be here."""
         self._ended = True
         self._source.close()
         if self._callback_run is not None:
@@ -280,8 +281,8 @@ class PushSubscription:
                 await self._emptied.wait()
         except TimeoutError:
             raise RequestTimeout(
-                f"drain of {self._source.label}: {self.pending_msgs} messages were not taken "
-                f"within {seconds} s; read them, or call unsubscribe() to give them up"
+                f"drain of {self._source.label}: {self.pending_msgs} messages were not read "
+                f"within {seconds} s; read them, or call unsubscribe() to discard them"
             ) from None
         return True
 
@@ -297,7 +298,7 @@ class PushSubscription:
             self._api.core.report(error)
 
     async def _next_chunk(self, count: int) -> list[JetStreamMessage]:
-        """What is there after waiting for one; the blocking twin iterates with it."""
+        """Wait for a message and return all available ones; the blocking twin iterates with it."""
         if self._items:
             chunk = [self._items.popleft() for _ in range(min(count, len(self._items)))]
         else:

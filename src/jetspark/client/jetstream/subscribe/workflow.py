@@ -1,4 +1,4 @@
-"""Carries out a plan of ADR-15: look up, subscribe, create, lose a race, rebind."""
+"""Executes a plan of ADR-15: look up, subscribe, create, lose a race, rebind."""
 
 import asyncio
 from typing import Final
@@ -14,15 +14,15 @@ from jetspark.client.subscription import SubscriptionCore
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import ConsumerExists, ConsumerNotFound, Error, StreamNotFound
 
-# Seconds after which the last member of a queue looks again whether it is the last: one that has
+# Seconds after which the last member of a queue checks again whether it is the last: one that has
 # just lost its connection is back by then.
 SECOND_LOOK: Final = 0.5
 
 
 class Attached(msgspec.Struct, frozen=True):
-    """A consumer that a subscription uses; ``created`` when the library made it for this one.
+    """A consumer used by a subscription; ``created`` if the library created it for this one.
 
-    ``keep``: nobody deletes it.
+    ``keep``: it is not deleted.
     """
 
     info: ConsumerInfo
@@ -50,7 +50,7 @@ class Workflow:
         self._timeout = timeout
 
     async def run(self, pending_msgs: int, pending_bytes: int) -> Attached:
-        """Find or make the consumer and, for push, subscribe to what it delivers."""
+        """Find or create the consumer and, for push, subscribe to its deliver subject."""
         self._pending_msgs, self._pending_bytes = pending_msgs, pending_bytes
         decided = plan(self._wanted, await self._look_up())
         attached = await (self._pull(decided) if self._wanted.pull else self._push(decided))
@@ -67,7 +67,8 @@ class Workflow:
         except StreamNotFound:
             raise
         except Error:
-            # ADR-15: a pull subscriber proceeds; it may lack the permission to look.
+            # ADR-15: a pull subscriber proceeds; it may lack the permission to look up the
+            # consumer.
             if self._wanted.pull and self._wanted.consumer:
                 return None
             raise
@@ -119,11 +120,11 @@ class Workflow:
         )
 
     async def _plan_again(self) -> Bind:
-        """Somebody else made it since the lookup: check theirs as if it had been found."""
+        """Another client created it since the lookup: check it as if it had been found."""
         decided = plan(self._wanted, await self._look_up())
         if not isinstance(decided, Bind):
             raise ConsumerNotFound(
-                404, 0, f"consumer {self._wanted.lookup!r} is made and deleted by somebody else"
+                404, 0, f"consumer {self._wanted.lookup!r} was deleted by another client"
             )
         return decided
 
@@ -140,14 +141,14 @@ class Workflow:
 
 
 async def pause(seconds: float) -> None:
-    """Wait until it is worth looking again."""
+    """Wait before checking again."""
     await asyncio.sleep(seconds)
 
 
 async def delete_created(
     api: ApiClient, attached: Attached, *, timeout: Timeout | None = None
 ) -> None:
-    """Delete the consumer that the library made, unless other queue members still use it."""
+    """Delete the consumer created by the library, unless other queue members still use it."""
     info = attached.info
     group = info.config.deliver_group
     made = attached.created or (bool(group) and MADE_BY in info.config.metadata)
@@ -165,7 +166,7 @@ async def delete_created(
 
     try:
         if group:
-            # Others must not lose it, also those that are about to have a connection again.
+            # Other members must not lose it, including those that are reconnecting.
             await api.core.flush(timeout=left())
             if await is_bound():
                 return
@@ -176,6 +177,6 @@ async def delete_created(
     except ConsumerNotFound:
         if not group:
             raise
-        return  # another member was the last one as well
+        return  # another member was last, too
     if info.config.durable_name:
         api.core.note_deleted(f"durable consumer {info.name!r} of stream {info.stream_name!r}")

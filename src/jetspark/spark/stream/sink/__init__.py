@@ -1,1 +1,1 @@
-"""Writing rows into a stream: at least once, or exactly once by ids, ledger or batches."""
+"""Writing rows to a stream: at least once, or exactly once by ids, ledger or batches."""

@@ -1,4 +1,4 @@
-"""Exactly-once writes out of ``foreachBatch``."""
+"""Exactly-once writes from ``foreachBatch``."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ def foreach_batch_writer(app_id: str, **options: str) -> "Callable[[DataFrame, i
 
     ``app_id`` names the query in the ledger: keep it as long as the checkpoint, and choose another
     with a new checkpoint, whose batches are counted from 0 again. ``options`` are those of a batch
-    write of format ``jetstream``. Inside a function of your own call it for each stream:
+    write of format ``jetstream``. Inside your own function call it for each stream:
 
         store = foreach_batch_writer("orders", servers=url, stream="ORDERS")
 
@@ -23,12 +23,12 @@ def foreach_batch_writer(app_id: str, **options: str) -> "Callable[[DataFrame, i
             store(rows.select("subject", "data"), batch_id)
             ...
 
-    A batch that Spark runs again, with the rows in whatever partitions, stores nothing twice; with
+    A batch that Spark runs again, with the rows in any partitions, stores nothing twice; with
     other rows it is refused. Two writes to the same stream need two ``app_id``.
     """
     for name in ("txnAppId", "txnVersion"):
         if name.lower() in {given.lower() for given in options}:
-            raise ValueError(f"{name} is set for each batch: give app_id, and leave it out")
+            raise ValueError(f"{name} is set for each batch: leave it out, and give app_id")
 
     def write(rows: "DataFrame", batch_id: int) -> None:
         writer = rows.write.format(FORMAT_NAME).mode("append").options(**options)

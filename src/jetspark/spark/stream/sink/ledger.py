@@ -1,8 +1,7 @@
-"""Where the ledger of exactly-once writes is kept: one entry for each query, or batch job.
+"""The storage of the ledger of exactly-once writes: one entry per query, or batch job.
 
-In a key-value bucket, or, for atomic writes, on a subject of the stream itself. The bucket is also
-where another job learns how far a query has committed (``endingOffsets`` =
-``committed:<queryId>``).
+In a key-value bucket, or, for atomic writes, on a subject of the stream itself. From the bucket
+another job also reads how far a query has committed (``endingOffsets`` = ``committed:<queryId>``).
 """
 
 import contextlib
@@ -30,7 +29,7 @@ from jetspark.subjects.tokens import key_problem
 
 
 class EntryChanged(Error):
-    """Somebody else changed the entry between reading and writing it."""
+    """Another run changed the entry between reading and writing it."""
 
 
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,36 +44,36 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the ledger says of a query."""
+    """The ledger's entry of a query."""
 
     epoch: int
-    """The last epoch that is committed; one below the first, before that."""
+    """The last committed epoch; before any, one below the first."""
     last_seq: int
-    """Nothing of a later epoch lies at or below this sequence."""
+    """No row of a later epoch is at or below this sequence."""
     query: str = ""
-    """The checkpoint that counts these epochs; empty for a batch job, which counts itself."""
+    """The checkpoint that counts these epochs; empty for a batch job."""
     begun: int | None = None
-    """The epoch that the runs belong to; None: written by 0.1.0, which did not register runs."""
+    """The epoch of the runs; None: written by 0.1.0, which did not register runs."""
     runs: tuple[Run, ...] = ()
-    """In order, the last one is in charge; empty when the epoch is committed."""
+    """In order, the last one is active; empty if the epoch is committed."""
     stream: str = ""
     """The stream that the epochs were written to; empty: unknown."""
     created: int = 0
-    """When the stream was created (ns since 1970), which ``last_seq`` refers to; 0: unknown."""
+    """When the stream of ``last_seq`` was created (ns since 1970); 0: unknown."""
     rows: int | None = None
-    """How many rows the committed epoch had, and their checksum; None: unknown."""
+    """The number of rows of the committed epoch, and their checksum; None: unknown."""
     checksum: str = ""
     since: int = 0
-    """Where the stream ended when the epoch under way was begun; 0: unknown."""
+    """The end of the stream when the epoch in progress started; 0: unknown."""
 
     @property
     def first(self) -> int:
-        """The lowest sequence at which a row of the epoch under way may lie."""
+        """The lowest sequence at which a row of the epoch in progress may be."""
         return max(self.last_seq, self.since) + 1
 
 
 class Found(NamedTuple):
-    """An entry as it was read."""
+    """An entry as read."""
 
     entry: LedgerEntry
     revision: int
@@ -82,21 +81,21 @@ class Found(NamedTuple):
 
 
 class Entries(Protocol):
-    """Where the entry of one query is kept."""
+    """The storage of one query's entry."""
 
     def read(self, jetstream: sync.JetStream) -> Found | None:
-        """Return the entry as its leader knows it; None if there is none."""
+        """Return the entry from the leader; None if there is none."""
 
     def write(self, jetstream: sync.JetStream, entry: LedgerEntry, revision: int) -> None:
         """Replace the entry of this revision (0: none); raises ``EntryChanged``."""
 
     @property
     def place(self) -> str:
-        """Where it is, for messages to people."""
+        """Its location, for messages."""
 
     @property
     def removal(self) -> str:
-        """How a person removes it, so that the query has no entry any more."""
+        """How to remove it, for messages."""
 
 
 def ledger_key(name: str) -> str:
@@ -105,27 +104,27 @@ def ledger_key(name: str) -> str:
 
 
 def key_place(bucket: str, key: str) -> str:
-    """Name an entry in a bucket, for messages to people."""
+    """Name an entry in a bucket, for messages."""
     return f"key {key!r} of the ledger bucket {bucket!r}"
 
 
 def subject_place(subject: str) -> str:
-    """Name an entry in the stream, for messages to people."""
+    """Name an entry in the stream, for messages."""
     return f"the last message on subject {subject!r}"
 
 
 def entry_name(plan: SinkPlan, task: WriteTask) -> str:
     """Return the name of a write in its ledger.
 
-    A job may write to several streams under one name. A bucket that the user named has one entry
-    for each name, which ``committed:<queryId>`` looks for.
+    A job may write to several streams under one name. A bucket named by the user has one entry per
+    name, which ``committed:<queryId>`` looks up.
     """
     return task.prefix if plan.options.ledger_bucket else f"{task.prefix}.{plan.stream}"
 
 
 def read_entry(jetstream: sync.JetStream, bucket: str, name: str) -> Found | None:
-    """Return what the ledger says of ``name``, as its leader knows it; None if nothing."""
-    # Tasks ask often. A handle to the bucket would cost one more request than its stream does.
+    """Return the entry of ``name`` from the leader; None if there is none."""
+    # Tasks ask often. A handle to the bucket would cost one more request than its stream.
     try:
         stream = jetstream.stream(stream_name(bucket))
     except StreamNotFound:
@@ -137,16 +136,16 @@ def read_entry(jetstream: sync.JetStream, bucket: str, name: str) -> Found | Non
 
 
 def all_entries(jetstream: sync.JetStream, bucket: str) -> Iterator[tuple[str, LedgerEntry]]:
-    """Yield what a ledger says of every query and job, with its key."""
+    """Yield the entries of all queries and jobs, with their keys."""
     for entry in jetstream.key_value(bucket).snapshot():
-        # A bucket may also have keys of the user's own.
+        # A bucket may also have the user's own keys.
         with contextlib.suppress(msgspec.DecodeError):
             yield entry.key, msgspec.json.decode(entry.value, type=LedgerEntry)
 
 
 def _last_on(stream: sync.Stream, subject: str) -> StreamMessage | None:
-    """Return the last message of a subject, from a handle that was made for this call."""
-    # A follower may lag: the read must have seen all that the leader has (ADR-53).
+    """Return the last message of a subject, from a handle created for this call."""
+    # A follower may lag: the read must have reached everything that the leader has (ADR-53).
     last = stream.cached_info.state.last_seq
     try:
         return stream.get_msg(last_by_subject=subject, min_last_seq=last)
@@ -168,16 +167,16 @@ class BucketEntries:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages to people."""
+        """Its location, for messages."""
         return key_place(self._bucket, ledger_key(self._name))
 
     @property
     def removal(self) -> str:
-        """How a person removes it, so that the query has no entry any more."""
+        """How to remove it, for messages."""
         return f"delete {self.place}"
 
     def read(self, jetstream: sync.JetStream) -> Found | None:
-        """Return the entry as its leader knows it; None if there is none."""
+        """Return the entry from the leader; None if there is none."""
         return read_entry(jetstream, self._bucket, self._name)
 
     def write(self, jetstream: sync.JetStream, entry: LedgerEntry, revision: int) -> None:
@@ -201,20 +200,20 @@ class SubjectEntries:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages to people."""
+        """Its location, for messages."""
         return subject_place(self._subject)
 
     @property
     def removal(self) -> str:
-        """How a person removes it, so that the query has no entry any more.
+        """How to remove it, for messages.
 
-        With the last message gone the one before it would count, and the markers of the parts.
+        If only the last message was deleted, the one before it would count, and the markers.
         """
         every = f"{self._subject.rpartition('.')[0]}.*"
         return f"purge the subject {every!r} of stream {self._stream!r}"
 
     def read(self, jetstream: sync.JetStream) -> Found | None:
-        """Return the entry as its leader knows it; None if there is none."""
+        """Return the entry from the leader; None if there is none."""
         message = _last_on(jetstream.stream(self._stream), self._subject)
         return _found(message) if message is not None else None
 

@@ -1,11 +1,12 @@
-"""Atomic batches with a marker: exactly once, whatever the delay and the partitioning.
+"""Atomic batches with a marker: exactly once after any delay, with any partitioning.
 
-The rows of a task go in atomic batches, each with a marker on ``<ledgerSubject>.<query>.<part>``
-that holds the digests of its rows and expects the marker before it: a batch that is sent twice is
-refused as a whole. The runs of an epoch are registered on ``<ledgerSubject>.<query>.run``, and
-every batch expects that message to be the last there: once a later run is registered, the stream
-refuses whatever an earlier one still sends. So a replay finds in the markers what is stored,
-settles it by count as ``replay`` does, and nothing can change behind its back.
+The rows of a task are sent in atomic batches, each with a marker on
+``<ledgerSubject>.<query>.<part>`` that holds the digests of its rows and expects the marker before
+it: a batch that is sent twice is refused as a whole. The runs of an epoch are registered on
+``<ledgerSubject>.<query>.run``, and every batch expects that message to be the last there: once a
+later run is registered, the stream refuses whatever an earlier one still sends. So a replay finds
+in the markers what is stored, settles it by count as ``replay`` does, and nothing can change
+meanwhile.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ class Marker(msgspec.Struct, frozen=True):
     rows: int | None = None
     """None: a marker of 0.1.0, without digests."""
     prev: int = 0
-    """The sequence of the marker before, on the same subject."""
+    """The sequence of the previous marker on the same subject."""
 
 
 class StoredMarker(NamedTuple):
@@ -58,7 +59,7 @@ class StoredMarker(NamedTuple):
 
 
 class MarkedRows(NamedTuple):
-    """The digests of stored rows with the place of each."""
+    """The digests of stored rows with their positions."""
 
     counts: RowCounts
     batches: Sequence[StoredMarker]
@@ -67,7 +68,7 @@ class MarkedRows(NamedTuple):
         """Return the sequence of a stored copy of each of these rows."""
         places: dict[bytes, int] = {}
         for seq, _, _, stored in self.batches:
-            # The rows of an atomic batch lie side by side, the marker comes last.
+            # The rows of an atomic batch are consecutive, the marker comes last.
             first = seq - len(stored) // DIGEST_SIZE
             for at in range(0, len(stored), DIGEST_SIZE):
                 digest = stored[at : at + DIGEST_SIZE]
@@ -99,20 +100,20 @@ class MarkedLedger:
     def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> MarkedRows:
         """Return what earlier runs of the epoch stored.
 
-        All of it lies below the message that registered this run, which fences them off.
+        All of it is below the message that registered this run, which fences them off.
         """
         first, last = found.entry.first, found.revision
-        # A removed marker that was the last of its part leaves no trace but a gap.
+        # A removed marker that was the last of its part leaves only a gap.
         gone = removed_between(jetstream.stream(self._plan.stream), first, last)
         self.epochs.check_gaps(first, last, gone)
         return self._stored(jetstream, first, last, "*")
 
     def check_complete(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
-        """Raise when less is stored than ``rows``, which the next run would mend."""
+        """Raise if fewer than ``rows`` are stored; the next run repairs that."""
         stream, first = jetstream.stream(self._plan.stream), found.entry.first
         last = stream.info().state.last_seq
         if removed_between(stream, first, last):
-            return  # accepted by failOnReplayGaps, or by a limit of the stream just now
+            return  # accepted by failOnReplayGaps, or removed by a limit just now
         stored = self._stored(jetstream, first, last, "*")
         self.epochs.check_stored(stored.counts.total, rows)
 
@@ -169,19 +170,19 @@ class MarkedLedger:
         return StoredMarker(seq, part, marker, digests)
 
     def _check_chains(self, markers: Sequence[StoredMarker], first: int) -> None:
-        """Refuse to go by markers of which some were removed."""
+        """Refuse to rely on markers if some were removed."""
         known = {one.seq for one in markers}
         for one in markers:
             if one.marker.prev >= first and one.marker.prev not in known:
                 raise ReplayRefused(
-                    f"{self.epochs.named} was begun before, and the marker at sequence "
-                    f"{one.marker.prev} on subject {self.subject}.{one.part}, which said what was "
-                    "stored, was removed (max_msgs_per_subject, a purge): it cannot be told any "
-                    f"more which rows were stored. To go on, {HOW_TO_GO_ON}"
+                    f"{self.epochs.named} was started before, and the marker at sequence "
+                    f"{one.marker.prev} on subject {self.subject}.{one.part}, which recorded what "
+                    "was stored, was removed (max_msgs_per_subject, a purge): it is unknown "
+                    f"which rows were stored. To continue, {HOW_TO_GO_ON}"
                 )
 
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-        """Look for markers of 0.1.0, which registered no runs."""
+        """Look for markers of 0.1.0, which did not register runs."""
         task, last = self._task, info.state.last_seq
         stream = jetstream.stream(self._plan.stream)
         parts = stream.info(subjects_filter=f"{self.subject}.*").state.subjects or {}
@@ -198,7 +199,7 @@ class MarkedLedger:
         return LedgerEntry(task.epoch - 1, last, task.query, begun=task.epoch - 1)
 
     def is_outdated(self, *_: object) -> bool:
-        """Say whether rows are stored that the entry does not know: they are in one stream."""
+        """Whether rows are stored that are not in the entry: both are in one stream, so never."""
         return False
 
 
@@ -213,18 +214,18 @@ class MarkedWriter:
         self._part = part
 
     def write(self, found: Found, messages: MessageColumns, digests: Sequence[bytes]) -> int:
-        """Return when all rows are stored, with a sequence at or above theirs."""
+        """Store all rows; return a sequence at or above theirs."""
         left, seq = self._left(found, digests)
         retries = self._sender.retries(also=(WrongLastSequence,))
         while left:
             places = left[:ROWS_PER_BATCH]
-            # Outside of the try: what has its own retries is not tried again as a whole.
+            # Outside the try: this has its own retries.
             batch = self._fenced(found, messages.picked(places))
             try:
                 seq = self._store(batch, [digests[place] for place in places], seq)
             except Error as error:
-                # Stored and the answer lost, or by another attempt at this task, or a later run
-                # has taken over: the stream tells.
+                # Stored but the answer was lost, or stored by another attempt at this task, or a
+                # later run has taken over: the stream shows which.
                 retries.pause(error)
                 self._sender.with_retries(self._ledger.epochs.check_now)
                 before = len(left)
@@ -237,25 +238,25 @@ class MarkedWriter:
         return seq
 
     def _left(self, found: Found, digests: Sequence[bytes]) -> tuple[list[int], int]:
-        """Return the places of the rows that this run has not stored yet."""
+        """Return the indices of the rows that this run has not stored yet."""
         stored, seq = self._sender.with_retries(
             lambda js: self._ledger.own_rows(js, found, self._part)
         )
         left, unknown = not_stored(digests, stored)
         if unknown:
             raise ReplayRefused(
-                f"epoch {self._task.epoch}: a task that ran before stored {unknown} rows that "
-                "this repetition of it does not have: rows must be the same whenever Spark "
+                f"epoch {self._task.epoch}: an earlier attempt at this task stored {unknown} rows "
+                "that this one does not have: rows must be the same whenever Spark "
                 "computes them (leave out rand(), current_timestamp() and the like)"
             )
         return left, seq
 
     def _fenced(self, found: Found, batch: MessageColumns) -> MessageColumns:
-        """Return the batch with what stops it once a later run has taken over."""
+        """Return the batch with a fence that stops it once a later run has taken over."""
         blocks = fenced(batch.headers, self._ledger.fence(found.revision))
         if blocks is not None:
             return MessageColumns.to_publish(batch.subjects, batch.data, blocks)
-        # Every row expects a sequence of its own, and a message can expect only one.
+        # Every row already expects a sequence, and a message can expect only one.
         self._sender.with_retries(self._ledger.epochs.check)
         return batch
 
@@ -273,7 +274,7 @@ class MarkedWriter:
 
 
 class EpochWriter:
-    """Stores all rows of an epoch, and that it is committed, as one atomic batch."""
+    """Stores all rows of an epoch, and its commit, as one atomic batch."""
 
     def __init__(self, plan: SinkPlan, ledger: MarkedLedger) -> None:
         self._plan = plan
@@ -281,7 +282,7 @@ class EpochWriter:
         self._sender = Sender(plan)
 
     def write(self, messages: MessageColumns, digests: Sequence[bytes], totals: Totals) -> None:
-        """Return when the epoch is committed; doing it again is no error."""
+        """Commit the epoch; idempotent."""
         epochs = self._ledger.epochs
         retries = self._sender.retries(also=(WrongLastSequence,))
         while True:
@@ -299,10 +300,10 @@ class EpochWriter:
                 return
 
     def _left(self, found: Found, digests: Sequence[bytes]) -> Sequence[int]:
-        """Return the places of the rows that no earlier run stored.
+        """Return the indices of the rows that no earlier run stored.
 
-        A run of this scope stores nothing unless it commits, but atomicScope may have been
-        another one when the epoch was begun.
+        A run with this scope stores nothing unless it commits, but atomicScope may have been
+        different when the epoch was started.
         """
         if not self._ledger.epochs.is_replay(found):
             return range(len(digests))
@@ -327,20 +328,20 @@ class EpochWriter:
 def followed_by(
     batch: MessageColumns, subject: str, payload: bytes, headers: bytes
 ) -> MessageColumns:
-    """Return the messages of ``batch`` and one after them."""
+    """Return the messages of ``batch`` and one more after them."""
     return MessageColumns.to_publish(
         [*batch.subjects, subject], [*batch.data, payload], [*batch.headers, headers]
     )
 
 
 def expecting(stream: str, last_seq: int) -> bytes:
-    """Return the headers of a marker that expects another one to be the last of its subject."""
+    """Return the headers of a marker that expects another one to be the last on its subject."""
     lines = b"Nats-Expected-Stream: %s\r\n%s %d\r\n" % (stream.encode(), _EXPECTED, last_seq)
     return append_lines(b"", lines)
 
 
 def not_stored(digests: Sequence[bytes], stored: RowCounts) -> tuple[list[int], int]:
-    """Return the places of rows that are not stored, and how many stored rows are none of them."""
+    """Return the indices of rows that are not stored, and the number of unknown stored rows."""
     known = dict(stored.items())
     left: list[int] = []
     for place, digest in enumerate(digests):
@@ -360,7 +361,7 @@ def missing_copies(
 ) -> tuple[MessageColumns, list[bytes]]:
     """Return the rows that a replay has more often than they are stored, with their digests.
 
-    ``subjects`` has, by digest, where rows are sent to that are stored under other subjects.
+    ``subjects`` maps digests to the subjects that rows are sent to, if stored under others.
     """
     stream = jetstream.stream(plan.stream)
     missing, digests = MessageColumns.empty(), list[bytes]()
@@ -376,7 +377,7 @@ def missing_copies(
             message = stream.get_msg(seq=seq, min_last_seq=seq)
         except (KeyError, MessageNotFound):
             raise ReplayRefused(
-                "a row of which another copy has to be stored was removed from the stream "
+                "a row that must be stored once more was removed from the stream "
                 f"meanwhile, or its marker was: {HOW_TO_GO_ON}"
             ) from None
         digests += [digest] * wanted
@@ -388,7 +389,7 @@ def missing_copies(
 
 
 def removed_between(stream: sync.Stream, first: int, last: int) -> int:
-    """Return how many messages of a range of sequences were removed."""
+    """Return the number of removed messages in a range of sequences."""
     state = stream.info().state
     if state.first_seq <= first and state.messages == state.last_seq + 1 - state.first_seq:
         return 0
@@ -399,7 +400,7 @@ def removed_between(stream: sync.Stream, first: int, last: int) -> int:
 
 
 def fenced(headers: Sequence[bytes], fence: bytes) -> list[bytes] | None:
-    """Return the headers with the fence in the first that expects nothing; None if all do."""
+    """Return the headers with the fence in the first one without an expectation; None if none."""
     for at, block in enumerate(headers):
         if _EXPECTED not in block:
             return [*headers[:at], append_lines(block, fence), *headers[at + 1 :]]
@@ -421,7 +422,7 @@ def batch_digests(stream: sync.Stream, marker_seq: int) -> bytes:
 
 
 def split_headers(block: bytes) -> tuple[bytes, bytes]:
-    """Return the user's headers of a stored row, and the lines that its columns asked for."""
+    """Return the user's headers of a stored row, and the header lines from columns."""
     lines = b""
     for name in (b"Nats-Expected-Last-Subject-Sequence", b"Nats-TTL"):
         value = find_value(block, name)
@@ -431,9 +432,9 @@ def split_headers(block: bytes) -> tuple[bytes, bytes]:
 
 
 def check_size(rows: SinkRows, what: str) -> None:
-    """Refuse rows that do not fit one atomic batch."""
+    """Refuse rows that do not fit into one atomic batch."""
     if len(rows) > ROWS_PER_BATCH:
         raise RowRefused(
-            f"{what} has {len(rows)} rows, and one atomic batch at most "
+            f"{what} has {len(rows)} rows, but an atomic batch at most "
             f'{ROWS_PER_BATCH}: lower maxOffsetsPerTrigger, or set option("atomicScope", "chunk")'
         )

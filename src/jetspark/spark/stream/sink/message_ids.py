@@ -1,9 +1,9 @@
-"""Message ids that a task makes again when Spark repeats it.
+"""Message ids that are the same when Spark repeats a task.
 
-``<prefix>.<epoch>.<partition>.<digest>[.<nth equal row>]``: the stream drops what it has seen
-within its duplicate window. The partition is in it because equal rows of two partitions are
-two messages. A replay of the epoch may spread the rows differently: ``ledger`` settles that by the
-digests, which are read back out of the ids.
+``<prefix>.<epoch>.<partition>.<digest>[.<nth equal row>]``: the stream drops duplicates within its
+duplicate window. The partition is part of it because equal rows of two partitions are two
+messages. A replay of the epoch may distribute the rows differently: ``ledger`` settles that by the
+digests, which are read back from the ids.
 """
 
 import re
@@ -19,28 +19,28 @@ from jetspark.spark.stream.sink.rows import SinkRows
 
 
 class WriteTask(NamedTuple):
-    """Which part of which write a task is: the same again whenever Spark repeats it."""
+    """The identity of a task's write: the same whenever Spark repeats it."""
 
     prefix: str
-    """Names the query, or the batch job; empty when ids are not made here."""
+    """The name of the query, or the batch job; empty if ids are not generated here."""
     epoch: int
     partition: int
     query: str = ""
-    """The id that Spark keeps in the checkpoint; empty in a batch."""
+    """The id in Spark's checkpoint; empty in a batch."""
 
     @property
     def id_prefix(self) -> str:
-        """What all ids of the task begin with."""
+        """The prefix of all ids of the task."""
         return f"{self.epoch_prefix}{self.partition}."
 
     @property
     def epoch_prefix(self) -> str:
-        """What all ids of the epoch begin with."""
+        """The prefix of all ids of the epoch."""
         return f"{self.prefix}.{self.epoch}."
 
 
 class IdMaker:
-    """Makes the ids of rows by their content, in the order in which they come."""
+    """Generates the ids of rows from their content, in order."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.encode()
@@ -50,7 +50,7 @@ class IdMaker:
         """Return the id of each row."""
         seen, fresh = self._seen, dict.fromkeys(digests, 1)
         if len(fresh) == len(digests) and seen.keys().isdisjoint(fresh):
-            # Rows are seldom equal. No Python step for each row: all ids are cut out of one text.
+            # Rows are rarely equal. No Python step per row: all ids are slices of one string.
             seen.update(fresh)
             return self._plain(digests)
         made: list[bytes] = []
@@ -67,8 +67,8 @@ class IdMaker:
         return (self._prefix + text.replace(b"\n", b"\n" + self._prefix)).split(b"\n")
 
 
-# What an id has after the epoch: the partition, or the commit that stored a missing copy, and the
-# digest. In jetspark 0.1.0 it could also be the place of the row in its partition.
+# The part of an id after the epoch: the partition, or the commit that stored a missing copy, and
+# the digest. In jetspark 0.1.0 it could also be the index of the row in its partition.
 _ROW: Final = re.compile(
     rb"(?:[0-9]+|c[0-9a-f]+)\.(?P<digest>[0-9a-f]{%d})(?:\.[0-9]+)?" % (2 * DIGEST_SIZE)
 )
@@ -76,22 +76,22 @@ _PLACE: Final = re.compile(rb"[0-9]+\.[0-9]+")
 
 
 def digest_in(msg_id: bytes, epoch_prefix: bytes) -> bytes | None:
-    """Return the digest of the row that an id of this epoch was made for; None if it has none.
+    """Return the digest of the row from an id of this epoch; None if it has none.
 
-    The names of two writes may begin alike: ``job.1.0.3.<digest>`` is no id of epoch 1 of ``job``
-    but one of epoch 0 of ``job.1``.
+    The names of two writes may have the same prefix: ``job.1.0.3.<digest>`` is not an id of epoch
+    1 of ``job`` but of epoch 0 of ``job.1``.
     """
     found = _ROW.fullmatch(msg_id, len(epoch_prefix))
     return None if found is None else bytes.fromhex(found["digest"].decode("ascii"))
 
 
 def has_place(msg_id: bytes, epoch_prefix: bytes) -> bool:
-    """Say whether an id of this epoch has the place of its row instead of a digest."""
+    """Whether an id of this epoch has the index of its row instead of a digest."""
     return _PLACE.fullmatch(msg_id, len(epoch_prefix)) is not None
 
 
 def epoch_in(msg_id: bytes, query_prefix: bytes) -> int | None:
-    """Return the epoch of an id of this query; None when it is of another one."""
+    """Return the epoch of an id of this query; None if it belongs to another."""
     word, _, _ = msg_id[len(query_prefix) :].partition(b".")
     epoch_prefix = query_prefix + word + b"."
     if not word.isdigit() or not (
@@ -102,16 +102,16 @@ def epoch_in(msg_id: bytes, query_prefix: bytes) -> int | None:
 
 
 def row_digests(rows: SinkRows, digest: Callable[[bytes], bytes] = xxh3_128_digest) -> list[bytes]:
-    """Return a digest of each row: subject, headers, payload, and what the columns ask for.
+    """Return a digest of each row: subject, headers, payload, and header lines from columns.
 
-    A cryptographic hash would cost as much as all the rest of a write; ``markers``, whose batches
-    cost more anyway, asks for one.
+    A cryptographic hash would cost as much as the rest of a write; ``markers``, whose batches cost
+    more anyway, uses one.
     """
     messages = rows.messages
     lines = rows.lines or [b""] * len(messages)
     subjects = set(messages.subjects) if rows.lines is None and not any(messages.headers) else ()
     if 0 < len(subjects) <= len(messages.subjects) // 2:
-        # Few subjects and nothing else: what comes before the payload is made once for each.
+        # Few subjects and nothing else: the part before the payload is created once for each.
         starts = {
             one: b"%d 0 0 %s" % (len(one), one.encode("utf-8", "surrogateescape"))
             for one in subjects
@@ -121,7 +121,7 @@ def row_digests(rows: SinkRows, digest: Callable[[bytes], bytes] = xxh3_128_dige
             for subject, payload in zip(messages.subjects, messages.data, strict=True)
         ]
     return [
-        # The lengths keep 'a' + 'bc' apart from 'ab' + 'c'.
+        # The lengths distinguish 'a' + 'bc' from 'ab' + 'c'.
         digest(
             b"%d %d %d " % (len(subject), len(block), len(line))
             + subject.encode("utf-8", "surrogateescape")
@@ -136,5 +136,5 @@ def row_digests(rows: SinkRows, digest: Callable[[bytes], bytes] = xxh3_128_dige
 
 
 def strong_digest(data: bytes) -> bytes:
-    """Return a digest for which nobody can make two inputs."""
+    """Return a collision-resistant digest."""
     return blake2b(data, digest_size=DIGEST_SIZE).digest()

@@ -28,7 +28,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 class PublishMode(StrEnum):
-    """How messages are handed to the stream."""
+    """How messages are published."""
 
     AUTO = "auto"
     FAST = "fast"
@@ -37,21 +37,21 @@ class PublishMode(StrEnum):
 
 
 class Delivery(StrEnum):
-    """What a replay by Spark does to rows that are already stored."""
+    """What a replay does with rows that are already stored."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
 
 
 class IdSource(StrEnum):
-    """What the message id of a row is made of."""
+    """The source of message ids."""
 
     COLUMN = "column"
     CONTENT = "content"
 
 
 class AtomicScope(StrEnum):
-    """What is stored as one atomic batch."""
+    """The scope of an atomic batch."""
 
     CHUNK = "chunk"
     PARTITION = "partition"
@@ -59,16 +59,16 @@ class AtomicScope(StrEnum):
 
 
 def outage_of(retries: int) -> float:
-    """Return how long a server is waited for: who asks for fewer tries does not want to wait."""
+    """Return how long to wait for a server: fewer retries mean less waiting."""
     return OUTAGE_S if retries >= RETRIES else 0.0
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write was asked for; None is *decided when it is planned*."""
+    """The options of a write; None means *decided at planning time*."""
 
     connection: Connection
     stream: str = ""
-    """Empty: the one stream that takes ``subject``."""
+    """Empty: the one stream that stores ``subject``."""
     subject: str = ""
     """The subject of every row; empty: the column."""
     publish_mode: PublishMode = PublishMode.AUTO
@@ -77,14 +77,14 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     id_prefix: str = ""
     atomic_scope: AtomicScope = AtomicScope.CHUNK
     ledger_subject: str = ""
-    """Where the markers of atomic exactly-once writes go."""
+    """The subject of the markers of atomic exactly-once writes."""
     ledger_bucket: str = ""
-    """The bucket with the committed epochs; empty: ``LEDGER_BUCKET`` where one is needed."""
+    """The bucket with the committed epochs; empty: ``LEDGER_BUCKET`` if one is needed."""
     fail_on_replay_gaps: bool | None = None
-    """Whether a replay stops when messages were removed among which are rows of its epoch; None:
-    not given, which is true."""
+    """Whether a replay is refused if messages among its rows were removed; None: not given, which
+    is true."""
     keep_committed_epoch: int | None = None
-    """An epoch whose stored rows stay, although a replay of it has other rows."""
+    """An epoch whose stored rows are kept, although a replay of it has other rows."""
     max_in_flight: int = PUBLISH_ASYNC_MAX
     ack_timeout_s: float = ACK_TIMEOUT_MS / 1000
     retries: int = RETRIES
@@ -95,7 +95,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Turn the options of a write into a struct, or raise ``InvalidOptions`` with all errors."""
+    """Parse the options of a write, or raise ``InvalidOptions`` with all errors."""
     use = Use.WRITE_STREAM if streaming else Use.WRITE
     instead = dict.fromkeys(("txnAppId", "txnVersion"), "a query has its epochs")
     instead["idPrefix"] = "a batch has txnAppId"
@@ -127,21 +127,21 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
 
 
 def _check_together(reader: OptionReader, options: SinkOptions) -> None:
-    """Note what contradicts each other."""
+    """Record contradicting options."""
     problems = reader.problems
     atomic = options.publish_mode is PublishMode.ATOMIC
     if reader.has("txnAppId") != reader.has("txnVersion"):
-        problems.append("txnAppId and txnVersion go together: only one is given")
+        problems.append("txnAppId and txnVersion must be given together: one is missing")
     if reader.has("atomicScope") and not atomic:
         problems.append("atomicScope is for publishMode atomic")
     if options.ledger_subject and not atomic:
-        problems.append("ledgerSubject is for publishMode atomic; others take a ledgerBucket")
+        problems.append("ledgerSubject is for publishMode atomic; others use a ledgerBucket")
     if options.ledger_bucket and atomic:
-        problems.append("ledgerBucket is not for publishMode atomic, which has a ledgerSubject")
+        problems.append("ledgerBucket is not for publishMode atomic, which uses a ledgerSubject")
     if options.atomic_scope is AtomicScope.EPOCH and reader.has("failOnReplayGaps"):
         problems.append(
-            "failOnReplayGaps has no meaning with atomicScope epoch: its rows are stored together "
-            "with the commit, so that a replay reads none back"
+            "failOnReplayGaps has no effect with atomicScope epoch: its rows are stored together "
+            "with the commit, so a replay reads none back"
         )
     if options.delivery is Delivery.AT_LEAST_ONCE:
         for name in (
@@ -158,13 +158,13 @@ def _check_together(reader: OptionReader, options: SinkOptions) -> None:
 
 
 def _word(kind: type[_Word]) -> Callable[[str], _Word]:
-    """Make the parser of one of the words of an enumeration."""
+    """Create the parser of an enumeration."""
 
     def parse(text: str) -> _Word:
         try:
             return kind(text.lower())
         except ValueError:
-            raise ValueError(f"{text!r} is none of {', '.join(kind)}") from None
+            raise ValueError(f"{text!r} is not one of {', '.join(kind)}") from None
 
     return parse
 
@@ -172,8 +172,8 @@ def _word(kind: type[_Word]) -> Callable[[str], _Word]:
 def _id_source(text: str) -> IdSource:
     if text.lower() == "position":
         raise ValueError(
-            "'position' is not offered any more: the place of a row changes with the number of "
-            "partitions and the order of a shuffle, so that a replay would lose rows or store "
+            "'position' is no longer supported: the position of a row changes with the number of "
+            "partitions and the order of a shuffle, so a replay would lose rows or store "
             "them twice. Leave it out (content), or give the rows a column 'msg_id'"
         )
     return _word(IdSource)(text)
@@ -181,12 +181,12 @@ def _id_source(text: str) -> IdSource:
 
 def _literal(text: str) -> str:
     if not is_valid_literal(text.encode()):
-        raise ValueError(f"{text!r} is not a subject without wildcards, blanks or empty tokens")
+        raise ValueError(f"{text!r} is not a subject without wildcards, spaces or empty tokens")
     return text
 
 
 def parse_count(text: str) -> int:
-    """Read a whole number from 0 on."""
+    """Parse an integer of 0 or more."""
     if not DIGITS.fullmatch(text) or int(text) > SEQ_MAX:
         raise ValueError(f"{text!r} is not a whole number from 0 to {SEQ_MAX}")
     return int(text)

@@ -1,7 +1,7 @@
-"""Whether an epoch was begun with another ledger than the one that a run uses.
+"""Detects an epoch that was started with another ledger than the current run uses.
 
-A query may come back with another ``publishMode``, ``ledgerSubject``, ``ledgerBucket`` or
-``idPrefix``. What was begun with one ledger, or under one name, is not known to another: all rows
+A query may be restarted with another ``publishMode``, ``ledgerSubject``, ``ledgerBucket`` or
+``idPrefix``. An epoch started with one ledger, or under one name, is unknown to another: all rows
 would be stored again.
 """
 
@@ -25,8 +25,8 @@ from jetspark.spark.stream.sink.message_ids import WriteTask
 from jetspark.spark.stream.sink.options import LEDGER_BUCKET
 from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused
 
-# Subjects of markers with up to so many words before the last are asked for by pattern, one
-# request for each number. What is longer is listed: hardly any stream has such subjects.
+# Subjects of markers with up to this many tokens before the last are read by pattern, one request
+# per number. Longer ones are listed: hardly any stream has such subjects.
 _WORDS_MAX: Final = 16
 _RUN: Final = ".run"
 
@@ -34,7 +34,7 @@ _RUN: Final = ".run"
 def check_begun_here(
     jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask, *, place: str
 ) -> None:
-    """Raise ``WriteRefused`` when another ledger than ``place`` has the epoch, or a later one."""
+    """Raise ``WriteRefused`` if another ledger than ``place`` has the epoch, or a later one."""
     for other, entry in itertools.chain(
         _in_buckets(jetstream, plan, task), _in_stream(jetstream, plan, task)
     ):
@@ -44,9 +44,9 @@ def check_begun_here(
             continue
         what = "epoch" if plan.options.streaming else "txnVersion"
         raise WriteRefused(
-            f"{what} {task.epoch} of {task.prefix!r} was begun with another publishMode, "
-            f"ledgerSubject, ledgerBucket or idPrefix: {other} has it, {place} has not, and its "
-            "rows would be stored a second time. Run it once with the options that it was begun "
+            f"{what} {task.epoch} of {task.prefix!r} was started with another publishMode, "
+            f"ledgerSubject, ledgerBucket or idPrefix: {other} has it, {place} does not, and its "
+            "rows would be stored a second time. Run it once with the options that it was started "
             "with, and change them after that; or, if rows may be stored twice, run it once with "
             'option("delivery", "at-least-once")'
         )
@@ -55,11 +55,11 @@ def check_begun_here(
 def _in_buckets(
     jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask
 ) -> Iterator[tuple[str, LedgerEntry]]:
-    """Yield what buckets say: the one of this write, and the one that is used by default."""
+    """Yield entries in buckets: the bucket of this write, and the default one."""
     for bucket in dict.fromkeys((LEDGER_BUCKET, plan.ledger_bucket or LEDGER_BUCKET)):
         try:
             if task.query:
-                # Under whichever name: the entry has the query.
+                # Under any name: the entry has the query.
                 for key, entry in all_entries(jetstream, bucket):
                     yield key_place(bucket, key), entry
                 continue
@@ -74,7 +74,7 @@ def _in_buckets(
 def _in_stream(
     jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask
 ) -> Iterator[tuple[str, LedgerEntry]]:
-    """Yield what the markers in the stream say."""
+    """Yield entries from the markers in the stream."""
     stream = jetstream.stream(plan.stream)
     name = "*" if task.query else task.prefix
     patterns = [f"{'*.' * words}{name}{_RUN}" for words in range(1, _WORDS_MAX)]
@@ -92,5 +92,5 @@ def _in_stream(
         try:
             entry = msgspec.json.decode(message.data, type=LedgerEntry)
         except msgspec.DecodeError:
-            continue  # a message of the user's own
+            continue  # the user's own message
         yield subject_place(message.subject), entry

@@ -1,6 +1,7 @@
-"""What a write will do, decided on the driver before a task starts.
+"""The plan of a write, decided on the driver before a task starts.
 
-A promise that the options, the columns or the stream cannot keep is refused here, in one line.
+A guarantee that the options, the columns or the stream cannot provide is refused here, in one
+line.
 """
 
 import logging
@@ -38,8 +39,8 @@ from jetspark.subjects.match import matches
 from jetspark.sync.retry import Retries
 from jetspark.units import format_duration
 
-# What a repetition may take: Spark starts a task again within seconds, a driver within a minute.
-# Below this the duplicate window does not carry the promise.
+# The time for a repetition: Spark restarts a task within seconds, a driver within a minute. A
+# shorter duplicate window does not provide the guarantee.
 MIN_DUPLICATE_WINDOW_NS: Final = 60 * 1_000_000_000
 
 
@@ -49,11 +50,11 @@ _Result = TypeVar("_Result")
 
 
 class WriteRefused(PlanningFailed):
-    """A write whose promise cannot be kept; the text says what to change."""
+    """A write whose guarantee cannot be provided; the text says what to change."""
 
 
 class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a task needs to know; travels by pickle."""
+    """Everything that a task needs; pickled."""
 
     options: SinkOptions
     stream: str
@@ -65,7 +66,7 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
     id_source: IdSource | None
     """None: no message ids."""
     run: str = ""
-    """Names this run of the write: all its tasks and their repetitions share it."""
+    """Names this run of the write, for all its tasks and their repetitions."""
     ledger_bucket: str = ""
     """The bucket with the committed epochs; empty: none."""
     duplicate_window_ns: int = 0
@@ -74,12 +75,12 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def marked(self) -> bool:
-        """Whether markers in the stream keep the promise."""
+        """Whether markers in the stream provide the guarantee."""
         return self.mode is PublishMode.ATOMIC and self.delivery is Delivery.EXACTLY_ONCE
 
 
 def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool) -> SinkPlan:
-    """Ask the server for the stream and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
+    """Look up the stream and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
     delivery, id_source = decide_delivery(options, columns, overwrite=overwrite)
     _check_replay_options(options, delivery, id_source)
     return through_outages(
@@ -88,9 +89,9 @@ def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool
 
 
 def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Result:
-    """Return what ``attempt`` returns.
+    """Return the result of ``attempt``, waiting out an outage.
 
-    Spark plans each epoch again: a server that restarts meanwhile must not end the query.
+    Spark plans each epoch again: a server restart meanwhile must not end the query.
     """
     again = options.retries if options.streaming else 0
     retries = Retries(again, outage_s=outage_of(again))
@@ -134,26 +135,26 @@ def _plan(
 
 
 def choose_ledger(options: SinkOptions, delivery: Delivery, id_source: IdSource | None) -> str:
-    """Return the bucket of the ledger; empty where the write needs none.
+    """Return the bucket of the ledger; empty if the write needs none.
 
-    Ids from a column do not depend on how rows are partitioned: the duplicate window is enough.
+    Ids from a column do not depend on partitioning: the duplicate window is enough.
     """
     needed = delivery is Delivery.EXACTLY_ONCE and id_source is IdSource.CONTENT
     return options.ledger_bucket or (LEDGER_BUCKET if needed else "")
 
 
 def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> None:
-    """Make sure that there is a ledger; the default one is created."""
+    """Ensure that the ledger exists; the default one is created."""
     bucket = plan.ledger_bucket
     ways = (
         f"create the bucket {bucket!r} (history 1, no ttl), name another with ledgerBucket, give "
-        "the rows a column 'msg_id' of their own (with_msg_id), or set delivery at-least-once"
+        "the rows their own column 'msg_id' (with_msg_id), or set delivery at-least-once"
     )
     try:
         config = jetstream.stream(stream_name(bucket)).cached_info.config
     except StreamNotFound:
         if plan.options.ledger_bucket:
-            raise _refused(f"there is no bucket {bucket!r} for the ledger: {ways}") from None
+            raise _refused(f"bucket {bucket!r} for the ledger does not exist: {ways}") from None
     except (ConnectionClosed, ConnectFailed):
         raise
     except Error as error:
@@ -173,7 +174,7 @@ def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> No
     try:
         jetstream.create_key_value(wanted)
     except BucketExists:
-        return  # by another query at the same moment
+        return  # created concurrently by another query
     except (ConnectionClosed, ConnectFailed):
         raise
     except Error as error:
@@ -184,13 +185,13 @@ def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> No
 
 
 def _ledger_problem(config: StreamConfig) -> str:
-    """Say why a bucket cannot be trusted with what is committed; empty if it can."""
+    """Return why a bucket cannot be the ledger; empty if it can."""
     if config.max_msgs_per_subject < 1:
         return "is a stream that keeps every message, not a key-value bucket"
     if config.max_age:
         return (
-            f"has a ttl of {format_duration(to_wire(config).max_age)}, after which it forgets "
-            "what is committed, so that rows would be stored twice"
+            f"has a ttl of {format_duration(to_wire(config).max_age)}, after which commits are "
+            "forgotten, so rows would be stored twice"
         )
     if config.mirror is not None:
         return f"is a mirror of {config.mirror.name!r}, which may lag"
@@ -200,16 +201,16 @@ def _ledger_problem(config: StreamConfig) -> str:
 def decide_delivery(
     options: SinkOptions, columns: frozenset[str], *, overwrite: bool
 ) -> tuple[Delivery, IdSource | None]:
-    """Return what is promised and what ids are made of, as far as the options tell."""
+    """Return the guarantee and the source of ids, as far as the options determine them."""
     delivery, id_source = options.delivery, options.id_source
     has_ids = "msg_id" in columns
     if overwrite:
         return _decide_overwrite(options, has_ids=has_ids)
     if id_source is IdSource.COLUMN and not has_ids:
-        raise _refused("idSource is column, but there is no column 'msg_id'")
+        raise _refused("idSource is column, but column 'msg_id' is missing")
     if id_source is IdSource.CONTENT and has_ids:
         raise _refused(
-            "idSource is content, and there is a column 'msg_id' which would be ignored: "
+            "idSource is content, but there is a column 'msg_id' which would be ignored: "
             "drop one of the two"
         )
     if delivery is None:
@@ -221,8 +222,8 @@ def decide_delivery(
         id_source = id_source or IdSource.CONTENT
         if not options.streaming and not options.txn_app_id:
             raise _refused(
-                "delivery exactly-once of a batch write needs txnAppId and txnVersion, which name "
-                "the job and the run (or a column 'msg_id'): Spark gives a batch no name"
+                "delivery exactly-once of a batch write requires txnAppId and txnVersion, which "
+                "name the job and the run (or a column 'msg_id'): Spark gives a batch no name"
             )
     else:
         id_source = None
@@ -236,21 +237,21 @@ def decide_delivery(
 def _check_ledger(options: SinkOptions, delivery: Delivery) -> None:
     if delivery is not Delivery.EXACTLY_ONCE or not (options.streaming or options.txn_app_id):
         raise _refused(
-            "ledgerBucket is for delivery exactly-once; a batch needs txnAppId and txnVersion"
+            "ledgerBucket is for delivery exactly-once; a batch requires txnAppId and txnVersion"
         )
 
 
 def _check_replay_options(
     options: SinkOptions, delivery: Delivery, id_source: IdSource | None
 ) -> None:
-    """Refuse options for replays where nothing reads them."""
+    """Refuse options for replays if they would have no effect."""
     once = delivery is Delivery.EXACTLY_ONCE
     by_column = id_source is IdSource.COLUMN
     if options.fail_on_replay_gaps is not None and (not once or by_column):
         raise _refused(
             "failOnReplayGaps is for delivery exactly-once by the ledger or by markers, which "
             "read back the rows of earlier runs"
-            + (": ids of a column 'msg_id' are known to the stream" if by_column else "")
+            + (": the stream knows the ids of a column 'msg_id'" if by_column else "")
             + ". Leave it out"
         )
     ledgered = once and (not by_column or bool(options.ledger_bucket))
@@ -258,7 +259,7 @@ def _check_replay_options(
         raise _refused(
             "keepCommittedEpoch is for delivery exactly-once with a ledger or markers, which "
             "record what is committed"
-            + (": a column 'msg_id' needs none, unless you name a ledgerBucket" if once else "")
+            + (": a column 'msg_id' needs none, unless ledgerBucket is set" if once else "")
             + ". Leave it out"
         )
 
@@ -267,12 +268,12 @@ def _decide_overwrite(options: SinkOptions, *, has_ids: bool) -> tuple[Delivery,
     if not options.allow_purge:
         raise _refused(
             "overwrite (complete mode) removes every older message of the stream: set "
-            'option("allowPurge", "true") if that is meant, else use append'
+            'option("allowPurge", "true") if that is intended, else use append'
         )
     if options.delivery is Delivery.EXACTLY_ONCE or options.txn_app_id or has_ids:
         raise _refused(
-            "overwrite publishes everything anew and then removes what is older: with message "
-            "ids the stream would drop rows it knows, which are removed then. Leave delivery at "
+            "overwrite publishes everything again and then removes older messages: with message "
+            "ids the stream would drop rows it knows, which are then removed. Leave delivery at "
             "at-least-once, without txnAppId and a column 'msg_id'"
         )
     return Delivery.AT_LEAST_ONCE, None
@@ -285,28 +286,28 @@ def _decide_atomic(
         return delivery, id_source
     if id_source is IdSource.COLUMN or options.id_source is not None:
         raise _refused(
-            "publishMode atomic keeps delivery exactly-once by markers, not by message ids: leave "
+            "publishMode atomic provides exactly-once by markers, not by message ids: leave "
             "out idSource and the column 'msg_id', or choose another publishMode"
         )
     if not options.ledger_subject:
         raise _refused(
-            "publishMode atomic with delivery exactly-once needs ledgerSubject: a subject of the "
-            "stream, without wildcards, under which its markers are kept"
+            "publishMode atomic with delivery exactly-once requires ledgerSubject: a subject "
+            "of the stream, without wildcards, for its markers"
         )
     if not options.streaming and not options.txn_app_id:
-        raise _refused("delivery exactly-once of a batch write needs txnAppId and txnVersion")
+        raise _refused("delivery exactly-once of a batch write requires txnAppId and txnVersion")
     return delivery, None
 
 
 def choose_mode(options: SinkOptions, config: StreamConfig) -> PublishMode:
-    """Return how to publish; ``auto`` is fast ingest where the stream has it."""
+    """Return how to publish; ``auto`` is fast ingest if the stream supports it."""
     if options.publish_mode is not PublishMode.AUTO:
         return options.publish_mode
     return PublishMode.FAST if config.allow_batched else PublishMode.ASYNC
 
 
 def check_stream(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) -> None:
-    """Raise ``WriteRefused`` with everything that the stream cannot do of what is asked."""
+    """Raise ``WriteRefused`` with everything that the stream does not support."""
     problems = [*_cannot_take(plan, config, columns)]
     if plan.delivery is Delivery.EXACTLY_ONCE:
         problems += _cannot_promise(plan, config)
@@ -316,67 +317,67 @@ def check_stream(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) 
 
 def _cannot_take(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) -> Iterator[str]:
     if config.mirror is not None:
-        yield f"is a mirror and takes no messages: write to {config.mirror.name!r}"
+        yield f"is a mirror and accepts no messages: write to {config.mirror.name!r}"
     if config.sealed:
-        yield "is sealed and takes no messages"
+        yield "is sealed and accepts no messages"
     if config.no_ack:
-        yield "has no_ack, so that nothing tells whether a row was stored"
+        yield "has no_ack, so it is unknown whether a row was stored"
     if plan.mode is PublishMode.FAST and not config.allow_batched:
-        yield "has allow_batched off, which publishMode fast needs"
+        yield "has allow_batched disabled, which publishMode fast requires"
     if plan.mode is PublishMode.ATOMIC and not config.allow_atomic:
-        yield "has allow_atomic off, which publishMode atomic needs"
+        yield "has allow_atomic disabled, which publishMode atomic requires"
     if plan.mode is PublishMode.ATOMIC and config.persist_mode is PersistMode.ASYNC:
-        yield "has persist_mode async, which takes no atomic batches"
+        yield "has persist_mode async, which does not support atomic batches"
     if "ttl" in columns and not config.allow_msg_ttl:
-        yield "has allow_msg_ttl off, which the column 'ttl' needs"
+        yield "has allow_msg_ttl disabled, which the column 'ttl' requires"
     if plan.overwrite_below and config.deny_purge:
-        yield "has deny_purge, so that it cannot be overwritten"
+        yield "has deny_purge, so it cannot be overwritten"
     subject = plan.options.subject
     if subject and not takes(config.subjects, subject):
-        yield f"does not take the subject {subject!r} (it has {', '.join(config.subjects)})"
+        yield f"does not store the subject {subject!r} (it has {', '.join(config.subjects)})"
 
 
 def _cannot_promise(plan: SinkPlan, config: StreamConfig) -> Iterator[str]:
     if config.persist_mode is PersistMode.ASYNC:
         yield (
-            "has persist_mode async, so that an acknowledged row may be lost: "
-            "delivery exactly-once cannot be promised, at-least-once neither; set it to default"
+            "has persist_mode async, so an acknowledged row may be lost: neither exactly-once nor "
+            "at-least-once can be guaranteed; set it to default"
         )
     window = to_wire(config).duplicate_window
     if plan.id_source is not None and window < MIN_DUPLICATE_WINDOW_NS:
         yield (
             f"has a duplicate_window of {format_duration(window)}, less than the "
-            f"{format_duration(MIN_DUPLICATE_WINDOW_NS)} that delivery exactly-once needs for a "
-            "replay: raise it, or choose at-least-once"
+            f"{format_duration(MIN_DUPLICATE_WINDOW_NS)} that delivery exactly-once requires for "
+            "a replay: raise it, or choose at-least-once"
         )
     if plan.id_source is IdSource.CONTENT and config.retention is not Retention.LIMITS:
         yield (
-            f"has retention {config.retention}, so that rows are gone as soon as they are "
-            "consumed: a replay could not tell which rows an earlier run stored. Give the rows a "
-            "column 'msg_id' of their own (with_msg_id), or choose at-least-once"
+            f"has retention {config.retention}, so rows are deleted as soon as they are "
+            "consumed: a replay could not know which rows an earlier run stored. Give the rows "
+            "their own column 'msg_id' (with_msg_id), or choose at-least-once"
         )
     marker = f"{plan.options.ledger_subject}.query.0"
     if plan.id_source is None and not takes(config.subjects, marker):
         yield (
-            f"does not take the markers below ledgerSubject, such as {marker!r} (it has "
+            f"does not store the markers below ledgerSubject, such as {marker!r} (it has "
             f"{', '.join(config.subjects)})"
         )
     transform = config.subject_transform
     if plan.id_source is None and transform is not None and takes((transform.src or ">",), marker):
         yield (
-            f"stores what comes below ledgerSubject, such as {marker!r}, under other subjects "
-            f"(subject_transform of {transform.src!r}), where the markers are not found again: "
-            "choose a ledgerSubject that it leaves alone"
+            f"stores messages below ledgerSubject, such as {marker!r}, under other subjects "
+            f"(subject_transform of {transform.src!r}), where the markers are not found: "
+            "choose a ledgerSubject without transform"
         )
     if plan.id_source is None and config.retention is not Retention.LIMITS:
         yield (
             f"has retention {config.retention}, which removes the markers that atomic "
-            "exactly-once writes stand on: use limits"
+            "exactly-once writes rely on: use limits"
         )
 
 
 def takes(stream_subjects: tuple[str, ...], subject: str) -> bool:
-    """Say whether a stream stores messages of ``subject``."""
+    """Whether a stream stores messages of ``subject``."""
     name = subject.encode("utf-8", "surrogateescape")
     return any(matches(name, pattern.encode()) for pattern in stream_subjects)
 
@@ -384,11 +385,11 @@ def takes(stream_subjects: tuple[str, ...], subject: str) -> bool:
 def sink_planning(options: SinkOptions) -> AbstractContextManager[sync.Client]:
     """Lend a connection for planning a write."""
     target = f"stream {options.stream!r}" if options.stream else f"subject {options.subject!r}"
-    what = f"no {target}" if options.stream else f"no stream that takes {options.subject!r}"
+    what = target if options.stream else f"a stream that stores {options.subject!r}"
     return lend_for_planning(
         options.connection,
         doing=f"format {FORMAT_NAME!r} cannot write to {target}",
-        missing=f"format {FORMAT_NAME!r}: there is {what}",
+        missing=f"format {FORMAT_NAME!r}: {what} does not exist",
     )
 
 

@@ -1,9 +1,9 @@
-"""What earlier runs of an epoch stored by message ids, and what a replay still has to store.
+"""Rows that earlier runs of an epoch stored by message ids, and what a replay still has to store.
 
-The rows may be in other partitions than before, so that ids alone do not tell what is missing. The
-digests in the ids of stored rows do, by count: a row of which no copy is stored is written by its
-task at once. Of all others the tasks only report how often they have them; the driver compares the
-sums with what is stored and writes the copies that are missing (only equal rows can be).
+The rows may be in other partitions than before, so ids alone do not show what is missing. The
+digests in the ids of stored rows do, by count: a row without a stored copy is written by its task
+at once. For all others the tasks only report how often they have them; the driver compares the
+sums with what is stored and writes the missing copies (only equal rows can be missing).
 """
 
 import time
@@ -31,11 +31,11 @@ from jetspark.spark.stream.sink.rows import own_headers
 from jetspark.spark.stream.sink.sending import id_of, ids_between
 from jetspark.units import format_duration
 
-# Added to the time at which a wait should be over, so that it is not repeated for a rounding.
+# Added to the end of a wait, so that it is not repeated because of rounding.
 _MARGIN_S = 0.05
-# How many messages after the last commit are looked at when an epoch begins.
+# How many messages after the last commit are checked when an epoch starts.
 _LOOK_ROWS = 1_000
-# Where the ledger has nothing of a query that had epochs before, so many messages are searched.
+# If the ledger has no entry of a query that had epochs before, this many messages are searched.
 _SEARCHED_ROWS = 1_000_000
 _SEARCH_PAGE = 20_000
 
@@ -47,7 +47,7 @@ class StoredRows(NamedTuple):
     newest_ns: int
     """When the last of them was stored; 0 if there are none."""
     messages: int
-    """How many messages of any kind the range still has."""
+    """The number of messages of any kind in the range."""
 
 
 class MissingRows(NamedTuple):
@@ -56,13 +56,13 @@ class MissingRows(NamedTuple):
     messages: MessageColumns
     ids: list[bytes]
     surplus: int
-    """How many stored rows of earlier runs this run does not have."""
+    """The number of stored rows of earlier runs that this run does not have."""
     before: int
-    """How many rows earlier runs have stored."""
+    """The number of rows that earlier runs have stored."""
 
 
 class ReplayLedger:
-    """The ledger of a write by message ids, and the rows that it leads to."""
+    """The ledger of a write by message ids, and its rows."""
 
     def __init__(self, plan: SinkPlan, run: str, task: WriteTask) -> None:
         self._plan = plan
@@ -77,8 +77,8 @@ class ReplayLedger:
         stream = jetstream.stream(self._plan.stream)
         first = found.entry.first
         while (cut := found.entry.runs[-1].cut) is None:
-            # A task of an earlier run may have asked the ledger just before this run was
-            # registered, and have a chunk on its way: nothing is read before that has arrived.
+            # A task of an earlier run may have checked the ledger just before this run was
+            # registered, and have a chunk in flight: nothing is read before that has arrived.
             info = stream.info()
             stored = self._read(stream, first, info.state.last_seq)
             ready = max(found.created_ns, stored.newest_ns)
@@ -99,9 +99,9 @@ class ReplayLedger:
         rows: int,
         subjects: Mapping[bytes, str],
     ) -> MissingRows:
-        """Compare what the tasks of a replay report with what is stored.
+        """Compare the reports of a replay's tasks with what is stored.
 
-        ``subjects`` has, by digest, where rows are sent to that are stored under other subjects.
+        ``subjects`` maps digests to the subjects that rows are sent to, if stored under others.
         """
         stream = jetstream.stream(self._plan.stream)
         entry = found.entry
@@ -117,7 +117,7 @@ class ReplayLedger:
         surplus = self.epochs.report_surplus(stored, reported, rows)
         last = stream.info().state.last_seq
         prefix = f"{self._task.epoch_prefix}c{self._run}."
-        # Stored by this commit before, when its answer was lost.
+        # Stored by an earlier attempt at this commit, whose answer was lost.
         done = ids_between(stream, cut + 1, last, prefix.encode()) if wanted else set()
         missing = MissingRows(MessageColumns.empty(), [], surplus, stored.total)
         if wanted:
@@ -129,10 +129,10 @@ class ReplayLedger:
     def check_complete(
         self, jetstream: sync.JetStream, found: Found, missing: MissingRows, rows: int
     ) -> None:
-        """Raise when a replay left less in the stream than its ``rows``."""
+        """Raise if a replay left fewer than its ``rows`` in the stream."""
         stream = jetstream.stream(self._plan.stream)
         last = stream.info().state.last_seq
-        # What lies up to the cut was counted; messages may have been removed there.
+        # Rows up to the cut were counted; messages may have been removed there.
         first = max(found.entry.first, (found.entry.runs[-1].cut or 0) + 1)
         read = self._read(stream, first, last)
         stored = missing.before - missing.surplus + len(read.digests) // DIGEST_SIZE
@@ -140,15 +140,15 @@ class ReplayLedger:
             self.epochs.check_stored(stored, rows, hint=self._window_hint())
 
     def check_taken(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
-        """Raise when the stream took rows of a first run for duplicates of others that are gone.
+        """Raise if the stream dropped rows of a first run as duplicates of deleted ones.
 
-        That is so when the ledger has forgotten the epoch, and the stream's window has not.
+        That happens if the ledger has forgotten the epoch, but the duplicate window has not.
         """
         stream = jetstream.stream(self._plan.stream)
         state = stream.info().state
         if state.last_seq + 1 - found.entry.first >= rows:
             return
-        # Seldom: the entry may also have been deleted, and made again, while the tasks wrote.
+        # Rare: the entry may also have been deleted, and created again, while the tasks wrote.
         read = self._read(stream, max(1, state.first_seq), state.last_seq)
         stored = len(read.digests) // DIGEST_SIZE
         if stored < rows:
@@ -157,14 +157,14 @@ class ReplayLedger:
     def _window_hint(self) -> str:
         window = format_duration(self._plan.duplicate_window_ns)
         return (
-            ". Rows that were removed from the stream (a purge, a deletion) are taken for "
-            f"duplicates until its duplicate_window of {window} is over: wait so long before"
+            ". Rows that were removed from the stream (a purge, a deletion) count as "
+            f"duplicates until its duplicate_window of {window} is over: wait that long before"
         )
 
     def check_still_stored(self, jetstream: sync.JetStream, found: Found) -> None:
-        """Refuse a committed epoch whose rows went with a stream that was deleted or replaced.
+        """Refuse a committed epoch whose stream was deleted or replaced, with its rows.
 
-        The entry outlives the stream: taken at its word, the rows would be dropped in silence.
+        The entry outlives the stream: relying on it would silently drop the rows.
         """
         plan, task, entry = self._plan, self._task, found.entry
         stream = jetstream.stream(plan.stream)
@@ -180,16 +180,16 @@ class ReplayLedger:
                 return
         place = self.epochs.entries.place
         raise WriteRefused(
-            f"{self.epochs.named} is committed, but stream {plan.stream!r} was "
-            "deleted and created again, or restored from an older state, since then, and does not "
+            f"{self.epochs.named} is committed, but stream {plan.stream!r} has since been "
+            "deleted and created again, or restored from an older state, and does not "
             f"have its rows: nothing was stored. To store them, delete {place}, and run it again; "
-            f'to go on without them set option("keepCommittedEpoch", "{task.epoch}")'
+            f'to continue without them set option("keepCommittedEpoch", "{task.epoch}")'
         )
 
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-        """Look for rows of this epoch that this ledger has not seen begin.
+        """Look for rows of this epoch whose start is not in this ledger.
 
-        Of 0.1.0, which had none; or the query had a bucket of another name, or its entry was
+        From 0.1.0, which had none; or the query had a bucket of another name, or its entry was
         deleted.
         """
         last, task = info.state.last_seq, self._task
@@ -209,11 +209,11 @@ class ReplayLedger:
         return LedgerEntry(task.epoch - 1, first - 1, task.query)
 
     def _search_back(self, stream: sync.Stream, info: StreamInfo, since: int) -> int:
-        """Return where rows of this epoch may begin, at ``since`` or before.
+        """Return where rows of this epoch may start, at ``since`` or before.
 
-        They lie after those of earlier epochs, so that the search ends at one of them, or after a
-        million messages. Rows of a later epoch are those of another checkpoint with the same
-        idPrefix, and so is all that lies before them.
+        They come after those of earlier epochs, so the search ends at one of these, or after a
+        million messages. Rows of a later epoch belong to another checkpoint with the same
+        idPrefix, as does everything before them.
         """
         task, state = self._task, info.state
         lowest = max(state.first_seq, state.last_seq - _SEARCHED_ROWS)
@@ -238,11 +238,11 @@ class ReplayLedger:
         return min(lowest, since)
 
     def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
-        """Look for rows of this epoch that the ledger has not seen begin.
+        """Look for rows of this epoch whose start is not in the ledger.
 
-        There are some when the bucket was restored from an older state. They lie right after the
+        There are some if the bucket was restored from an older state. They come directly after the
         last commit, unless others write much to the stream: one request is enough. All messages
-        since then are read only where epochs of a query are missing in the ledger.
+        since then are read only if epochs of a query are missing in the ledger.
         """
         first, last = entry.last_seq + 1, info.state.last_seq
         if self._plan.id_source is IdSource.COLUMN or first > last:
@@ -269,11 +269,11 @@ class ReplayLedger:
                     continue
                 digest = digest_in(msg_id, self._prefix)
                 if digest is None and not has_place(msg_id, self._prefix):
-                    continue  # of another write, whose name begins as this epoch's ids do
+                    continue  # of another write, whose name starts like this epoch's ids
                 if digest is None:
                     raise ReplayRefused(
-                        f"{self.epochs.named} was begun with ids such as {msg_id.decode()!r}, "
-                        "which do not say which row they are of (idSource position): "
+                        f"{self.epochs.named} was started with ids such as {msg_id.decode()!r}, "
+                        "which do not identify their row (idSource position): "
                         f"{HOW_TO_GO_ON}"
                     )
                 digests += digest
@@ -290,7 +290,7 @@ class ReplayLedger:
         missing: MissingRows,
         subjects: Mapping[bytes, str],
     ) -> None:
-        """Add the missing copies of rows, made of a stored one."""
+        """Add the missing copies of rows, made from a stored one."""
         left = dict(wanted)
         for chunk in stream.scan(places.start, places.stop - 1):
             for at, block in enumerate(chunk.headers):
@@ -308,25 +308,25 @@ class ReplayLedger:
                         missing.messages.headers.append(own_headers(block))
         if left:
             raise ReplayRefused(
-                f"{self.epochs.named}: {len(left)} rows of which another copy has to be stored "
+                f"{self.epochs.named}: {len(left)} rows that must be stored once more "
                 "were removed from the stream meanwhile: "
                 f"{HOW_TO_GO_ON}"
             )
 
 
 class KnownIds:
-    """Ids that are stored, where the duplicate window may not know them any more.
+    """Ids that are stored, although the duplicate window may have forgotten them.
 
-    Of this task, which Spark may repeat long after the run began; of ids from a column also those
-    of earlier runs. Spark does not tell Python whether a stage is repeated, so that every task
-    that begins late reads them. An attempt after the first reads them again while it goes on:
-    what the first one stored would be forgotten by the stream before a slow one comes to it.
+    Of this task, which Spark may repeat long after the run started; for ids from a column also
+    those of earlier runs. Spark does not tell Python whether a stage is repeated, so every task
+    that starts late reads them. An attempt after the first reads them again while it runs: the
+    stream would forget what the first one stored before a slow one gets to it.
     """
 
     def __init__(self, plan: SinkPlan, found: Found, task: WriteTask, attempt: int) -> None:
         self._plan = plan
         self._by_column = plan.id_source is IdSource.COLUMN
-        # Ids of a column are whatever the user made of them.
+        # Ids from a column are arbitrary.
         self._prefix = b"" if self._by_column else task.id_prefix.encode()
         self._ids: set[bytes] = set()
         self._next = found.entry.first
@@ -342,7 +342,7 @@ class KnownIds:
         return late and (self._repeated or bool(self._ids))
 
     def read(self, jetstream: sync.JetStream) -> None:
-        """Read what was stored since the last time."""
+        """Read the ids stored since the last time."""
         now = time.time_ns()
         stream = jetstream.stream(self._plan.stream)
         last = stream.info().state.last_seq

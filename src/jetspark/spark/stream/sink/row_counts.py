@@ -1,7 +1,7 @@
 """How often each row of an epoch is stored: digests of rows, counted and packed.
 
 An epoch may have millions of rows and every task of a replay needs the counts of all of them, so
-they are kept as bytes (24 for each distinct row) and not as Python objects.
+they are stored as bytes (24 per distinct row), not as Python objects.
 """
 
 from array import array
@@ -19,10 +19,10 @@ _SUM_MODULUS: Final = 2 ** (8 * DIGEST_SIZE) - 1
 
 
 class RowCounts:
-    """A multiset of digests. Never changes."""
+    """An immutable multiset of digests."""
 
     def __init__(self, digests: bytes, counts: Iterable[int]) -> None:
-        """Take distinct digests in ascending order, one after the other, and their counts."""
+        """Take concatenated distinct digests in ascending order, and their counts."""
         self.digests = digests
         self.counts: array[int] = array("Q", counts)
         # The first halves as numbers: bisect finds one of a million in a microsecond.
@@ -33,7 +33,7 @@ class RowCounts:
 
     @classmethod
     def of(cls, digests: bytes | bytearray) -> "RowCounts":
-        """Count digests that are given one after the other, in any order."""
+        """Count concatenated digests, in any order."""
         return _counted(digests, array("Q", [1]) * (len(digests) // DIGEST_SIZE))
 
     @classmethod
@@ -46,7 +46,7 @@ class RowCounts:
 
     @classmethod
     def unpacked(cls, packed: bytes) -> "RowCounts":
-        """Read what ``packed`` made."""
+        """Decode the result of ``packed``."""
         size = len(packed) // (DIGEST_SIZE + 8)
         counts = array("Q", packed[size * DIGEST_SIZE :])
         if byteorder == "big":
@@ -54,7 +54,7 @@ class RowCounts:
         return cls(packed[: size * DIGEST_SIZE], counts)
 
     def packed(self) -> bytes:
-        """Return all of it as bytes: the digests, then the counts in little-endian order."""
+        """Return the digests, then the counts in little-endian order."""
         counts = array("Q", self.counts)
         if byteorder == "big":
             counts.byteswap()
@@ -62,15 +62,15 @@ class RowCounts:
 
     @property
     def total(self) -> int:
-        """How many rows there are, equal ones included."""
+        """The number of rows, including equal ones."""
         return sum(self.counts)
 
     def __len__(self) -> int:
-        """Return how many different rows there are."""
+        """Return the number of distinct rows."""
         return len(self._keys)
 
     def __getitem__(self, digest: bytes) -> int:
-        """Return how often a row is in it; 0 for one that is not."""
+        """Return the count of a row; 0 if it is not included."""
         keys = self._keys
         key = int.from_bytes(digest[:8])
         at = bisect_left(keys, key)
@@ -84,7 +84,7 @@ class RowCounts:
         return self[digest] > 0
 
     def without(self, other: "RowCounts") -> int:
-        """Return how many rows are in this one and not in the other, equal ones counted."""
+        """Return the number of rows in this one but not in the other, including equal ones."""
         return self.total - sum(min(count, other[digest]) for digest, count in self.items())
 
     def items(self) -> Iterator[tuple[bytes, int]]:
@@ -109,9 +109,9 @@ def _counted(digests: bytes | bytearray, counts: "array[int]") -> RowCounts:
 
 
 def digest_sum(digests: Sequence[bytes], so_far: int = 0) -> int:
-    """Return a checksum of rows that does not depend on their order or on how they are split.
+    """Return a checksum of rows that is independent of their order and split.
 
-    The sum of the digests modulo 2^128 - 1. The concatenation, read as one number, has the same
+    The sum of the digests modulo 2^128 - 1. The concatenation, as one number, has the same
     remainder, and so has the sum of its halves: a few operations for thousands of rows.
     """
     number = int.from_bytes(b"".join(digests))

@@ -1,4 +1,4 @@
-"""The columns of a write: which there may be, and Arrow batches turned into messages."""
+"""The columns of a write, and conversion of Arrow batches to messages."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.units import parse_duration
 
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
-# The columns, and the types each may have.
+# The columns, and the allowed types of each.
 SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "subject": ("string",),
     "data": ("binary", "string"),
@@ -35,13 +35,12 @@ SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _ALIASES: Final = {"value": "data"}
 
-# What an id must not have: a second line, which would be a header of its own (``Nats-Rollup``
-# empties a stream), and blanks at its start, which the server skips, so that " a" would be dropped
-# as a duplicate of "a".
+# Not allowed in an id: a line break, which would add a header (``Nats-Rollup`` empties a stream),
+# and leading spaces, which the server skips, so that " a" would be dropped as a duplicate of "a".
 _NO_MSG_ID: Final = r"[\r\n]|^[ \t]"
 
-# What a message was published with belongs to that publish: a row that is copied from another
-# stream must not be refused, or dropped, because of it. The columns say what this publish wants.
+# Headers that belong to an earlier publish: a row copied from another stream must not be refused,
+# or dropped, because of them. The columns determine those of this publish.
 _OF_ANOTHER_PUBLISH: Final = (b"Nats-Expected-", b"Nats-Batch-", b"Nats-Fast-Batch-", b"Nats-Flow")
 
 _Value = TypeVar("_Value")
@@ -52,12 +51,12 @@ class RowRefused(Error, ValueError):
 
 
 class SinkRows(msgspec.Struct, frozen=True, eq=False):
-    """Messages of one chunk, and what their columns ask for beside."""
+    """Messages of one chunk, and header lines from their columns."""
 
     messages: MessageColumns
     """With the user's headers."""
     lines: list[bytes] | None = None
-    """Header lines that the columns ask for (expected sequence, time to live)."""
+    """Header lines from columns (expected sequence, time to live)."""
     msg_ids: list[str] | None = None
 
     def __len__(self) -> int:
@@ -82,9 +81,9 @@ class SinkRows(msgspec.Struct, frozen=True, eq=False):
         )
 
     def finished(self, stream: str, ids: Sequence[bytes] | None) -> MessageColumns:
-        """Return the messages as they are sent: the user's headers, then those of this publish.
+        """Return the messages to send: the user's headers, then those of this publish.
 
-        ``stream`` empty: whichever stream takes the message.
+        ``stream`` empty: any stream that stores the message.
         """
         messages = self.messages
         expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode() if stream else b""
@@ -106,7 +105,7 @@ class SinkRows(msgspec.Struct, frozen=True, eq=False):
 
 
 def _joined(columns: Sequence[list[_Value] | None]) -> list[_Value] | None:
-    """Return a column of all parts; None where they do not have it."""
+    """Return a column of all parts; None if they do not have it."""
     if len(columns) == 1:
         return columns[0]
     whole: list[_Value] = []
@@ -118,30 +117,30 @@ def _joined(columns: Sequence[list[_Value] | None]) -> list[_Value] | None:
 
 
 def column_name(name: str) -> str:
-    """Return the name under which a column is known here."""
+    """Return the internal name of a column."""
     return _ALIASES.get(name.lower(), name.lower())
 
 
 def check_sink_schema(schema: StructType, subject: str) -> frozenset[str]:
-    """Return the columns there are; raise ``InvalidSchema`` with everything that is wrong."""
+    """Return the columns; raise ``InvalidSchema`` with all problems."""
     problems: list[str] = []
     seen: set[str] = set()
     for field in schema.fields:
         name = column_name(field.name)
         if name in seen:
-            problems.append(f"column {field.name!r} comes twice")
+            problems.append(f"column {field.name!r} is duplicated")
         elif name not in SINK_COLUMNS:
             problems.append(_unknown_column(field.name))
         elif _type_name(field.dataType) not in SINK_COLUMNS[name]:
             wanted = " or ".join(SINK_COLUMNS[name])
             problems.append(
-                f"column {field.name!r} is {field.dataType.simpleString()}, expected {wanted}"
+                f"column {field.name!r} must be {wanted}, not {field.dataType.simpleString()}"
             )
         seen.add(name)
     if "data" not in seen:
-        problems.append("there is no column 'data' (or 'value')")
+        problems.append("column 'data' (or 'value') is missing")
     if "subject" not in seen and not subject:
-        problems.append("there is no column 'subject', and no option subject for all rows")
+        problems.append("column 'subject' is missing, and there is no option subject for all rows")
     if problems:
         raise InvalidSchema(f"columns written to format {FORMAT_NAME!r}: {'; '.join(problems)}")
     return frozenset(seen)
@@ -155,19 +154,19 @@ def _type_name(kind: DataType) -> str:
 def _unknown_column(name: str) -> str:
     known = list(SINK_COLUMNS)
     near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}; drop it"
-    return f"column {name!r} has no place in a message: {hint}"
+    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}; drop it"
+    return f"column {name!r} does not exist in a message: {hint}"
 
 
 class RowDecoder:
-    """Turns Arrow batches of one write into messages."""
+    """Converts Arrow batches of one write to messages."""
 
     def __init__(self, schema: StructType, subject: str) -> None:
         self._at = {column_name(name): at for at, name in enumerate(schema.fieldNames())}
         self._subject = subject
 
     def decode(self, batch: pa.RecordBatch) -> SinkRows:
-        """Return the messages of ``batch``; raises ``RowRefused`` for a row that is none."""
+        """Return the messages of ``batch``; raises ``RowRefused`` for an invalid row."""
         count = batch.num_rows
         subjects = [self._subject] * count if self._subject else self._texts(batch, "subject")
         data = batch.column(self._at["data"])
@@ -186,9 +185,9 @@ class RowDecoder:
         column = batch.column(self._at[name])
         texts: list[str] = column.to_pylist()
         if column.null_count:
-            raise RowRefused(f"column {name!r} is NULL in a row: every message needs one")
+            raise RowRefused(f"column {name!r} is NULL in a row: every message requires one")
         if "" in texts:
-            raise RowRefused(f"column {name!r} is empty in a row: every message needs one")
+            raise RowRefused(f"column {name!r} is empty in a row: every message requires one")
         return texts
 
     def _msg_ids(self, batch: pa.RecordBatch) -> list[str]:
@@ -198,8 +197,8 @@ class RowDecoder:
         )
         if wrong.as_py() >= 0:
             raise RowRefused(
-                f"column 'msg_id' holds {shortened(ids[wrong.as_py()])}: an id is one line, and "
-                "does not begin with a blank, which the server would leave out"
+                f"column 'msg_id' contains {shortened(ids[wrong.as_py()])}: an id must be one "
+                "line and not start with a space, which the server would skip"
             )
         return ids
 
@@ -243,18 +242,18 @@ def _ttl_text(value: float | str) -> str:
         except ValueError:
             raise RowRefused(f"ttl is {value!r}: expected a duration like 30s, or never") from None
         if duration < 1_000_000_000:
-            raise RowRefused(f"ttl is {value!r}: the shortest time to live is 1 second")
+            raise RowRefused(f"ttl is {value!r}: expected at least 1 second")
         return value
     if value < 1:
-        raise RowRefused(f"ttl is {value}: the shortest time to live is 1 second")
+        raise RowRefused(f"ttl is {value}: expected at least 1 second")
     return f"{value}s"
 
 
 def _checked_block(block: bytes) -> bytes:
     if not block.startswith(b"NATS/1.0\r\n") or not block.endswith(b"\r\n\r\n"):
         raise RowRefused(
-            f"column 'headers' holds {block[:40]!r}: raw headers are a block from NATS/1.0 to an "
-            "empty line; jetspark.spark.encode_headers makes one of a map"
+            f"column 'headers' contains {block[:40]!r}: raw headers are a block from NATS/1.0 to "
+            "an empty line; jetspark.spark.encode_headers creates one from a map"
         )
     return block
 
@@ -271,7 +270,7 @@ def _block_of_map(pairs: Iterable[tuple[str, Any]]) -> bytes:
 
 
 def own_headers(block: bytes) -> bytes:
-    """Return the headers without those that another publish was sent with."""
+    """Return the headers without those of an earlier publish."""
     if not block or not has_nats_headers(block):
         return block
     block = remove_header(block, b"Nats-Msg-Id")

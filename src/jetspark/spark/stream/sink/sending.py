@@ -1,7 +1,7 @@
-"""Chunks of messages on their way from a task into the stream, sent again when that may help.
+"""Publishes chunks of messages from a task, with retries.
 
-A chunk is done when the stream has acknowledged all of it. What is transient is tried again with
-jitter, with the same message ids; then the task fails and Spark decides.
+A chunk is done when the stream has acknowledged all of it. After transient errors it is sent again
+with jitter, with the same message ids; then the task fails and Spark decides.
 """
 
 import time
@@ -31,14 +31,14 @@ from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.sync.bulk import publish_columns, publish_together
 from jetspark.sync.retry import Retries
 
-ATOMIC_ROWS_MAX: Final = 1_000  # more are refused with 10199
-# What the id and the number of an atomic batch add to the headers of a message, at most.
+ATOMIC_ROWS_MAX: Final = 1_000  # more are refused (10199)
+# Maximum size of the headers that an atomic batch adds to a message.
 ATOMIC_HEADERS_BYTES: Final = 96
 
 _ADVICE: Final[dict[type[Error], str]] = {
-    TooManyBatches: "fewer tasks at once help: df.coalesce(n) before the write",
+    TooManyBatches: "use fewer concurrent tasks: df.coalesce(n) before the write",
 }
-# What a server says before it closes a connection on which a line was too long.
+# The server's text before it closes a connection because a line was too long.
 _LINE_TOO_LONG: Final = "maximum control line exceeded"
 _Result = TypeVar("_Result")
 
@@ -46,7 +46,7 @@ _Result = TypeVar("_Result")
 class Sender:
     """Publishes the chunks of one task.
 
-    ``check`` is asked before each try, and raises when this task must not write any more.
+    ``check`` is called before each attempt, and raises if this task must not write any more.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Sender:
         self._known_subjects: set[str] = set()
 
     def send(self, messages: MessageColumns) -> int:
-        """Return when all rows are stored, with a sequence known of them (0: none is)."""
+        """Store all rows; return a sequence known of them (0: none)."""
         self.check_subjects(messages.subjects)
         if self._plan.mode is PublishMode.ATOMIC:
             return self._send_atomic(messages)
@@ -85,7 +85,7 @@ class Sender:
             raise
 
     def send_together(self, messages: MessageColumns) -> int:
-        """Store rows as one atomic batch, once; the sequence of the last."""
+        """Store rows as one atomic batch, once; return the sequence of the last."""
         with CONNECTIONS.borrow(self._options.connection) as client:
             jetstream = jetstream_of(client, self._options.connection)
             try:
@@ -106,24 +106,24 @@ class Sender:
                 raise
 
     def _check_sizes(self, jetstream: sync.JetStream, messages: MessageColumns) -> None:
-        """Raise ``RowRefused`` when the stream left a row out of a batch because of its size.
+        """Raise ``RowRefused`` if the stream left a row out of a batch because of its size.
 
-        For such a row nothing is answered, and for the batch only that it is incomplete.
+        Such a row gets no answer, and the batch only that it is incomplete.
         """
         try:
             limit = jetstream.stream(self._plan.stream).info().config.max_msg_size
         except Error:
-            return  # What was said of the batch is said.
+            return  # The error of the batch stands.
         size, _ = _largest_row(messages)
         if 0 <= limit < size + ATOMIC_HEADERS_BYTES:
             raise RowRefused(
-                f"stream {self._plan.stream!r} takes messages of at most {limit} bytes with their "
-                f"headers (max_msg_size), of which an atomic batch needs up to "
+                f"stream {self._plan.stream!r} accepts messages of at most {limit} bytes with "
+                f"their headers (max_msg_size), of which an atomic batch needs up to "
                 f"{ATOMIC_HEADERS_BYTES} for its own: {_about_largest_row(messages)}"
             ) from None
 
     def with_retries(self, attempt: Callable[[sync.JetStream], _Result]) -> _Result:
-        """Return what ``attempt`` returns, tried again after what is transient."""
+        """Return the result of ``attempt``, retried after transient errors."""
         retries = self.retries()
         while True:
             try:
@@ -153,7 +153,7 @@ class Sender:
             except Error as error:
                 check_line(error, left.subjects)
                 stored = publisher.acked if publisher is not None else 0
-                # The batch is over; what was not acknowledged is sent again.
+                # The batch ended; rows without an acknowledgement are sent again.
                 left = left.part(stored, len(left))
                 if stored:
                     retries.restart()
@@ -178,39 +178,39 @@ class Sender:
         return last
 
     def _check_all_known(self, headers: Sequence[bytes], refusal: BatchDuplicate) -> None:
-        """10201 is success when every id is stored already, else a failure that names one."""
+        """10201 is success if every id is already stored, else a failure that names one."""
         ids = {find_value(block, b"Nats-Msg-Id") or b"" for block in headers}
         since = time.time_ns() - self._plan.duplicate_window_ns
         stored = self.with_retries(lambda js: stored_ids(js.stream(self._plan.stream), since))
         missing = ids - stored
         if missing:
             refusal.add_note(
-                f"message id {min(missing).decode()!r} is not stored while others of its batch "
+                f"message id {min(missing).decode()!r} is not stored but others of its batch "
                 "are: the same ids were written in other batches before"
             )
             raise refusal
 
     def check_subjects(self, subjects: Sequence[str]) -> None:
-        """Refuse subjects that the stream does not take: nobody would answer for them."""
+        """Refuse subjects that the stream does not store: they would get no answer."""
         new = set(subjects) - self._known_subjects
         for subject in new:
             if not takes(self._plan.stream_subjects, subject):
                 raise RowRefused(
-                    f"subject {subject!r} is none of stream {self._plan.stream!r}, which takes "
-                    f"{', '.join(self._plan.stream_subjects)}"
+                    f"subject {subject!r} does not belong to stream {self._plan.stream!r}, which "
+                    f"stores {', '.join(self._plan.stream_subjects)}"
                 )
         self._known_subjects |= new
 
     def retries(self, *, also: tuple[type[Error], ...] = ()) -> Retries:
-        """What counts the failures of one thing to be written."""
+        """A counter for the failures of one write."""
         again = self._options.retries
         return Retries(again, outage_s=outage_of(again), also=also, advice=_ADVICE)
 
 
 def check_line(error: Error, subjects: Sequence[str]) -> None:
-    """Raise ``RowRefused`` when the server closed the connection because of a long subject.
+    """Raise ``RowRefused`` if the server closed the connection because of a long subject.
 
-    Its limit is not known before, and the same rows would close the next connection, too.
+    Its limit is not known in advance, and the same rows would close the next connection, too.
     """
     if _LINE_TOO_LONG not in str(error).lower():
         return
@@ -218,7 +218,7 @@ def check_line(error: Error, subjects: Sequence[str]) -> None:
     raise RowRefused(
         f"the subject {shortened(longest)} has {len(longest.encode())} bytes, and the server "
         f"closed the connection ({_LINE_TOO_LONG}): shorten it, or raise max_control_line of the "
-        "server, which is 4096 bytes unless it was set"
+        "server (default: 4096 bytes)"
     ) from None
 
 
@@ -229,7 +229,7 @@ def _largest_row(messages: MessageColumns) -> tuple[int, str]:
 
 
 def _about_largest_row(messages: MessageColumns) -> str:
-    """Say which row is too large, and what can be done about it."""
+    """Name the row that is too large, and what can be done about it."""
     size, subject = _largest_row(messages)
     return (
         f"the largest row, of subject {shortened(subject)}, has {size} bytes with its headers: "
@@ -249,7 +249,7 @@ def stored_ids(stream: sync.Stream, since_ns: int) -> set[bytes]:
 
 
 def ids_between(stream: sync.Stream, first: int, last: int, prefix: bytes = b"") -> set[bytes]:
-    """Return the message ids in a range of sequences, those that begin with ``prefix``."""
+    """Return the message ids in a range of sequences that start with ``prefix``."""
     if first > last:
         return set()
     found = set[bytes]()
@@ -262,7 +262,7 @@ def ids_between(stream: sync.Stream, first: int, last: int, prefix: bytes = b"")
 
 
 def id_of(block: bytes, prefix: bytes) -> bytes | None:
-    """Return the message id in a header block if it begins so."""
+    """Return the message id in a header block if it starts with ``prefix``."""
     if not block or prefix not in block:
         return None
     msg_id = find_value(block, b"Nats-Msg-Id")

@@ -1,9 +1,9 @@
-"""Writing rows into a stream: what a task does, and what the driver does when all are done.
+"""Writing rows to a stream: the tasks, and the driver's commit.
 
-Spark may run a task twice, side by side or again, and a whole epoch again after a restart, with
-the rows in other partitions. Within a run rows carry ids that come out the same, so that the
-stream keeps one copy; a ledger (``ledger``, ``replay``) or markers (``markers``) carry the promise
-from run to run. ``abort`` never undoes: the same epoch comes again.
+Spark may run a task twice, concurrently or again, and a whole epoch again after a restart, with
+the rows in other partitions. Within a run rows have ids that are the same each time, so that the
+stream keeps one copy; a ledger (``ledger``, ``replay``) or markers (``markers``) extend the
+guarantee across runs. ``abort`` never undoes anything: the same epoch is run again.
 """
 
 import functools
@@ -37,7 +37,7 @@ from jetspark.spark.writers import Commits
 
 _log = logging.getLogger(__name__)
 
-# Arrow batches are gathered into chunks of about this size: an acknowledged chunk costs two round
+# Arrow batches are combined into chunks of about this size: an acknowledged chunk costs two round
 # trips, and is kept in memory until then.
 CHUNK_ROWS: Final = 10_000
 CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -45,26 +45,26 @@ CHUNK_BYTES: Final = 8 * 1024 * 1024
 
 @dataclass
 class SinkCommit(WriterCommitMessage):
-    """What a task reports to the driver: how much it wrote, as part of what."""
+    """A task's report to the driver: how much it wrote, as part of what."""
 
     task: WriteTask
     rows: int
     last_seq: int
     """The highest sequence of its rows, as far as the task knows; 0: unknown."""
     held: SinkRows | None = None
-    """SinkRows that the driver is to store (``atomicScope`` epoch)."""
+    """SinkRows for the driver to store (``atomicScope`` epoch)."""
     run: str = ""
     """The run of the write that the task belongs to; Spark plans the commit as another one."""
     checksum: int = 0
-    """Of all rows of the task, written or not."""
+    """For all rows of the task, written or not."""
     reported: bytes = b""
-    """Packed ``RowCounts`` of the rows of which earlier runs stored some: the driver settles."""
+    """Packed ``RowCounts`` of rows of which earlier runs stored some, for the driver to settle."""
     subjects: dict[bytes, str] = field(default_factory=dict)
-    """By digest, where the stream stores rows under other subjects: those they are sent to."""
+    """By digest, the subjects that rows are sent to, if the stream stores them under others."""
 
 
 class Tally:
-    """What a task has seen of its rows."""
+    """Counts the rows of a task."""
 
     def __init__(self, plan: SinkPlan) -> None:
         self.rows: int = 0
@@ -82,7 +82,7 @@ class Tally:
     def new_places(
         self, rows: SinkRows, digests: Sequence[bytes], earlier: RowCounts
     ) -> list[int]:
-        """Return which rows no earlier run has stored; the others are reported."""
+        """Return the rows that no earlier run has stored; the others are reported."""
         places: list[int] = []
         for place, digest in enumerate(digests):
             if digest in earlier:
@@ -102,7 +102,7 @@ class Tally:
 
 
 class StreamRowWriter:
-    """Writes rows into a stream. Travels to the tasks by pickle."""
+    """Writes rows to a stream. Pickled to the tasks."""
 
     def __init__(self, plan: SinkPlan, schema: StructType) -> None:
         self._plan = plan
@@ -110,7 +110,7 @@ class StreamRowWriter:
 
     @property
     def target(self) -> str:
-        """What is written to, for messages."""
+        """The target of the write, for messages."""
         return f"stream {self._plan.stream!r}"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
@@ -130,14 +130,14 @@ class StreamRowWriter:
         return tally.message(task, self._plan.run)
 
     def _write_ledgered(self, task: WriteTask, chunks: Iterator[SinkRows]) -> SinkCommit:
-        """Publish rows with message ids, in a run that the ledger knows."""
+        """Publish rows with message ids, in a run that is in the ledger."""
         plan, tally = self._plan, Tally(self._plan)
         ledger = ReplayLedger(plan, plan.run, task)
         epochs = ledger.epochs
         sender = Sender(plan, epochs.check)
         found = sender.with_retries(epochs.begin)
         if epochs.is_committed(found):
-            # Spark's replay of a committed epoch; its rows are taken and left alone.
+            # Spark's replay of a committed epoch; its rows are read and ignored.
             for rows in chunks:
                 tally.add(row_digests(rows))
             return tally.message(task, plan.run)
@@ -197,10 +197,10 @@ class StreamRowWriter:
         return tally.message(task, plan.run)
 
     def commit(self, messages: Commits) -> None:
-        """Every task has written; the driver does what is left to do for all of them."""
+        """Every task has written; the driver does what is left for all of them."""
         plan = self._plan
         done = [message for message in messages if isinstance(message, SinkCommit)]
-        _log.info("%d tasks have written to stream %r", len(done), plan.stream)
+        _log.info("%d tasks wrote to stream %r", len(done), plan.stream)
         if done and plan.marked:
             self._commit_marked(done)
         elif done and plan.ledger_bucket:
@@ -279,7 +279,7 @@ def reports_of(done: Sequence[SinkCommit]) -> list[RowCounts]:
 
 
 def subjects_of(done: Sequence[SinkCommit]) -> dict[bytes, str]:
-    """Return the subjects that rows are sent to where they are stored under others."""
+    """Return the subjects that rows are sent to if they are stored under others."""
     sent: dict[bytes, str] = {}
     for message in done:
         sent |= message.subjects
@@ -287,9 +287,9 @@ def subjects_of(done: Sequence[SinkCommit]) -> dict[bytes, str]:
 
 
 def this_task(plan: SinkPlan) -> WriteTask:
-    """Ask Spark which part of which write this is.
+    """Return the identity of this task's write, from Spark.
 
-    The epoch and the query reach a task as local properties only; a batch is named by the user.
+    Epoch and query are available to a task as local properties only; a batch is named by the user.
     """
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
@@ -302,26 +302,26 @@ def this_task(plan: SinkPlan) -> WriteTask:
         epoch = context.getLocalProperty("streaming.sql.batchId")
     if query is None or epoch is None:
         raise WriteRefused(
-            "Spark did not tell this task its query and epoch, of which message ids are made: "
+            "Spark did not tell this task its query and epoch, which message ids are made of: "
             'set option("delivery", "at-least-once"), or give the rows a column "msg_id"'
         )
     return WriteTask(options.id_prefix or query, int(epoch), partition, query)
 
 
 def attempt_number() -> int:
-    """Return how often Spark has tried this task before."""
+    """Return the number of earlier attempts at this task."""
     context = TaskContext.get()
     return context.attemptNumber() if context is not None else 0
 
 
 def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[SinkRows]:
-    """Yield the rows of small batches together, in order; none are empty."""
+    """Yield the rows of small batches combined, in order; none are empty."""
     held: list[SinkRows] = []
     count = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        # Spark's batches are bounded (10,000 rows by default), so that one fits a chunk.
+        # Spark's batches are bounded (10,000 rows by default), so one fits into a chunk.
         held.append(decoder.decode(batch))
         count += batch.num_rows
         size += batch.nbytes
@@ -333,5 +333,5 @@ def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[S
 
 
 def encoded(ids: Sequence[str]) -> list[bytes]:
-    """Return message ids of a column as they are sent."""
+    """Return message ids of a column as bytes."""
     return [one.encode() for one in ids]

@@ -57,7 +57,7 @@ def test_paths_are_stored_with_dots(path: str, stored: str) -> None:
 
 def test_a_path_filter_keeps_its_wildcards() -> None:
     assert PathKeys().encode_filter("/a/*/>") == "_root_.a.*.>"
-    with pytest.raises(BadName, match="no dots"):
+    with pytest.raises(BadName, match="must not contain dots"):
         PathKeys().encode("a.b")
 
 

@@ -98,7 +98,7 @@ def test_a_mirror_has_no_subjects_and_a_source_is_renamed() -> None:
     assert [source.name for source in both.sources] == ["KV_x", "KV_y"]
     assert [source.subject_transforms[0].src for source in both.sources] == ["$KV.x.>", "$KV.y.>"]
     assert {source.subject_transforms[0].dest for source in both.sources} == {"$KV.b.>"}
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="both given"):
         to_stream_config(
             KeyValueConfig(
                 bucket="b", mirror=StreamSource(name="x"), sources=(StreamSource(name="y"),)

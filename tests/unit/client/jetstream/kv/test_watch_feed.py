@@ -98,5 +98,5 @@ async def test_a_client_that_ends_cuts_the_initial_data_off(
 async def test_a_watch_that_is_closed_cuts_the_initial_data_off(
     wait: Callable[[Feed], Awaitable[None]],
 ) -> None:
-    with pytest.raises(AlreadyEnded, match="before its initial data was here"):
+    with pytest.raises(AlreadyEnded, match="before its initial data had arrived"):
         await ended_by(wait, lambda _source, feed: feed.stop())

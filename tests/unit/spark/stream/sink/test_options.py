@@ -68,8 +68,8 @@ def test_what_spark_keeps_among_the_options_is_no_mistake() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"publishMode": "quick"}, "'quick' is none of auto, fast, async, atomic"),
-        ({"txnAppId": "job"}, "txnAppId and txnVersion go together"),
+        ({"publishMode": "quick"}, "'quick' is not one of auto, fast, async, atomic"),
+        ({"txnAppId": "job"}, "txnAppId and txnVersion must be given together"),
         ({"idPrefix": "x"}, "idPrefix is for writeStream"),
         ({"subject": "a.*"}, "is not a subject without wildcards"),
         ({"ledgerSubject": "x"}, "ledgerSubject is for publishMode atomic"),
@@ -82,7 +82,7 @@ def test_what_spark_keeps_among_the_options_is_no_mistake() -> None:
             {"delivery": "at-least-once", "idSource": "content"},
             "idSource content is for delivery exactly-once",
         ),
-        ({"idSource": "position"}, "'position' is not offered any more"),
+        ({"idSource": "position"}, "'position' is no longer supported"),
         ({"retry": "3"}, "did you mean retries?"),
     ],
 )
@@ -98,8 +98,8 @@ def test_columns_are_checked_all_at_once() -> None:
         check_sink_schema(schema, "")
 
     assert "did you mean 'subject'?" in str(refusal.value)
-    assert "column 'data' is int, expected binary or string" in str(refusal.value)
-    assert "column 'seq' has no place" in str(refusal.value)
+    assert "column 'data' must be binary or string, not int" in str(refusal.value)
+    assert "column 'seq' does not exist" in str(refusal.value)
     assert "no option subject" in str(refusal.value)
 
 
@@ -130,11 +130,16 @@ def test_a_batch_write_is_exactly_once_when_it_has_a_name_or_ids() -> None:
 @pytest.mark.parametrize(
     ("options", "columns", "overwrite", "said"),
     [
-        (_options(delivery=Delivery.EXACTLY_ONCE), PLAIN, False, "needs txnAppId and txnVersion"),
-        (_options(id_source=IdSource.COLUMN), PLAIN, False, "no column 'msg_id'"),
+        (
+            _options(delivery=Delivery.EXACTLY_ONCE),
+            PLAIN,
+            False,
+            "requires txnAppId and txnVersion",
+        ),
+        (_options(id_source=IdSource.COLUMN), PLAIN, False, "column 'msg_id' is missing"),
         (_options(id_source=IdSource.CONTENT), WITH_IDS, False, "would be ignored"),
         (_options(), PLAIN, True, "allowPurge"),
-        (_options(allow_purge=True), WITH_IDS, True, "publishes everything anew"),
+        (_options(allow_purge=True), WITH_IDS, True, "publishes everything again"),
     ],
 )
 def test_a_promise_that_cannot_be_kept_is_refused(
@@ -148,13 +153,13 @@ def test_a_promise_that_cannot_be_kept_is_refused(
     ("changes", "columns", "said"),
     [
         ({"duplicate_window": 1}, PLAIN, "duplicate_window of 1s"),
-        ({"retention": Retention.WORKQUEUE}, PLAIN, "gone as soon as they are consumed"),
+        ({"retention": Retention.WORKQUEUE}, PLAIN, "deleted as soon as they are consumed"),
         ({"persist_mode": PersistMode.ASYNC}, PLAIN, "may be lost"),
         ({"no_ack": True}, PLAIN, "no_ack"),
         ({"sealed": True}, PLAIN, "sealed"),
         ({"mirror": StreamSource(name="UP")}, PLAIN, "write to 'UP'"),
-        ({}, PLAIN | {"ttl"}, "allow_msg_ttl off"),
-        ({"subjects": ("bills.>",)}, PLAIN, "does not take the subject 'orders.new'"),
+        ({}, PLAIN | {"ttl"}, "allow_msg_ttl disabled"),
+        ({"subjects": ("bills.>",)}, PLAIN, "does not store the subject 'orders.new'"),
     ],
 )
 def test_a_stream_that_cannot_keep_the_promise_is_refused(

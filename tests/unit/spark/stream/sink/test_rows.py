@@ -67,7 +67,7 @@ def test_the_option_subject_is_that_of_every_row() -> None:
 def test_a_row_without_subject_is_refused(subject: str | None) -> None:
     batch = _batch(subject=pa.array(["a", subject], pa.string()), data=["1", "2"])
 
-    with pytest.raises(RowRefused, match="every message needs one"):
+    with pytest.raises(RowRefused, match="every message requires one"):
         _decode(SCHEMA, batch)
 
 
@@ -244,7 +244,7 @@ def test_an_id_that_the_server_would_read_as_something_else_is_refused(msg_id: s
     schema = StructType([*SCHEMA.fields]).add("msg_id", "string")
     batch = _batch(subject=["s", "s"], data=["1", "2"], msg_id=["fine", msg_id])
 
-    with pytest.raises(RowRefused, match=r"'msg_id' holds .*: an id is one line"):
+    with pytest.raises(RowRefused, match=r"'msg_id' contains .*: an id must be one line"):
         _decode(schema, batch)
 
 

@@ -1,7 +1,7 @@
-"""From the stream ORDERS: a cleaned table, what was refused, totals in a bucket, alerts.
+"""From the stream ORDERS: a cleaned table, rejected messages, totals in a bucket, alerts.
 
-Spark calls the decorated functions to learn what to run. Inside of them nothing may look at data
-or schemas: give types, as below, where Spark would have to ask for them.
+Spark calls the decorated functions to build the pipeline. They must not access data or schemas:
+give types, as below, where Spark would have to infer them.
 """
 
 import json
@@ -19,7 +19,7 @@ from jetspark.spark import connection_options
 
 spark = SparkSession.active()
 
-# What `jetspark pipeline run` was told with --server, --creds and so on; and its ledger.
+# The options --server, --creds and so on of `jetspark pipeline run`; and its ledger.
 SERVER = connection_options(spark)
 LEDGER = spark.conf.get("spark.jetspark.ledger", "LEDGER") or "LEDGER"
 
@@ -28,7 +28,7 @@ ORDER = (
     .add("id", LongType())
     .add("region", StringType())
     .add("amount", DoubleType())
-    .add("broken", StringType())  # the text of what is no JSON, or not of these types
+    .add("broken", StringType())  # the text if it is not JSON, or not of these types
 )
 WHOLE = "broken IS NULL AND id IS NOT NULL AND region IS NOT NULL AND amount >= 0"
 SALE = StructType().add("region", StringType()).add("amount", DoubleType())
@@ -37,7 +37,7 @@ ENTRY = StructType().add("key", StringType()).add("value", StringType())
 
 
 def read_orders() -> DataFrame:
-    """Read the stream; every row keeps its sequence, and what is no order its text."""
+    """Read the stream; every row keeps its sequence, and an invalid order its text."""
     messages = (
         spark.readStream.format("jetstream")
         .options(**SERVER)
@@ -53,7 +53,7 @@ def read_orders() -> DataFrame:
 
 
 def clean_orders() -> DataFrame:
-    """Keep orders that are whole, each once, also when it was published again within a minute."""
+    """Keep complete orders, each once, even if it was published again within a minute."""
     once = (
         read_orders()
         .where(WHOLE)
@@ -63,12 +63,12 @@ def clean_orders() -> DataFrame:
     return once.select("seq", "timestamp", "id", "region", "amount")
 
 
-@dp.table(comment="Orders that are whole, each of them once.")
+@dp.table(comment="Complete orders, without duplicates.")
 def orders() -> DataFrame:
     return clean_orders()
 
 
-@dp.table(comment="What came in and is no order, as it came.")
+@dp.table(comment="Messages that are not valid orders.")
 def refused() -> DataFrame:
     return read_orders().where(f"NOT coalesce({WHOLE}, false)").select("seq", "timestamp", "data")
 
@@ -79,7 +79,7 @@ dp.create_sink("totals", "nats_kv", {**SERVER, "bucket": "TOTALS"})
 def add_up(
     key: tuple[Any, ...], sales: Iterator[pd.DataFrame], state: GroupState
 ) -> Iterator[pd.DataFrame]:
-    """Add the sales of a micro-batch to the total of their region, and write that."""
+    """Add the sales of a micro-batch to the totals of their regions, and write these."""
     count, amount = state.get if state.exists else (0, 0.0)
     for frame in sales:
         count += len(frame)

@@ -109,7 +109,7 @@ coverage: $(DEPS) ## lines and branches that the unit and property tests run: ma
 	@PYTHONPATH=src JETSPARK_EXPECT=interpreted $(BIN)/python -m coverage run -m pytest -q -n2 $(COVERED)
 	@$(BIN)/python -m coverage combine --quiet
 	@PYTHONPATH=src $(BIN)/python -m coverage report >build/coverage/report.txt
-	@tail -1 build/coverage/report.txt && echo "by file: build/coverage/report.txt"
+	@sed -n -e 1p -e /^TOTAL/p build/coverage/report.txt && echo "by file: build/coverage/report.txt"
 
 bench: env ## side by side with nats-server 2.15.1: make bench ARGS="--only publish"
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -131,7 +131,10 @@ def compiled_modules() -> list[object]:
     # `make check` does that.
     words = ["--follow-imports=silent", *(str(SOURCE / name) for name in HOT)]
     try:
-        return list(mypycify(words, multi_file=True, group_name="jetspark", opt_level="3"))
+        # Without line numbers of the C code, which nobody reads: a quarter of the wheel.
+        return list(
+            mypycify(words, multi_file=True, group_name="jetspark", opt_level="3", debug_level="0")
+        )
     except SystemExit as error:
         # So mypyc says that it found a mistake, which it has printed.
         if MODE == "compiled":

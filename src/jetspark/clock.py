@@ -1,9 +1,9 @@
 """The clock: engine time, wall time and monotonic time, the only module that reads any of them.
 
-Engine time is the wall clock at the start of the process, advanced by the time that passes: the
-monotonic clock and the time that the machine was asleep. Nobody can set it, so whatever waits or
-grows old waits and grows old as long as it should. Wall time is the date that people mean; once a
-minute it is compared with the clock of the machine, which somebody may have set forward or back.
+Engine time is the wall clock at the start of the process, advanced by elapsed time: the monotonic
+clock plus the time that the machine was suspended. It cannot be set, so timeouts and ages are
+always measured correctly. Wall time is the date; once a minute engine time is compared with the
+system clock, which an administrator or NTP may have set forward or back.
 ``docs/internals/clock.md`` says which is used where.
 """
 
@@ -15,23 +15,23 @@ from typing import Final, Protocol
 log: logging.Logger = logging.getLogger("jetspark.clock")
 
 CHECK_INTERVAL_NS: Final = 60_000_000_000
-"""How often engine time is compared with the clock of the machine."""
+"""How often engine time is compared with the system clock."""
 
 DIFFERENCE_MAX_NS: Final = 1_000_000_000
-"""A difference of no more than this is left alone: clocks are read one after the other."""
+"""Smaller differences are ignored: the clocks are read one after the other."""
 
 
 class Clock(Protocol):
-    """What reads time. Everything below client and server gets ``now`` as an argument instead.
+    """The source of time. Everything below client and server gets ``now`` as an argument instead.
 
-    ``wall_lead_ns`` is how far the date is ahead of engine time; less than 0 is behind. It is a
-    field because somebody looks at it in every turn of the loop.
+    ``wall_lead_ns`` is how far the date is ahead of engine time; negative if the date lags. It is
+    a field because every turn of the loop reads it.
     """
 
     wall_lead_ns: int
 
     def now_ns(self) -> int:
-        """Return engine time: nanoseconds since 1970 that only the passing of time changes."""
+        """Return engine time: nanoseconds since 1970 that advance only as time passes."""
         ...
 
     def wall_ns(self) -> int:
@@ -44,7 +44,7 @@ class Clock(Protocol):
 
 
 def asleep_ns() -> int:
-    """Return how long the machine was suspended since it was switched on, if it can tell."""
+    """Return how long the machine has been suspended since boot; 0 if unknown."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     if boot is None:
         return 0
@@ -52,7 +52,7 @@ def asleep_ns() -> int:
 
 
 class SystemClock:
-    """The clock of this machine; its sources are arguments so that tests can inject them."""
+    """The clock of this machine; tests inject its sources."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class SystemClock:
         self._check_at_ns = started_ns + check_interval_ns
 
     def now_ns(self) -> int:
-        """Return engine time: nanoseconds since 1970 that only the passing of time changes."""
+        """Return engine time: nanoseconds since 1970 that advance only as time passes."""
         monotonic_ns = self._monotonic()
         if monotonic_ns >= self._check_at_ns:
             self._compare(monotonic_ns)
@@ -87,7 +87,7 @@ class SystemClock:
         return self._monotonic()
 
     def _compare(self, monotonic_ns: int) -> None:
-        """Count the time that the machine was asleep, and see whether its clock was set."""
+        """Add the time that the machine was suspended, and detect whether its clock was set."""
         self._check_at_ns = monotonic_ns + self._check_interval_ns
         asleep_ns = self._asleep()
         if asleep_ns - self._asleep_ns > DIFFERENCE_MAX_NS:
@@ -98,7 +98,7 @@ class SystemClock:
         if abs(change_ns) > DIFFERENCE_MAX_NS:
             self.wall_lead_ns = lead_ns
             log.warning(
-                "The clock of this machine was set %s by %.1f seconds",
+                "The system clock was set %s by %.1f seconds",
                 "forward" if change_ns > 0 else "back",
                 abs(change_ns) / 1e9,
             )

@@ -1,26 +1,28 @@
-"""The servers as a program embeds them: `jetspark.Server` and `jetspark.ReplicaServer`.
+"""The embedded servers: `jetspark.Server` and `jetspark.ReplicaServer`.
 
-They hold the server of `jetspark.server` or `jetspark.replica`, and add what stands above these
-layers: a client of their own, and the connections to the ``remotes`` they are configured with.
+They wrap the server of `jetspark.server` or `jetspark.replica`, and add what belongs above these
+layers: a client, and the connections to the configured ``remotes``.
 """
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
-from jetspark.client.client import Client, connect
-from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.opening import opens
 from jetspark.server.arguments import ServerArguments
 from jetspark.server.config.settings import Settings
 from jetspark.server.server import Server as _Server
 from jetspark.upstreams import connect_upstream
 
+if TYPE_CHECKING:
+    from jetspark.client.client import Client
+    from jetspark.client.connect_arguments import ConnectArguments
+
 
 class Server:
     """A NATS server with JetStream in this process: ``async with jetspark.Server() as server``.
 
-    `jetspark.server.arguments.ServerArguments` lists what it takes.
+    `jetspark.server.arguments.ServerArguments` lists its arguments.
     """
 
     def __init__(self, **arguments: Unpack[ServerArguments]) -> None:
@@ -29,7 +31,7 @@ class Server:
 
     @property
     def client_url(self) -> str:
-        """Where clients connect."""
+        """The URL that clients connect to."""
         return self._inner.client_url
 
     @property
@@ -39,7 +41,7 @@ class Server:
 
     @property
     def monitor_url(self) -> str:
-        """Where monitoring is; empty when it is off."""
+        """The URL of the monitoring endpoints; empty if monitoring is off."""
         return self._inner.monitor_url
 
     @property
@@ -48,8 +50,10 @@ class Server:
         return self._inner.listening
 
     @opens
-    async def connect(self, **options: Unpack[ConnectArguments]) -> Client:
+    async def connect(self, **options: "Unpack[ConnectArguments]") -> "Client":
         """Connect a client to this server; the options are those of `jetspark.connect`."""
+        from jetspark.client.client import connect
+
         return await connect(self.client_url, **options)
 
     async def start(self) -> None:
@@ -57,14 +61,14 @@ class Server:
         await self._inner.start()
 
     def reload(self, settings: Settings) -> None:
-        """Take over new settings while running; all of them or, with ConfigRefused, none.
+        """Apply new settings while running: all of them or, with ConfigRefused, none.
 
-        Users that changed or are gone are disconnected, as nats-server does.
+        Users that changed or were removed are disconnected, as nats-server does.
         """
         self._inner.reload(settings)
 
     async def close(self) -> None:
-        """Stop listening, put everything staged on disk, say goodbye, close the store."""
+        """Stop listening, write everything staged to disk, disconnect clients, close the store."""
         await self._inner.close()
 
     def __repr__(self) -> str:
@@ -86,9 +90,9 @@ class Server:
 class ReplicaServer(Server):
     """A read replica of the server at ``of``: its URL, those of its cluster, or a remote's name.
 
-    ``streams`` are the names to copy, with ``*`` and ``?``; ``no_reads`` are copied streams that
-    the leader is asked for all the same; ``read_only`` refuses writes. Everything else is as for
-    `Server`; a configuration may say it all in its ``jetspark.replica`` block.
+    ``streams`` are the names to copy, with ``*`` and ``?``; ``no_reads`` are copied streams whose
+    reads still go to the leader; ``read_only`` refuses writes. The other arguments are those of
+    `Server`; a configuration may contain all of this in its ``jetspark.replica`` block.
     """
 
     def __init__(

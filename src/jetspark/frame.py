@@ -1,4 +1,4 @@
-"""A message by its place in the bytes that it came in (hot-path.md, Rules)."""
+"""A message as offsets into the bytes it arrived in (hot-path.md, Rules)."""
 
 from typing import final
 
@@ -14,8 +14,8 @@ class Frame:
     message is ``body`` instead, and ``data`` ends where it would begin. ``sid`` is the
     subscription that a MSG or HMSG is for.
 
-    A parser fills one frame again for every message. Who needs it after the call copies it; the
-    bytes themselves never change.
+    A parser refills one frame for every message. To keep it after the call, copy it; the bytes
+    themselves never change.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Frame:
         return self.data[self.ps : self.pe + 2]
 
     def copy(self) -> "Frame":
-        """The same message, for keeping."""
+        """Return a copy that the caller may keep."""
         kept = Frame(self.data, self.ss, self.se, self.rs, self.re, self.hs, self.ps, self.pe)
         kept.sid = self.sid
         kept.body = self.body

@@ -1,4 +1,4 @@
-"""Identifiers: NUIDs as NATS clients make them, and inbox subjects built from them."""
+"""Identifiers: NUIDs in the format of NATS clients, and inbox subjects built from them."""
 
 import hashlib
 import itertools
@@ -23,11 +23,11 @@ _STEP_BYTES: Final = 8
 
 
 class Nuid:
-    """A source of unique ids of 22 base-62 characters: a random prefix and a running number.
+    """A source of unique ids of 22 base-62 characters: a random prefix and a counter.
 
-    The number grows by a random step, so ids of one prefix cannot be guessed from each other by
-    counting. A new prefix is drawn when the numbers are used up, and after a fork, because parent
-    and child would otherwise give out the same ids. Safe to share between threads.
+    The counter advances by a random step, so ids cannot be guessed by counting. A new prefix is
+    drawn when the counter is exhausted, and after a fork, because parent and child would otherwise
+    produce the same ids. Safe to share between threads.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class Nuid:
 
 
 def short_id(number: int) -> str:
-    """Return 8 characters made of a random number, as servers name consumers nobody named."""
+    """Return 8 characters from a random number: the name servers give to unnamed consumers."""
     return _format_base62(number, _SHORT_LENGTH)
 
 
 def name_hash(name: str) -> str:
-    """Return the 8 characters that released servers stand for a name with (SHA-256, base 62)."""
+    """Return the 8 characters by which released servers identify a name (SHA-256, base 62)."""
     digest = hashlib.sha256(name.encode()).digest()
     return "".join(_DIGITS[byte % _BASE] for byte in digest[:_SHORT_LENGTH])
 
 
 def new_inbox(nuid: Nuid, prefix: str = "_INBOX") -> str:
-    """Return a subject nobody else listens on, for replies: ``<prefix>.<nuid>``."""
+    """Return a unique subject for replies: ``<prefix>.<nuid>``."""
     return f"{prefix}.{nuid.next()}"
 
 

@@ -1,7 +1,7 @@
-"""Work that takes more than one turn of the loop: a generator that yields between two steps.
+"""Work that takes more than one turn of the loop: generators that yield between steps.
 
-Each step is about a quarter of a millisecond. What is small runs to its end at once (``at_once``);
-what is large is an operation of the engine, which does some steps of it in each turn
+Each step takes about a quarter of a millisecond. Small work runs to its end at once (``at_once``);
+large work is an operation of the engine, which runs some of its steps in each turn
 (``engine/operations.py``).
 """
 
@@ -12,21 +12,21 @@ from typing import Final, Generic, TypeVar
 _T = TypeVar("_T")
 
 PER_TURN: Final = 8
-"""Steps in one turn of the loop."""
+"""Steps per turn of the loop."""
 ITEMS: Final = 128
-"""Subjects of usual length, or what costs as much, in one step."""
+"""Subjects of usual length, or items of similar cost, per step."""
 USUAL: Final = 32
 """The usual length of a subject, in bytes."""
 
 
 class Pace:
-    """Says after which item a step is over."""
+    """Decides after which item a step ends."""
 
     def __init__(self) -> None:
         self._left = ITEMS
 
     def is_due(self, size: int = 0) -> bool:
-        """Count an item of so many bytes; True when the step is over."""
+        """Count an item of ``size`` bytes; True when the step is over."""
         self._left -= 1 + size // USUAL
         if self._left > 0:
             return False
@@ -35,7 +35,7 @@ class Pace:
 
 
 def at_once(work: Generator[None, None, _T]) -> _T:
-    """Do all of it now; what it returns."""
+    """Run all of it now and return its result."""
     while True:
         try:
             next(work)
@@ -45,13 +45,13 @@ def at_once(work: Generator[None, None, _T]) -> _T:
 
 
 def rest(items: int) -> Generator[None, None, None]:
-    """Count so many small items that were looked at in one go as the steps that they were."""
+    """Account for items that were processed in one go, as the steps that they cost."""
     for _ in range(min(items // ITEMS, PER_TURN)):
         yield
 
 
 class Steps(Generic[_T]):
-    """Some work, and what came of it."""
+    """Work in progress, and its result."""
 
     def __init__(self, work: Generator[None, None, _T]) -> None:
         self._work = work
@@ -59,7 +59,7 @@ class Steps(Generic[_T]):
         self._problem: Exception | None = None
 
     def step(self) -> bool:
-        """Do as much as one turn allows; True when all is done."""
+        """Do as much as one turn allows; True when finished."""
         try:
             for _ in range(PER_TURN):
                 next(self._work)
@@ -67,27 +67,27 @@ class Steps(Generic[_T]):
             self._result.append(end.value)
             return True
         except Exception as problem:  # noqa: BLE001 - who asks for the result gets it
-            # What it had made so far is megabytes, which a traceback would keep.
+            # The unfinished result is megabytes, which a traceback would keep alive.
             clear_frames(problem.__traceback__)
             self._problem = problem
             return True
         return False
 
     def cancel(self) -> None:
-        """Do no more of it."""
+        """Stop; no further step is run."""
         self._work.close()
 
     def succeeded(self) -> bool:
-        """Say whether it is done, and returned something."""
+        """Return whether it finished without an error."""
         return bool(self._result)
 
     def result(self) -> _T:
-        """What it returned; or what it raised, which is raised once."""
+        """Return the result, or raise the error of the work, once."""
         problem, self._problem = self._problem, None
         if problem is None:
             return self._result[0]
         try:
             raise problem
         finally:
-            # The traceback knows this frame: with either of them in it, both would stay.
+            # The traceback refers to this frame: referring to it from here would be a cycle.
             del problem

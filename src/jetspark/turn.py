@@ -1,9 +1,9 @@
-"""How much one turn of the loop may do before others have theirs.
+"""The budget of one turn of the loop.
 
-One client is worked for at a time. Whatever costs more than a message usually does is counted
-here, in units of about a quarter of a microsecond; when the turn has no more of them, the client
-at hand is stopped, and what it sent is worked on in later turns. Work that belongs to no client
-(deadlines, what the disk confirmed) is counted and stops nobody.
+A turn serves one client at a time. Work that costs more than a typical message is counted here, in
+units of about a quarter of a microsecond; when the budget of the turn is spent, the current client
+is stopped, and the rest of its input is processed in later turns. Work that belongs to no client
+(deadlines, reports from the disk) is counted and stops no client.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,19 @@ UNIT_NS: Final = 250
 
 
 class Turn:
-    """What may still be done now, and how to stop who is worked for."""
+    """The remaining budget, and how to stop the client that is being served."""
 
     def __init__(self) -> None:
         self.left: i64 = UNITS_PER_TURN
         self._stop: Callable[[], None] | None = None
 
     def begin(self, stop: Callable[[], None]) -> None:
-        """Work for one client from now on; ``stop`` is called when it had its share."""
+        """Serve one client from now on; ``stop`` is called when its share is used up."""
         self.left = UNITS_PER_TURN
         self._stop = stop
 
     def end(self) -> None:
-        """Nobody is worked for any more."""
+        """Serve no client from now on."""
         self._stop = None
         self.left = UNITS_PER_TURN
 
@@ -40,7 +40,7 @@ class Turn:
             self.stop()
 
     def stop(self) -> None:
-        """The client at hand had its share."""
+        """Stop the current client: its share is used up."""
         stop = self._stop
         if stop is not None:
             self._stop = None

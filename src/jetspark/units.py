@@ -1,4 +1,4 @@
-"""Units: nanoseconds and bytes as types, and their texts.
+"""Units: nanoseconds and bytes as types, and their text forms.
 
 Times are integer nanoseconds since 1970 and RFC 3339 on the wire (wire.md, API requests),
 durations are integer nanoseconds and Go's syntax (``1m30s``) in configurations, sizes are integer
@@ -14,16 +14,16 @@ Nanoseconds = NewType("Nanoseconds", int)
 ByteCount = NewType("ByteCount", int)
 
 ZERO_TIME_TEXT: Final = "0001-01-01T00:00:00Z"
-"""How JSON spells a time that is not set (wire.md, API requests)."""
+"""The JSON form of a time that is not set (wire.md, API requests)."""
 
 ZERO_TIME_NS: Final = -62_135_596_800_000_000_000
 """The same as nanoseconds since 1970. It does not fit 64 bits."""
 
 LONGEST: Final = 2**61
-"""The longest wait that is computed with, 73 years: the time of day plus this fits 64 bits."""
+"""The longest supported wait, 73 years: the current time plus this fits 64 bits."""
 
 LATEST: Final = 2**63 - 1
-"""The last time that 64 bits of nanoseconds can say, in the year 2262."""
+"""The last time that fits 64 bits of nanoseconds, in the year 2262."""
 
 _SECOND: Final = 1_000_000_000
 _MINUTE: Final = 60 * _SECOND
@@ -46,14 +46,14 @@ _DURATION_UNITS: Final = {
     "ns": 1,
     "us": 1_000,
     "\N{MICRO SIGN}s": 1_000,
-    "\N{GREEK SMALL LETTER MU}s": 1_000,  # Go reads both letters
+    "\N{GREEK SMALL LETTER MU}s": 1_000,  # Go accepts both letters
     "ms": 1_000_000,
     "s": _SECOND,
     "m": _MINUTE,
     "h": _HOUR,
 }
 _SHOWN_MAX: Final = 100
-_DURATION_MAX: Final = 1000  # headers of 64 KB may come, and each part takes a microsecond
+_DURATION_MAX: Final = 1000  # a header may have 64 KB, and each part takes a microsecond
 _DIGITS_MAX: Final = 40  # more than any number that fits 64 bits has
 _FRACTION_DIGITS: Final = 18  # an hour has 13 before the nanosecond
 _SIZE: Final = re.compile(r"(-?\d+)\s*([A-Za-z]*)", re.ASCII)
@@ -99,14 +99,14 @@ def gib(value: int) -> ByteCount:
 def bounded(duration: int) -> int:
     """Return a duration, or the longest one whose sum with a time of today fits 64 bits.
 
-    Configurations keep what the user wrote; whoever adds it to a time asks here first.
+    Configurations keep what the user wrote; call this before adding it to a time.
     """
     return max(-LONGEST, min(duration, LONGEST))
 
 
 @lru_cache(maxsize=8)
 def _day_seconds(day: str) -> int | None:
-    """Return the seconds from 1970 to the beginning of a day; None when there is no such day."""
+    """Return the seconds from 1970 to the beginning of a day; None if the day does not exist."""
     try:
         ordinal = date.fromisoformat(day).toordinal()
     except ValueError:
@@ -135,13 +135,13 @@ def format_rfc3339(ns: int) -> str:
 def parse_rfc3339(text: str) -> int:
     """Return the nanoseconds since 1970 of an RFC 3339 time with any offset.
 
-    Reads Go's own form ``2022-08-06 00:29:27.587861324 +0000 UTC`` too, which older servers send.
-    Digits beyond nanoseconds are cut off. Raises ``ValueError`` with the reason.
+    Also reads Go's own form ``2022-08-06 00:29:27.587861324 +0000 UTC``, which older servers send.
+    Digits beyond nanoseconds are dropped. Raises ``ValueError`` with the reason.
     """
     usual = _USUAL.fullmatch(text)
     day_starts = _day_seconds(usual[1]) if usual is not None else None
     if usual is not None and day_starts is not None:
-        # What servers of today send with every stored message.
+        # The form that current servers send with every stored message.
         _, hours_text, minutes_text, seconds_text, digits = usual.groups()
         whole = day_starts + int(hours_text) * 3600 + int(minutes_text) * 60 + int(seconds_text)
         return whole * _SECOND + int(digits.ljust(9, "0"))
@@ -212,7 +212,7 @@ def parse_int64(text: str) -> int | None:
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not (digits.isascii() and digits.isdigit()):
         return None
-    # Python converts no more than some thousand digits at once, and counts leading zeros.
+    # Python converts only a few thousand digits at once, and counts leading zeros.
     digits = digits.lstrip("0") or "0"
     number = int(digits) if len(digits) <= 19 else LATEST + 2
     if text.startswith("-"):
@@ -223,7 +223,7 @@ def parse_int64(text: str) -> int | None:
 def parse_size(text: str) -> ByteCount:
     """Return the bytes of a size as nats-server's configuration spells it, in any case.
 
-    ``K M G T P E`` alone count in thousands; with ``B``, ``i`` or ``iB`` behind them (``64MB``,
+    ``K M G T P E`` alone count in thousands; followed by ``B``, ``i`` or ``iB`` (``64MB``,
     ``64Mi``, ``64MiB``) in 1024s. Negative numbers are allowed: they mean "no limit" there.
     Raises ``ValueError`` with the reason.
     """
@@ -265,7 +265,7 @@ def format_bytes(count: int) -> str:
     if size < 1024:
         return f"{count} B"
     power = min((size.bit_length() - 1) // 10, 6)
-    # 1023.95 and more would read "1024.0": the next unit says it better.
+    # 1023.95 and more would be shown as "1024.0": use the next unit.
     if power < 6 and size * 20 >= (2 * 1024 * 10 - 1) << (10 * power):
         power += 1
     value = f"{size / (1 << (10 * power)):.1f}".removesuffix(".0")
@@ -293,7 +293,7 @@ def _offset_seconds(text: str, offset: str) -> int:
 
 
 def _duration_part(text: str, whole: str, fraction: str, unit: str) -> int:
-    """Return one number with its unit, the fraction cut off at nanoseconds."""
+    """Return one number with its unit, truncated to nanoseconds."""
     if not whole and not fraction:
         raise ValueError(f"bad duration {_shown(text)}: expected a number before {_shown(unit)}")
     scale = _DURATION_UNITS.get(unit)
@@ -308,9 +308,9 @@ def _duration_part(text: str, whole: str, fraction: str, unit: str) -> int:
 
 
 def _whole(digits: str) -> int:
-    """Return a whole number; one that 64 bits are far too few for if it has very many digits.
+    """Return a whole number; a value far beyond 64 bits if it has very many digits.
 
-    Python refuses to read thousands of digits, with a text that helps nobody here.
+    Python refuses to convert thousands of digits, with an unhelpful message.
     """
     short = digits.lstrip("+-0")[:_DIGITS_MAX] or "0"
     return -int(short) if digits.startswith("-") else int(short)
@@ -326,7 +326,7 @@ def _decimal(value: int, unit: int) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a text as errors quote it: not all of it, if it is very long."""
+    """Return a text as errors quote it, shortened if it is very long."""
     return repr(text) if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]!r}..."
 
 

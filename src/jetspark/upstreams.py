@@ -1,4 +1,4 @@
-"""Connections to the remotes of a server; the client behind them is loaded for the first one."""
+"""Connections to the remotes of a server; the client module is loaded for the first one."""
 
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Upstream

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from jetspark.cli.main import main
-from jetspark.server.config import Exit, from_command_line
+from jetspark.server.config.command_line import Exit, from_command_line
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -26,7 +26,7 @@ def test_without_the_list_of_what_is_gone_messages_would_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The campaign finds the mistake that it is for (the compactor is never compiled)."""
-    monkeypatch.setattr(Compactor, "_name_gone", lambda *_: None)
+    monkeypatch.setattr(Compactor, "_name_removed", lambda *_: None)
 
     with pytest.raises(Violation, match="back"):
         run_rewrites(30)

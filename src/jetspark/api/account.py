@@ -1,4 +1,4 @@
-"""What ``$JS.API.INFO`` says about an account."""
+"""``$JS.API.INFO``: usage and limits of an account."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ __all__ = ["ACCOUNT_INFO", "AccountInfo", "AccountLimits", "ApiStats", "Tier"]
 
 
 class AccountLimits(ApiStruct, frozen=True, kw_only=True):
-    """What an account may use; -1 is no limit."""
+    """The limits of an account; -1 is no limit."""
 
     max_memory: int = shown(-1)
     max_storage: int = shown(-1)
@@ -21,7 +21,7 @@ class AccountLimits(ApiStruct, frozen=True, kw_only=True):
 
 
 class ApiStats(ApiStruct, frozen=True, kw_only=True):
-    """The API level of the server, and how often it was asked."""
+    """The API level of the server, and its request counts."""
 
     level: int = shown(0)
     total: int = shown(0)
@@ -30,7 +30,7 @@ class ApiStats(ApiStruct, frozen=True, kw_only=True):
 
 
 class Tier(ApiStruct, frozen=True, kw_only=True):
-    """What an account uses in one tier of replication."""
+    """The usage of an account in one tier of replication."""
 
     memory: int = shown(0)
     storage: int = shown(0)
@@ -42,7 +42,7 @@ class Tier(ApiStruct, frozen=True, kw_only=True):
 
 
 class AccountInfo(Tier, frozen=True, kw_only=True):
-    """What an account uses and may use."""
+    """The usage and limits of an account."""
 
     domain: str = ""
     api: ApiStats = shown(ApiStats())

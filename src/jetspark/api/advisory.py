@@ -1,4 +1,4 @@
-"""Advisories and metrics: what a server says on ``$JS.EVENT``."""
+"""Advisories and metrics: the events that a server publishes on ``$JS.EVENT``."""
 
 from typing import Final
 
@@ -43,7 +43,7 @@ _DONE: Final = {Action.CREATE: "CREATED", Action.MODIFY: "UPDATED", Action.DELET
 
 
 class Event(ApiStruct, frozen=True, kw_only=True):
-    """What all events begin with: what, which, when."""
+    """The fields all events start with: type, id, time."""
 
     type: str = shown("")
     id: str = shown("")
@@ -55,7 +55,7 @@ class Event(ApiStruct, frozen=True, kw_only=True):
 
 
 class ClientInfo(ApiStruct, frozen=True, kw_only=True):
-    """Who asked."""
+    """The client that sent the request."""
 
     start: Timestamp | None = None
     host: str = ""
@@ -103,9 +103,9 @@ class StreamActed(Event, frozen=True, kw_only=True):
 
 
 class StreamDamaged(Event, frozen=True, kw_only=True):
-    """Bytes of a stream do not check; ours. ``doubtful``: they may never have been acknowledged.
+    """Checksums of a stream's bytes do not match. ``doubtful``: possibly never acknowledged.
 
-    ``messages`` from ``first_seq`` to ``last_seq`` are lost at most; 0 when none was in them.
+    Ours. At most ``messages`` from ``first_seq`` to ``last_seq`` are lost; 0 if none was affected.
     """
 
     type: str = shown("io.jetspark.advisory.v1.stream_damaged")
@@ -201,7 +201,7 @@ class MessageNaked(Event, frozen=True, kw_only=True):
 
 
 class MessageTerminated(Event, frozen=True, kw_only=True):
-    """A client gave a message up with ``+TERM``."""
+    """A client ended redelivery of a message with ``+TERM``."""
 
     type: str = shown(f"{_ADVISORY}.terminated")
     stream: str = shown("")
@@ -234,7 +234,7 @@ class GroupPinned(Event, frozen=True, kw_only=True):
 
 
 class GroupUnpinned(Event, frozen=True, kw_only=True):
-    """A priority group has no pinned client any more: ``admin`` or ``timeout``."""
+    """A priority group lost its pinned client: ``admin`` or ``timeout``."""
 
     type: str = shown(f"{_ADVISORY}.consumer_group_unpinned")
     account: str = ""
@@ -250,7 +250,7 @@ class GroupUnpinned(Event, frozen=True, kw_only=True):
 
 
 class BatchAbandoned(Event, frozen=True, kw_only=True):
-    """A batch was dropped before its commit (ADR-50's type, the released subject)."""
+    """A batch was abandoned before its commit (ADR-50's type, the released subject)."""
 
     type: str = shown(f"{_ADVISORY}.batch_abandoned")
     stream: str = shown("")
@@ -264,7 +264,7 @@ class BatchAbandoned(Event, frozen=True, kw_only=True):
 
 
 class SnapshotCreate(Event, frozen=True, kw_only=True):
-    """A snapshot was begun."""
+    """A snapshot was started."""
 
     type: str = shown(f"{_ADVISORY}.snapshot_create")
     stream: str = shown("")
@@ -294,7 +294,7 @@ class SnapshotComplete(Event, frozen=True, kw_only=True):
 
 
 class RestoreCreate(Event, frozen=True, kw_only=True):
-    """A restore was begun."""
+    """A restore was started."""
 
     type: str = shown(f"{_ADVISORY}.restore_create")
     stream: str = shown("")

@@ -1,4 +1,4 @@
-"""What wire models are made of: the base struct, bounded numbers, times, the reply envelope.
+"""Building blocks of wire models: the base struct, bounded integers, times, the reply envelope.
 
 **Which fields appear in the JSON.** The released server always shows some fields and leaves others
 out while they are unset. Both kinds live in one struct: msgspec's
@@ -61,24 +61,24 @@ INT64_MAX: Final = 2**63 - 1
 Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
-Unsigned = Annotated[int, Meta(ge=0)]  # for a model that cuts it itself
+Unsigned = Annotated[int, Meta(ge=0)]  # for a model that truncates it
 Duration = Annotated[Nanoseconds, Meta(ge=INT64_MIN, le=INT64_MAX)]
 Size = Annotated[ByteCount, Meta(ge=INT64_MIN, le=INT64_MAX)]
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound="ApiStruct")
-# Under another name: in `Response` the word means an attribute.
+# An alias: in `Response` the name `type` is an attribute.
 _ModelOf = type[_S]
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII
 )
-# What lies before this year cannot be said in 64 bits of nanoseconds (the first one is in 1677).
+# Times before this year do not fit 64 bits of nanoseconds (the first is in 1677).
 _FIRST_YEAR: Final = 1678
 
 
 class Timestamp(int):
-    """A moment, in nanoseconds since 1970 UTC; 0 is *not set*. RFC 3339 on the wire."""
+    """A time in nanoseconds since 1970 UTC; 0 is *not set*. RFC 3339 on the wire."""
 
     __slots__ = ()
 
@@ -116,7 +116,7 @@ class PagedRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class Paged(ApiStruct, frozen=True, kw_only=True):
-    """Head of a list: how many there are, where this page starts, how long a page may be."""
+    """Head of a list: the total, the offset of this page, the maximum length of a page."""
 
     total: int = shown(0)
     offset: int = shown(0)
@@ -124,7 +124,7 @@ class Paged(ApiStruct, frozen=True, kw_only=True):
 
 
 class Success(ApiStruct, frozen=True, kw_only=True):
-    """The answer of verbs that only say that they did it."""
+    """The answer of requests that only report success."""
 
     success: bool = False
 
@@ -132,7 +132,7 @@ class Success(ApiStruct, frozen=True, kw_only=True):
 def timestamp_hook(wanted: type, value: object) -> Timestamp:
     """Turn RFC 3339 text into a `Timestamp`; the ``dec_hook`` of every decoder of these models.
 
-    A moment that 64 bits of nanoseconds cannot hold becomes the nearest one they can: a pause
+    A time that 64 bits of nanoseconds cannot hold becomes the nearest one they can: a pause
     until the year 9999 stays a pause until the far future.
     """
     if wanted is not Timestamp:
@@ -194,7 +194,7 @@ def decoder(model: type[_T]) -> msgspec.json.Decoder[_T]:
 
 
 class _Envelope(ApiStruct, frozen=True, kw_only=True):
-    """The part of a reply that says whether it is an error."""
+    """The part of a reply that identifies an error."""
 
     error: ApiErrorBody | None = None
 
@@ -203,7 +203,7 @@ _ENVELOPE: Final = decoder(_Envelope)
 
 
 class Response(Generic[_S]):
-    """One kind of ``$JS.API`` answer: its ``type``, its model, and what its errors keep.
+    """One kind of ``$JS.API`` answer: its ``type``, its model, and the fields its errors keep.
 
     On the wire the model's fields follow ``type`` in the same object. An error reply has ``error``
     instead of them, except for a few zero fields that the released server always writes.

@@ -1,7 +1,7 @@
 """Acknowledgements of fast batches, in both dialects (ADR-50; decisions.md, Batches).
 
-A PubAck closes a batch in either dialect; everything else that the publisher hears while the batch
-is open is here. ``decode_flow`` tells the messages apart.
+A PubAck closes a batch in either dialect; all other messages that the publisher receives while
+the batch is open are here. ``decode_flow`` tells them apart.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class BatchFlowAck(ApiStruct, frozen=True, kw_only=True):
-    """Header dialect: the flow that is in force, and a gap when ``last_seq`` is set.
+    """Header dialect: the current flow, and a gap when ``last_seq`` is set.
 
     Exactly one of ``messages`` and ``bytes`` is set: how often the server acknowledges.
     """
@@ -34,7 +34,7 @@ class BatchFlowAck(ApiStruct, frozen=True, kw_only=True):
 
 
 class FlowAck(ApiStruct, frozen=True, kw_only=True):
-    """``$FI`` dialect: all up to ``seq`` is stored; the next ack comes after ``msgs`` more."""
+    """``$FI`` dialect: everything up to ``seq`` is stored; the next ack follows ``msgs`` later."""
 
     type: str = shown("ack")
     seq: int = shown(0)
@@ -42,7 +42,7 @@ class FlowAck(ApiStruct, frozen=True, kw_only=True):
 
 
 class FlowGap(ApiStruct, frozen=True, kw_only=True):
-    """``$FI`` dialect: batch sequence ``last_seq`` was due and ``seq`` came."""
+    """``$FI`` dialect: batch sequence ``last_seq`` was expected and ``seq`` arrived."""
 
     type: str = shown("gap")
     last_seq: int = shown(0)
@@ -61,7 +61,7 @@ FlowMessage = BatchFlowAck | FlowAck | FlowGap | FlowError | PubAck
 
 
 class _Any(ApiStruct, frozen=True, kw_only=True):
-    """What tells the messages apart."""
+    """The fields that distinguish the messages."""
 
     type: str = ""
     stream: str | None = None
@@ -79,10 +79,10 @@ _BY_TYPE: Final[dict[str, msgspec.json.Decoder[FlowAck | FlowGap | FlowError]]] 
 
 
 def decode_flow(payload: bytes) -> FlowMessage:
-    """Decode what a publisher of a fast batch was sent.
+    """Decode a message to the publisher of a fast batch.
 
     ADR-50 tells a flow ack from a PubAck by the absence of ``batch``; a PubAck always names its
-    stream as well, which also recognises the answer of a server that knows nothing of batches.
+    stream as well, also in the answer of a server without batches.
     Raises ``msgspec.MsgspecError`` if it is none of them.
     """
     kind = _KIND.decode(payload)

@@ -72,8 +72,8 @@ __all__ = [
 class ConsumerConfig(ApiStruct, frozen=True, kw_only=True):
     """Configuration of a consumer, named as on the wire.
 
-    ``ack_policy`` is ``none`` when it is absent, as on the released server: say
-    ``AckPolicy.EXPLICIT`` for a consumer that keeps messages until they are acknowledged.
+    ``ack_policy`` is ``none`` if absent, as on the released server: set ``AckPolicy.EXPLICIT``
+    for a consumer that keeps messages until they are acknowledged.
     """
 
     durable_name: str = ""
@@ -124,7 +124,7 @@ class ConsumerCreateRequest(ApiStruct, frozen=True, kw_only=True):
 
 
 class SequenceInfo(ApiStruct, frozen=True, kw_only=True):
-    """A place in a stream, counted by the consumer and by the stream."""
+    """A position in a stream: the consumer's sequence and the stream's."""
 
     consumer_seq: int = shown(0)
     stream_seq: int = shown(0)
@@ -132,7 +132,7 @@ class SequenceInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class PriorityGroupState(ApiStruct, frozen=True, kw_only=True):
-    """Who is pinned to a priority group."""
+    """The client that is pinned to a priority group."""
 
     group: str = shown("")
     pinned_client_id: str = ""
@@ -140,7 +140,7 @@ class PriorityGroupState(ApiStruct, frozen=True, kw_only=True):
 
 
 class ConsumerInfo(ApiStruct, frozen=True, kw_only=True):
-    """Everything about a consumer."""
+    """Configuration and state of a consumer."""
 
     stream_name: str = shown("")
     name: str = shown("")
@@ -158,7 +158,7 @@ class ConsumerInfo(ApiStruct, frozen=True, kw_only=True):
     pause_remaining: Nanoseconds = Nanoseconds(0)
     ts: Timestamp = shown(ZERO_TIME)
     priority_groups: tuple[PriorityGroupState, ...] = ()
-    # Ours: why nothing is delivered although messages are pending, while the disk refuses to read.
+    # Ours: why nothing is delivered although messages are pending, while the disk fails reads.
     stopped: str = ""
 
 
@@ -181,7 +181,7 @@ class ConsumerListResponse(Paged, frozen=True, kw_only=True):
 
 
 class PauseRequest(ApiStruct, frozen=True, kw_only=True):
-    """Body of CONSUMER.PAUSE; no time, or one that has passed, resumes."""
+    """Body of CONSUMER.PAUSE; no time, or one in the past, resumes."""
 
     pause_until: Timestamp = shown(ZERO_TIME)
 
@@ -195,13 +195,13 @@ class PauseResponse(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResetRequest(ApiStruct, frozen=True, kw_only=True):
-    """Body of CONSUMER.RESET; 0 goes back to the ack floor."""
+    """Body of CONSUMER.RESET; 0 returns to the ack floor."""
 
     seq: Count = 0
 
 
 class ResetResponse(ConsumerInfo, frozen=True, kw_only=True):
-    """Answer of CONSUMER.RESET: the consumer afterwards, and the sequence it starts at."""
+    """Answer of CONSUMER.RESET: the consumer afterwards, and the sequence it restarts at."""
 
     reset_seq: int = shown(0)
 
@@ -217,7 +217,7 @@ class UnpinResponse(ApiStruct, frozen=True, kw_only=True):
 
 
 class ExplainRequest(ApiStruct, frozen=True, kw_only=True):
-    """Body of CONSUMER.EXPLAIN, which is ours: the message it asks about."""
+    """Body of CONSUMER.EXPLAIN (ours): the sequence of the message."""
 
     seq: Count = 0
 
@@ -225,9 +225,9 @@ class ExplainRequest(ApiStruct, frozen=True, kw_only=True):
 class ExplainResponse(ApiStruct, frozen=True, kw_only=True):
     """Answer of CONSUMER.EXPLAIN: why a message is, or is not, delivered.
 
-    ``outcome`` is one of the words in ``api/enums.py``, ``reason`` says it to people. ``until`` is
-    when it changes by itself, ``deliveries`` how often the message was delivered, ``ahead`` how
-    many messages come before it.
+    ``outcome`` is one of the words in ``api/enums.py``, ``reason`` explains it to people.
+    ``until`` is when the outcome changes without any action, ``deliveries`` how often the message
+    was delivered, ``ahead`` how many messages are delivered before it.
     """
 
     stream_name: str = shown("")
@@ -285,7 +285,7 @@ CONSUMER_UNPIN: Final = Response("consumer_unpin", UnpinResponse)
 CONSUMER_EXPLAIN: Final = Response("consumer_explain", ExplainResponse)
 CONSUMER_LEADER_STEPDOWN: Final = Response("consumer_leader_stepdown", Success)
 
-# As nats-server was observed to read them.
+# As nats-server reads them (observed).
 decode_nak_options: Final = Tolerant(NakOptions).decode
 decode_reset: Final = Tolerant(ResetRequest).decode
 decode_unpin: Final = Tolerant(UnpinRequest).decode
@@ -296,14 +296,14 @@ def decode_pull_request(body: bytes) -> PullRequest:
     """Read the body of CONSUMER.MSG.NEXT: nothing, a number of messages, or JSON.
 
     Text that is neither asks for one message, as on the released server. Raises
-    ``msgspec.MsgspecError`` for something that starts like an object and is none (``400 Bad
+    ``msgspec.MsgspecError`` for a body that starts like an object and is not one (``400 Bad
     Request``).
     """
     text = body.strip()
     if text.startswith(b"{"):
         return _decode_pull(text)
     digits = text[1:] if text[:1] in {b"+", b"-"} else text
-    # 19 digits: more do not fit in 64 bits, and the released server then reads them as text.
+    # 19 digits: longer numbers do not fit 64 bits, and the released server treats them as text.
     if digits.isdigit() and len(digits) < 19:
         return PullRequest(batch=int(text))
     return PullRequest(batch=1)

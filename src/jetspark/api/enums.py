@@ -1,8 +1,8 @@
-"""The words of the JSON API.
+"""The enumerations of the JSON API.
 
-Reading is tolerant: a word that a newer server invented becomes a member of its own that keeps the
-word, so that a client can show and return it. Requests are strict: ``api/strict.py`` accepts only
-the words listed here.
+Decoding is tolerant: a value that a newer server introduced becomes a member of its own, so that a
+client can show and return it. Requests are strict: ``api/strict.py`` accepts only the values
+listed here.
 """
 
 from enum import StrEnum
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Word(StrEnum):
-    """Base of the enumerations: keeps words that it does not know."""
+    """Base of the enumerations: preserves unknown values."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
@@ -40,12 +40,12 @@ class Word(StrEnum):
 
     @property
     def known(self) -> bool:
-        """Whether this is a word of the list."""
+        """Whether this value is listed in the enumeration."""
         return self._name_ in type(self).__members__
 
 
 class Retention(Word):
-    """When a message leaves a stream."""
+    """When messages are removed from a stream."""
 
     LIMITS = "limits"
     INTEREST = "interest"
@@ -53,14 +53,14 @@ class Retention(Word):
 
 
 class Discard(Word):
-    """What a full stream does with the next message."""
+    """What happens to a new message when the stream is full."""
 
     OLD = "old"
     NEW = "new"
 
 
 class Storage(Word):
-    """Where a stream keeps its messages."""
+    """Where a stream stores its messages."""
 
     FILE = "file"
     MEMORY = "memory"
@@ -92,7 +92,7 @@ class DeliverPolicy(Word):
 
 
 class AckPolicy(Word):
-    """What counts as acknowledged."""
+    """Which messages an acknowledgement covers."""
 
     NONE = "none"
     ALL = "all"
@@ -107,7 +107,7 @@ class ReplayPolicy(Word):
 
 
 class PriorityPolicy(Word):
-    """How the requests of a priority group share a consumer."""
+    """How the pull requests of a priority group share a consumer."""
 
     NONE = "none"
     OVERFLOW = "overflow"
@@ -124,7 +124,7 @@ class ConsumerAction(Word):
 
 
 class Outcome(Word):
-    """What CONSUMER.EXPLAIN says about a message; the request is ours."""
+    """The outcome that CONSUMER.EXPLAIN reports for a message; the request is ours."""
 
     NOT_STORED = "not_stored"
     FILTERED = "filtered"
@@ -144,7 +144,7 @@ class Outcome(Word):
 
 
 class Action(Word):
-    """What an advisory says happened to a stream or consumer."""
+    """What happened to a stream or consumer, in an advisory."""
 
     CREATE = "create"
     MODIFY = "modify"

@@ -1,7 +1,7 @@
-"""Reading one JSON text in steps.
+"""A JSON parser that works in steps.
 
-The parser of the standard library holds the loop for as long as a megabyte takes. This one stops
-after so many values and goes on later; the result, and the errors, are the same.
+The standard library's parser blocks the loop for as long as a megabyte takes. This one stops after
+a number of values and continues later; results and errors are the same.
 """
 
 import json
@@ -17,7 +17,7 @@ __all__ = ["JsonSteps"]
 _BLANKS: Final = " \t\n\r"
 _RUN_OF_BLANKS: Final = re.compile(r"[ \t\n\r]*")
 _HALVES: Final = dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)
-# What comes next in the text.
+# The expected next element.
 _VALUE: Final[i64] = 0
 _VALUE_OR_END: Final[i64] = 1
 _KEY: Final[i64] = 2
@@ -26,7 +26,7 @@ _COMMA: Final[i64] = 4
 
 
 class JsonSteps:
-    """One text, and how much of it was read."""
+    """One text, and the parser's position in it."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class JsonSteps:
         self._text: str = text
         self._at: i64 = 0
         self._next: i64 = _VALUE
-        # What reads a number or a word; what makes the list for the members of an object.
+        # Decodes a number or a word; creates the list for the members of an object.
         self._scan: Any = make_scanner(decoder)  # type: ignore[arg-type]  # so it is called
         self._empty: Any = empty
         self._depth_max: i64 = depth_max
         self._containers_left: i64 = containers_max
         self._text_max: i64 = text_max
-        # Half of a surrogate pair may stand in it: U+FFFD is read instead.
+        # The text may contain half of a surrogate pair: U+FFFD is read instead.
         self._halves: bool = "\\ud" in text or "\\uD" in text
         # The containers that are open, whether each is an object, and the keys of their members.
         self._open: list[Any] = []
@@ -58,11 +58,11 @@ class JsonSteps:
         self.value: Any = None
 
     def step(self, count: i64) -> bool:
-        """Read so many values and signs; True when all was read.
+        """Read ``count`` values and separators; True when the whole text was read.
 
-        Raises ``json.JSONDecodeError`` and what the decoder raises. ``too_deep`` or ``too_many``
-        is set, and nothing more is read, when there are more objects and arrays than may be;
-        ``too_long`` is the length of a text that is too long.
+        Raises ``json.JSONDecodeError`` and the errors of the decoder. Sets ``too_deep`` or
+        ``too_many``, and stops, if there are more objects and arrays than allowed; ``too_long`` is
+        the length of a string that is too long.
         """
         text = self._text
         size: i64 = len(text)
@@ -131,7 +131,7 @@ class JsonSteps:
         self._at = found[1]
         value = found[0]
         if i64(len(value)) > self._text_max:
-            # It is passed over; who asked for the value looks at ``too_long`` first.
+            # It is skipped; callers check ``too_long`` before they use the value.
             self.too_long = len(value)
             return ""
         if self._halves and not value.isascii():
@@ -147,7 +147,7 @@ class JsonSteps:
         self._add(found[0])
 
     def _add(self, value: Any) -> None:
-        """A value was read: it belongs to the container that is open."""
+        """Add a value to the open container."""
         self._next = _COMMA
         if len(self._open) == 0:
             self.value = value
@@ -157,6 +157,6 @@ class JsonSteps:
             self._open[-1].append(value)
 
     def _close(self) -> None:
-        """The container that is open ends."""
+        """Close the open container."""
         self._objects.pop()
         self._add(self._open.pop())

@@ -1,8 +1,8 @@
-"""API levels, and the metadata in which servers write them down.
+"""API levels, and the metadata in which servers record them.
 
-A stream or consumer says in ``_nats.req.level`` which API level a server needs to run it; answers
-add the level and the version of the server that gives them. ``_jetspark.*`` is reserved for our
-own marks; nothing of it is in answers, where tools would show it as the user's.
+``_nats.req.level`` of a stream or consumer is the API level that a server needs to run it; answers
+add the level and version of the answering server. ``_jetspark.*`` is reserved for our own marks,
+which answers leave out, because tools would show them as the user's.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ __all__ = [
     "stream_level",
 ]
 
-# decisions.md, Server: clients switch features on by these.
+# decisions.md, Server: clients enable features by these.
 API_LEVEL: Final = 5
 API_VERSION: Final = "2.15.1"
 
@@ -44,11 +44,11 @@ LEVEL_COUNTER: Final = 2  # nats-server 2.12
 LEVEL_ATOMIC: Final = 2  # ADR-50
 LEVEL_SCHEDULES: Final = 2
 LEVEL_PERSIST_ASYNC: Final = 2
-LEVEL_MIN_LAST_SEQ: Final = 2  # what the withdrawn code of nats-server asked for
-LEVEL_BATCHED: Final = 3  # ADR-50; what our server writes down
-LEVEL_FAST_RELEASED: Final = 4  # what a client looks for: the level of released fast ingest
+LEVEL_MIN_LAST_SEQ: Final = 2  # the level required by nats-server's withdrawn code
+LEVEL_BATCHED: Final = 3  # ADR-50; the level our server records
+LEVEL_FAST_RELEASED: Final = 4  # the level of released fast ingest, which clients check
 
-# A stream whose restore is not over: nobody sees it, and a restart removes it.
+# Marks a stream whose restore has not finished: it is hidden, and a restart removes it.
 RESTORING: Final = "_jetspark.restoring"
 
 _REQUIRED: Final = "_nats.req.level"
@@ -86,7 +86,7 @@ def consumer_level(config: ConsumerConfig) -> int:
 
 
 def own_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return what the user wrote: the part that counts when configurations are compared."""
+    """Return the user's metadata: the part that counts when configurations are compared."""
     keys = "\n".join(metadata)
     if not any(prefix in keys for prefix in _SERVERS):
         return dict(metadata)  # there may be very many
@@ -94,12 +94,12 @@ def own_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:
-    """Return what is kept with a configuration: the user's part and the level it needs."""
-    # What writes JSON sorts it.
+    """Return the metadata to store: the user's part and the required level."""
+    # The JSON encoder sorts it.
     return {**own_metadata(metadata), _REQUIRED: str(level)}
 
 
 def answered_metadata(stored: Mapping[str, str]) -> dict[str, str]:
-    """Return what an answer shows: the stored part, this server's level and version."""
-    # What writes JSON sorts it.
+    """Return the metadata of an answer: the stored part, this server's level and version."""
+    # The JSON encoder sorts it.
     return {**stored, _LEVEL: str(API_LEVEL), _VERSION: API_VERSION}

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class PubAck(ApiStruct, frozen=True, kw_only=True):
-    """The answer to a publish: where the message went, or why it did not.
+    """The answer to a publish: where the message was stored, or why it was refused.
 
     The batch fields close an atomic or fast batch (ADR-50); ``val`` is the new value of a counter.
     """
@@ -60,7 +60,7 @@ class CounterValue(ApiStruct, frozen=True, kw_only=True):
 class MsgGetRequest(ApiStruct, frozen=True, kw_only=True):
     """Body of STREAM.MSG.GET and DIRECT.GET (ADR-31; ``min_last_seq`` ADR-53).
 
-    Sequences beyond 2**63 - 1 become that number: clients may write the largest unsigned one for
+    Sequences beyond 2**63 - 1 become that number: clients may send the largest unsigned one for
     *all*, and the engine counts in signed 64 bits.
     """
 
@@ -77,7 +77,7 @@ class MsgGetRequest(ApiStruct, frozen=True, kw_only=True):
     min_last_seq: Unsigned = 0
 
     def __post_init__(self) -> None:
-        """Cut sequences to 64 signed bits."""
+        """Limit sequences to 64 signed bits."""
         if max(self.seq, self.up_to_seq, self.min_last_seq) > INT64_MAX:
             for name in ("seq", "up_to_seq", "min_last_seq"):
                 force_setattr(self, name, min(getattr(self, name), INT64_MAX))
@@ -96,8 +96,8 @@ class StoredMessage(ApiStruct, frozen=True, kw_only=True):
 class MsgGetResponse(ApiStruct, frozen=True, kw_only=True):
     """Answer of STREAM.MSG.GET, error or not.
 
-    ``min_last_seq`` is there only when the request carried one: the last sequence of the copy that
-    answered, beside ``message`` or ``error`` (decisions.md, Read-after-write). It is 0 in an
+    ``min_last_seq`` is present only if the request had one: the last sequence of the copy that
+    answered, next to ``message`` or ``error`` (decisions.md, Read-after-write). It is 0 in an
     answer that proves nothing.
     """
 

@@ -1,7 +1,7 @@
 """Streams on the wire: configuration, state, information, and the requests about them.
 
-Field order and presence are those of nats-server 2.15.1. Defaults equal what the released server
-does when a field is absent; 0 in a duration means *the server decides*.
+Field order and presence are those of nats-server 2.15.1. Defaults are what the released server
+assumes when a field is absent; a duration of 0 means *the server decides*.
 """
 
 from typing import Final
@@ -76,7 +76,7 @@ __all__ = [
 
 
 class Placement(ApiStruct, frozen=True, kw_only=True):
-    """Where a cluster should put a stream; a single server keeps it and does nothing with it."""
+    """Where a cluster should place a stream; a single server stores it without effect."""
 
     cluster: str = ""
     tags: tuple[str, ...] = ()
@@ -187,14 +187,14 @@ class StreamCreateRequest(StreamConfig, frozen=True, kw_only=True):
 
 
 class LostData(ApiStruct, frozen=True, kw_only=True):
-    """Sequences that a damaged store could not give back."""
+    """Sequences that were lost in a damaged store."""
 
     msgs: tuple[Unsigned, ...] | None = shown(None)
     bytes: Unsigned = shown(0)
 
 
 class StreamState(ApiStruct, frozen=True, kw_only=True):
-    """What a stream holds."""
+    """Counts, sequences and sizes of a stream."""
 
     messages: Unsigned = shown(0)
     bytes: Unsigned = shown(0)
@@ -222,7 +222,7 @@ class PeerInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class ClusterInfo(ApiStruct, frozen=True, kw_only=True):
-    """Who leads and who follows; a single server names itself as leader."""
+    """Leader and replicas; a single server names itself as leader."""
 
     name: str = ""
     raft_group: str = ""
@@ -232,7 +232,7 @@ class ClusterInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class StreamSourceInfo(ApiStruct, frozen=True, kw_only=True):
-    """How far a mirror or source has come. ``active`` is -1 until the first contact."""
+    """The progress of a mirror or source. ``active`` is -1 until the first contact."""
 
     name: str = shown("")
     external: ExternalStream | None = None
@@ -253,10 +253,10 @@ class StreamAlternate(ApiStruct, frozen=True, kw_only=True):
 
 
 class JetsparkStreamInfo(ApiStruct, frozen=True, kw_only=True):
-    """What only jetspark says of a stream.
+    """Stream information that only jetspark servers report.
 
-    ``durability`` is what an acknowledgement means. ``began_seq`` and ``began`` are the first
-    message that was stored since the server opened the stream; 0 when none was.
+    ``durability`` is what an acknowledgement guarantees. ``began_seq`` and ``began`` identify the
+    first message stored since the server opened the stream; 0 if none was.
     """
 
     durability: str = ""
@@ -265,9 +265,9 @@ class JetsparkStreamInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class StreamInfo(ApiStruct, frozen=True, kw_only=True):
-    """Everything about a stream.
+    """Configuration and state of a stream.
 
-    The first three fields page through ``state.subjects``; only STREAM.INFO answers them.
+    The first three fields page through ``state.subjects``; only STREAM.INFO supports them.
     """
 
     total: int | UnsetType = UNSET

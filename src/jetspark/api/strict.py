@@ -1,14 +1,14 @@
-"""Reading ``$JS.API`` requests as the released server does: strictly.
+"""A strict decoder for ``$JS.API`` requests, like the released server's.
 
-Keys are matched without regard to case, nulls are dropped (but are an error for an enumeration),
-the last of doubled keys counts, the first unknown key at any depth is an error that names it,
+Keys are matched case-insensitively, nulls are dropped (but are an error for an enumeration), the
+last of duplicate keys counts, the first unknown key at any depth is an error that names it,
 ``1e3`` and ``10.0`` are not integers, and nothing may follow the value. An empty body is a request
-with all defaults. Everything else in jetspark reads tolerantly.
+with all defaults. All other decoders in jetspark are tolerant.
 
-Where this differs from nats-server 2.15.1, which was asked with the bodies of the unit tests: that
-one reads a second value after the first instead of refusing it, merges doubled objects, takes
-limits beyond 2**63 - 1 and some times that RFC 3339 forbids (``T0:00:00Z``, a comma before the
-fraction), and refuses ``-0`` and escaped letters in words.
+Differences from nats-server 2.15.1, observed with the bodies of the unit tests: it reads a second
+value after the first instead of refusing it, merges duplicate objects, accepts limits beyond
+2**63 - 1 and some times that RFC 3339 forbids (``T0:00:00Z``, a comma before the fraction), and
+refuses ``-0`` and escaped letters in words.
 """
 
 import codecs
@@ -31,35 +31,34 @@ from jetspark.steps import USUAL, Pace, rest
 
 __all__ = ["AT_ONCE_MAX", "DEPTH_MAX", "SIZE_MAX", "InvalidRequest", "decode", "decoding"]
 
-# The default max_payload; a server that raises that may pass its own. Reading a body of this size
-# takes less than half a second at worst, in steps (``decoding``).
+# The default max_payload; a server with a larger one passes its own. Reading a body of this size
+# takes at most half a second, in steps (``decoding``).
 SIZE_MAX: Final = 1024 * 1024
-# A body that is no longer than this may be read in one turn of the loop.
+# Bodies up to this size are read in one turn of the loop.
 AT_ONCE_MAX: Final = 16 * 1024
-# So many objects may stand in the arrays of one request: sources and subject transforms. A stream
-# looks at every source with every group that it writes.
+# The number of objects in the arrays of one request: sources and subject transforms. A stream
+# checks every source with every group that it writes.
 OBJECTS_MAX: Final = 512
 # Objects and arrays that such a request may need: each source may have three.
 _CONTAINERS_MAX: Final = 8 * OBJECTS_MAX
 # The deepest request, a source's transform inside a stream's configuration, has 6 levels.
 DEPTH_MAX: Final = 32
 _UINT64_MAX: Final = 2**64 - 1
-# The longest text in a body that is read in steps: twice what all metadata may have, so that too
-# much of it is refused as such.
+# The longest string in a body that is read in steps: twice the limit of all metadata, so that
+# excess metadata gets its own error.
 TEXT_MAX: Final = 256 * 1024
 _VALUES_PER_STEP: Final = 256
-# What an error quotes of a request.
+# Length of a quotation from a request in an error.
 _QUOTED_MAX: Final = 64
 
-# ADR-8 calls the field by its old name.
+# ADR-8 uses the field's old name.
 _ALIASES: Final[dict[type, dict[str, str]]] = {
     StreamConfig: {"rollup_hdrs": "allow_rollup_hdrs"},
     StreamCreateRequest: {"rollup_hdrs": "allow_rollup_hdrs"},
 }
-# Fields that only a client needs, to give back what a cluster told it: unknown to our server,
-# which says so.
+# Fields that only clients need, to return what a cluster sent: our server refuses them as unknown.
 _NOT_SERVED: Final[dict[type, tuple[str, ...]]] = {StreamSource: ("consumer",)}
-# Spellings that the released server takes besides the words of the enumeration.
+# Spellings that the released server accepts besides the words of the enumeration.
 _SPELLINGS: Final[dict[tuple[type, str], str]] = {
     (DeliverPolicy, "undefined"): "all",
     (PersistMode, ""): "default",
@@ -84,7 +83,7 @@ def decode(
 ) -> _M:
     """Turn the body of a request into ``model``; raise `InvalidRequest` if it is not one."""
     if len(body) > size_max:
-        raise InvalidRequest(f"the request has {len(body)} bytes, at most {size_max} are read")
+        raise InvalidRequest(f"the request has {len(body)} bytes; the limit is {size_max}")
     if not body.strip(b" \t\r\n"):
         return model()
     _check_depth(body, depth_max)
@@ -99,7 +98,7 @@ def decoding(
 ) -> Generator[None, None, _M]:
     """Do what ``decode`` does in steps (``jetspark/steps.py``)."""
     if len(body) > size_max:
-        raise InvalidRequest(f"the request has {len(body)} bytes, at most {size_max} are read")
+        raise InvalidRequest(f"the request has {len(body)} bytes; the limit is {size_max}")
     reader = codecs.getincrementaldecoder("utf-8")("replace")
     parts = []
     for start in range(0, len(body), AT_ONCE_MAX):
@@ -117,12 +116,12 @@ def decoding(
     if parser.too_many:
         raise InvalidRequest(
             f"more than {_CONTAINERS_MAX} objects and arrays; at most {OBJECTS_MAX} sources and "
-            "subject transforms are taken"
+            "subject transforms are allowed"
         )
     if parser.value is None:
         return model()
     if parser.too_long:
-        raise InvalidRequest(f"a text has {parser.too_long} characters, {TEXT_MAX} are read")
+        raise InvalidRequest(f"a string has {parser.too_long} characters; the limit is {TEXT_MAX}")
     shaped = yield from _Shaping().of_struct(parser.value, model, "the request")
     request = _converted(shaped, model)
     yield from rest(len(body) // USUAL)
@@ -144,7 +143,7 @@ def _reads_on(parser: JsonSteps) -> bool:
 
 
 def _check_depth(body: bytes, depth_max: int) -> None:
-    """Refuse deep nesting before a recursive parser meets it."""
+    """Refuse deep nesting before a recursive parser would reach it."""
     if body.count(b"{") + body.count(b"[") <= depth_max:
         return
     depth = 0
@@ -159,7 +158,7 @@ def _check_depth(body: bytes, depth_max: int) -> None:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with its keys in order, doubled ones included."""
+    """A JSON object with its keys in order, including duplicates."""
 
     __slots__ = ()
 
@@ -188,7 +187,7 @@ def _unreadable(error: ValueError) -> InvalidRequest:
 
 @cache
 def _fields(model: type) -> dict[str, tuple[str, inspect.Type]]:
-    """Return the fields of ``model`` by folded key: the name and what it holds."""
+    """Return the fields of ``model`` by case-folded key: the name and the type."""
     info = inspect.type_info(model)
     assert isinstance(info, inspect.StructType)
     fields = {field.encode_name: (field.name, _held(field.type)) for field in info.fields}
@@ -200,7 +199,7 @@ def _fields(model: type) -> dict[str, tuple[str, inspect.Type]]:
 
 
 def _held(info: inspect.Type) -> inspect.Type:
-    """Return the one type of a field besides null and *unset*."""
+    """Return the one type of a field apart from null and *unset*."""
     if not isinstance(info, inspect.UnionType):
         return info
     types = [one for one in info.types if not isinstance(one, inspect.NoneType)]
@@ -209,8 +208,8 @@ def _held(info: inspect.Type) -> inspect.Type:
 
 
 def _fold(key: str) -> str:
-    # Go's folding, which is that of the released server, takes the long s and the Kelvin sign for
-    # letters too.
+    # Go's case folding, which the released server uses, also maps the long s and the Kelvin sign
+    # to letters.
     return key.replace("\u017f", "s").replace("\u212a", "k").lower()
 
 
@@ -234,7 +233,7 @@ def _struct(value: Any, model: type, name: str) -> dict[str, Any]:
 class _Shaping:
     """``_struct`` in steps.
 
-    Not for every request: one of usual size takes 17 us with ``_struct`` and 24 with this.
+    Not used for every request: a typical one takes 17 us with ``_struct`` and 24 with this.
     """
 
     def __init__(self) -> None:
@@ -279,8 +278,8 @@ class _Shaping:
             self._objects += len(value)
             if self._objects > OBJECTS_MAX:
                 raise InvalidRequest(
-                    f"{name}: {self._objects} entries in the request, at most {OBJECTS_MAX} "
-                    "sources and subject transforms are taken"
+                    f"{name}: {self._objects} entries in the request; at most {OBJECTS_MAX} "
+                    "sources and subject transforms are allowed"
                 )
         few = len(value) <= 128 * 1024
         if few and isinstance(held, inspect.StrType) and set(map(type, value)) <= {str}:
@@ -311,7 +310,7 @@ class _Shaping:
 def _shape(value: Any, info: inspect.Type, name: str) -> Any:
     """Rebuild ``value`` as msgspec converts it: plain dicts, exact names, checked types.
 
-    Everything is checked here, not only what remains of doubled keys.
+    Everything is checked here, including values that a duplicate key replaces.
     """
     match info:
         case inspect.StructType():
@@ -353,7 +352,7 @@ def _map(value: Any, held: inspect.Type, name: str) -> dict[str, Any]:
 
 
 def _zero(info: inspect.Type) -> Any:
-    """Return what a null means inside an array or a map: the empty value."""
+    """Return the meaning of null inside an array or a map: the empty value."""
     if isinstance(info, inspect.StructType):
         return {}
     return "" if isinstance(info, inspect.StrType) else 0
@@ -382,7 +381,7 @@ def _time(value: Any, wanted: type, name: str) -> str:
 def _word(value: Any, words: type[Enum], name: str) -> str:
     word = value
     if isinstance(word, str):
-        if words is Discard:  # The released server takes these two in any case.
+        if words is Discard:  # The released server accepts these two in any case.
             word = word.lower()
         word = _SPELLINGS.get((words, word), word)
         if word in words._value2member_map_:

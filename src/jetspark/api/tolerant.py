@@ -1,7 +1,7 @@
-"""Reading requests as Go's JSON reader does: direct gets, pulls, ``-NAK``, RESET and UNPIN.
+"""A tolerant decoder like Go's, for direct gets, pulls, ``-NAK``, RESET and UNPIN.
 
-Keys in any case, null as absent, unknown keys passed over, broken UTF-8 as U+FFFD. ``strict.py``
-reads the other requests.
+Keys match in any case, null means absent, unknown keys are ignored, invalid UTF-8 becomes U+FFFD.
+``strict.py`` reads the other requests.
 """
 
 import json
@@ -17,17 +17,17 @@ __all__ = ["Tolerant"]
 _M = TypeVar("_M", bound=ApiStruct)
 
 SIZE_MAX: Final = 1024 * 1024
-# One that is no longer than this takes a few milliseconds at worst, whatever is in it.
+# Bodies up to this size take a few milliseconds at most, whatever they contain.
 AT_ONCE_MAX: Final = 16 * 1024
 
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-# What one of these readers may raise: for thousands of digits, for deep nesting, for bad UTF-8.
+# The errors a decoder may raise: for thousands of digits, deep nesting, invalid UTF-8.
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Tolerant(Generic[_M]):
-    """The reader of one model."""
+    """The decoder of one model."""
 
     __slots__ = ("_decode", "_model")
 
@@ -36,10 +36,10 @@ class Tolerant(Generic[_M]):
         self._decode: Final = decoder(model).decode
 
     def decode(self, body: bytes) -> _M:
-        """Turn a body into the model; raises ``msgspec.ValidationError`` if that cannot be."""
+        """Decode a body into the model; raises ``msgspec.ValidationError`` if that fails."""
         if len(body) > AT_ONCE_MAX:
             return self._long(body)
-        if body.islower():  # what clients send: no key in another case
+        if body.islower():  # what clients send: lower-case keys
             try:
                 return self._decode(body)
             except _UNREADABLE:
@@ -53,19 +53,19 @@ class Tolerant(Generic[_M]):
             raise msgspec.ValidationError(str(error)) from None
 
     def _long(self, body: bytes) -> _M:
-        """A long one, which must be as clients write it: everything else takes too long."""
+        """Decode a long body, which must be in the form clients send: all others take too long."""
         if len(body) > SIZE_MAX:
-            text = f"the request has {len(body)} bytes, at most {SIZE_MAX} are read"
+            text = f"the request has {len(body)} bytes; the limit is {SIZE_MAX}"
             raise msgspec.ValidationError(text)
         try:
             if any(not key.islower() for key in _KEYS.decode(body)):
-                raise msgspec.ValidationError("keys of long requests have small letters")
+                raise msgspec.ValidationError("the keys of a long request must be lower-case")
             return self._decode(body)
         except _UNREADABLE as error:
             raise msgspec.ValidationError(str(error)) from None
 
     def _whole(self, value: Any) -> Any:
-        """The fields that are not null; of doubled keys each is checked and the last counts."""
+        """Drop nulls; every duplicate of a key is checked and the last one counts."""
         if not isinstance(value, _Pairs):
             return value
         found: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class Tolerant(Generic[_M]):
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with its keys in order, doubled ones included."""
+    """A JSON object with its keys in order, including duplicates."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ _PARSER: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_
 
 
 def _item(value: Any) -> Any:
-    """A field; null in an array of texts is an empty one."""
+    """Convert a field; null in an array of strings becomes an empty string."""
     if isinstance(value, _Pairs):
         return dict(value)
     if isinstance(value, list):

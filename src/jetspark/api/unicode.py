@@ -1,4 +1,4 @@
-"""JSON bodies as text, whatever bytes they are made of."""
+"""JSON bodies as text, even if their bytes are not valid UTF-8."""
 
 import re
 from typing import Final
@@ -11,9 +11,9 @@ _ESCAPES: Final = re.compile(
 
 
 def unicode_text(body: bytes) -> str:
-    """Return JSON with U+FFFD for what is not Unicode: stray bytes, half of a surrogate pair.
+    """Return JSON with U+FFFD for everything that is not Unicode: stray bytes, lone surrogates.
 
-    The released server reads it so, and such text could not be written to an answer.
+    The released server does the same, and such text could not be encoded in an answer.
     """
     text = body.decode("utf-8", "replace")
     if "\\ud" in text or "\\uD" in text:

@@ -189,6 +189,13 @@ class SubscriptionCore:
             self.end_drains()
         return taken
 
+    def hand_over(self, messages: list[Message]) -> None:
+        """Let the reader have messages that came for another one."""
+        pending = self.sink
+        pending.messages.extend(messages)
+        pending.bytes += sum(message.size for message in messages)
+        self._wake_readers()
+
     async def unsubscribe(self, limit: int = 0) -> None:
         """As ``Subscription.unsubscribe``."""
         if limit != 0:

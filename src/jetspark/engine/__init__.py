@@ -1,4 +1,4 @@
-"""JetStream itself, as state machines: inputs and ``now`` in, an outbox out.
+"""JetStream as state machines: inputs and ``now`` in, an outbox out.
 
-Nothing in here sends, awaits, sleeps or reads a clock.
+Nothing here sends, awaits, sleeps or reads a clock.
 """

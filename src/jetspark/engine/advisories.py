@@ -1,10 +1,10 @@
-"""Advisories: what an engine tells about itself on ``$JS.EVENT`` (wire.md, Advisories).
+"""Advisories: the events that an engine publishes on ``$JS.EVENT`` (wire.md, Advisories).
 
 Handlers, consumers and batches build an event of ``api/advisory.py`` with its own fields; the id,
-the time and the domain are filled in here. ``send`` is for what has happened already, ``hold`` for
-what a staged record stands behind: it is sent when that record is durable, and never when it could
-not be written (contracts.md, Commit). Nothing is built while nobody listens, as in nats-server; a
-stream that stores the subject listens too.
+the time and the domain are added here. ``send`` is for what has happened already, ``hold`` for
+what depends on a staged record: it is sent when that record is durable, and never if it could not
+be written (contracts.md, Commit). Nothing is built without interest, as in nats-server; a stream
+that stores the subject counts as interest.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from jetspark.engine.wall import Wall
 class Advisories:
     """The events of one account.
 
-    ``publish(entries, now, outbox)`` brings messages to subscribers and streams alike.
+    ``publish(entries, now, outbox)`` delivers messages to subscribers and streams alike.
     """
 
     def __init__(
@@ -46,27 +46,27 @@ class Advisories:
         self._domain = domain
 
     def silence(self) -> None:
-        """Send nothing from now on: the streams are copies, and another server tells of them."""
+        """Send nothing from now on: the streams are copies, and their leader sends the events."""
         self._silent = True
 
     def wanted(self, subject: bytes) -> bool:
-        """Say whether an advisory on a subject has a receiver."""
+        """Return whether an advisory on a subject has a receiver."""
         return not self._silent and self._ports.listens(subject)
 
     def send(self, event: Event, now: int, outbox: Outbox) -> None:
-        """Tell of something that is so already."""
+        """Send an event about something that has happened."""
         entry = self._entry(event, now)
         if entry is not None:
             self._publish([entry], now, outbox)
 
     def hold(self, event: Event, stream: Stream, now: int, outbox: Outbox) -> None:
-        """Tell when all that is staged in a stream is durable; at once when nothing is."""
+        """Send an event once everything staged in a stream is durable; now if nothing is."""
         entry = self._entry(event, now)
         if entry is not None and not stream.replies.hold_message(entry):
             self._publish([entry], now, outbox)
 
     def of_batches(self, stream: str) -> Callable[[bytes, str, int, Outbox], None]:
-        """What reports that a batch of a stream was abandoned."""
+        """Return the function that reports an abandoned batch of a stream."""
 
         def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
             event = BatchAbandoned(
@@ -82,7 +82,7 @@ class Advisories:
         subject = event.published_on().encode()
         if not self.wanted(subject):
             return None
-        # Every event has a domain; it is none of the base's fields because of its place in JSON.
+        # Every event has a domain; not a field of the base because of its place in the JSON.
         known = {
             "id": self._next_id(),
             "timestamp": Timestamp(self._wall.at(now)),
@@ -91,48 +91,48 @@ class Advisories:
         return (subject, subject, b"", b"", encode(msgspec.structs.replace(event, **known)))
 
 
-class Asker(Protocol):
-    """Who sent a request: what audits say about them."""
+class Requester(Protocol):
+    """The sender of a request, as audits describe it."""
 
     def client_info(self) -> ClientInfo | None:
         """Describe the client as events do."""
         ...
 
 
-class Nobody:
-    """Who sends requests of the server's own."""
+class InternalRequester:
+    """The sender of the server's own requests."""
 
     def client_info(self) -> ClientInfo | None:
-        """There is no client."""
+        """Return None: there is no client."""
         return None
 
 
 class Audit:
-    """The record of one ``$JS.API`` request, sent when its answer goes out."""
+    """The record of one ``$JS.API`` request, sent with its answer."""
 
     def __init__(
-        self, advisories: Advisories, verb: bytes, body: bytes, asker: Asker, now: int
+        self, advisories: Advisories, verb: bytes, body: bytes, requester: Requester, now: int
     ) -> None:
         self._advisories = advisories
         self._event = ApiAudit(
             server=advisories.server,
-            client=asker.client_info(),
+            client=requester.client_info(),
             subject="$JS.API." + verb.decode(errors="replace"),
             request=body.decode(errors="replace"),
         )
         self._now = now
 
     def answered(self, answer: bytes, outbox: Outbox) -> None:
-        """Tell of an answer that goes out now."""
+        """Send the record of an answer that is sent now."""
         self._advisories.send(self._with(answer), self._now, outbox)
 
     def hold(self, answer: bytes, stream: Stream, outbox: Outbox) -> None:
-        """Tell of an answer that waits for what is staged in a stream."""
+        """Send the record of an answer that waits for what is staged in a stream."""
         self._advisories.hold(self._with(answer), stream, self._now, outbox)
 
     def _with(self, answer: bytes) -> ApiAudit:
         return msgspec.structs.replace(self._event, response=answer.decode(errors="replace"))
 
 
-NOBODY = Nobody()
+INTERNAL = InternalRequester()
 AUDIT_SUBJECT = ApiAudit().published_on().encode()

@@ -4,18 +4,17 @@
 
     jetspark-backup.json      format, configuration and state of the stream, when it was made
     messages-00000001.ndjson  one line per message: sequence, time, lengths, checksum
-    messages-00000001.bin     the messages themselves, each subject + headers + body, end to end
+    messages-00000001.bin     the messages themselves, each subject + headers + body, concatenated
     ...                       more such pairs, in the order of the stream
     consumers.ndjson          one line per consumer, unless they were left out
     end.json                  how many messages there are, and a checksum of all bytes before it
 
-Every message has a checksum of its own (xxh3-64), so damage is found where it is, and the last
-entry tells a whole archive from a part of one. Written and read in pieces: neither side ever has
-more than one pair in memory. The framing is put around it by the sender and taken off here.
+Every message has its own checksum (xxh3-64), so damage is located, and the last entry
+distinguishes a complete archive from a partial one. Written and read in pieces: neither side ever
+has more than one pair in memory. The sender adds the framing, and the reader here removes it.
 """
 
-import tarfile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from xxhash import xxh3_64, xxh3_64_hexdigest
@@ -26,6 +25,9 @@ from jetspark.engine.s2 import CompressedChunk, FramesBroken, Unframer
 from jetspark.headers.block import VERSION
 from jetspark.version import VERSION as JETSPARK
 
+if TYPE_CHECKING:
+    from tarfile import TarInfo
+
 FORMAT: Final = 1
 HEAD: Final = "jetspark-backup.json"
 CONSUMERS: Final = "consumers.ndjson"
@@ -34,29 +36,28 @@ INDEX_SUFFIX: Final = ".ndjson"
 BODY_SUFFIX: Final = ".bin"
 PART_BYTES: Final = 256 * 1024
 PART_MESSAGES: Final = 1000
-# How much of what arrived is taken out of its framing in one go, and between two looks at how
-# many frames that were.
+# How much input is unframed in one go, and between two checks of how many frames that were.
 FRAMES_AT_ONCE: Final = 1000
 UNFRAMED_AT_ONCE: Final = 8 * 1024
-# An entry holds one message at least, and a message is never larger than this.
+# An entry contains at least one message, and a message is never larger than this.
 ENTRY_MAX: Final = 128 * 1024 * 1024
 # The index of a part has a line for each of its messages, none longer than 250 bytes.
 INDEX_MAX: Final = 250 * PART_MESSAGES
 SEQUENCE_MAX: Final = 2**62
 
 _BLOCK: Final = 512
-# How the archives of nats-server begin: since 2.15, and before it.
+# How archives of nats-server start: since 2.15, and before it.
 _THEIR_MAGIC: Final = b"NATSARC1"
 _THEIR_HEAD: Final = "meta.inf"
 _THEIRS: Final = (
     "this is a backup of nats-server; copy the stream with `jetspark stream export` and "
     "`jetspark stream import`, which work from any server to any other"
 )
-_NOT_OURS: Final = "this is no backup of jetspark"
+_NOT_OURS: Final = "this is not a backup of jetspark"
 
 
 class ArchiveBroken(Exception):
-    """What arrived is not a whole archive of ours; the text says why."""
+    """The input is not a complete archive of ours; the text says why."""
 
 
 class Head(ApiStruct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ class Head(ApiStruct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One message in the index of a part; ``check`` is of subject, headers and body."""
+    """One message in the index of a part; ``check`` covers subject, headers and body."""
 
     seq: Count
     time: Count
@@ -80,7 +81,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class ConsumerLine(msgspec.Struct, frozen=True):
-    """One consumer: what the log says of it (store/log/engine_state.py), in base64."""
+    """One consumer: its records in the log (store/log/engine_state.py), in base64."""
 
     number: int
     document: bytes
@@ -106,7 +107,7 @@ _end = msgspec.json.Decoder(End)
 
 
 class ArchiveWriter:
-    """Makes the bytes of an archive, piece by piece."""
+    """Produces the bytes of an archive, piece by piece."""
 
     def __init__(self) -> None:
         self._check = xxh3_64()
@@ -117,11 +118,11 @@ class ArchiveWriter:
         self._size = 0
 
     def head(self, config: StreamConfig, state: StreamState) -> bytes:
-        """The first piece."""
+        """Return the first piece."""
         return self._entry(HEAD, encode(Head(config=config, state=state)))
 
     def message(self, seq: int, time: int, subject: bytes, headers: bytes, body: bytes) -> bytes:
-        """Add a message; a piece when a part is full, else nothing yet."""
+        """Add a message; return a piece if a part is full, else nothing yet."""
         raw = subject + headers + body
         check = xxh3_64_hexdigest(raw)
         line = Line(seq, time, len(subject), len(headers), len(body), check)
@@ -133,7 +134,7 @@ class ArchiveWriter:
         return self._part() if full else b""
 
     def finish(self, consumers: list[ConsumerLine] | None, last_seq: int) -> bytes:
-        """The last piece; ``consumers`` None leaves them out."""
+        """Return the last piece; ``consumers`` None leaves them out."""
         rest = self._part()
         if consumers is not None:
             lines = [msgspec.json.encode(each) for each in consumers]
@@ -152,6 +153,8 @@ class ArchiveWriter:
         return index + bodies
 
     def _entry(self, name: str, data: bytes) -> bytes:
+        import tarfile  # with the compressors it knows: most servers never need them
+
         info = tarfile.TarInfo(name)
         info.size = len(data)
         piece = info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % _BLOCK)
@@ -160,7 +163,7 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Takes the bytes of an archive, in any pieces, and gives what is in it."""
+    """Parses the bytes of an archive, in any pieces."""
 
     def __init__(self) -> None:
         self.head: Head | None = None
@@ -170,17 +173,17 @@ class ArchiveReader:
         self._unframer = Unframer()
         self._framed = bytearray()
         self._buffer = bytearray()
-        # The head of the entry that the buffer begins with, once that has come.
-        self._info: tarfile.TarInfo | None = None
+        # The head of the entry that the buffer starts with, once it has arrived.
+        self._info: TarInfo | None = None
         self._index: list[Line] | None = None
         self._messages = 0
         self._last_seq = 0
 
     def feed(self, data: bytes) -> list[Message]:
-        """Take some bytes; some of the messages that are complete now. Raises ArchiveBroken.
+        """Parse some bytes; return messages that are complete now. Raises ArchiveBroken.
 
-        While ``has_more`` says so, there are others: about one part is looked at in one go,
-        because it takes milliseconds.
+        While ``has_more`` is True there are others: about one part is parsed in one go, because it
+        takes milliseconds.
         """
         self._framed += data
         self._unframe()
@@ -198,12 +201,12 @@ class ArchiveReader:
             found += self._take(info.name, entry[_BLOCK : _BLOCK + info.size])
             self._check.update(entry)
         if self.end is not None:
-            self._buffer.clear()  # the padding that ends a tar
+            self._buffer.clear()  # the padding at the end of a tar
             self._framed.clear()
         return found
 
     def _unframe(self) -> None:
-        """Take the framing off some of what arrived; small frames cost more than large ones."""
+        """Remove the framing of some of the input; small frames cost more than large ones."""
         before = self._unframer.chunks
         taken = 0
         while taken < 2 * PART_BYTES and self._unframer.chunks - before < FRAMES_AT_ONCE:
@@ -220,18 +223,18 @@ class ArchiveReader:
                 raise ArchiveBroken(str(problem)) from None
 
     def has_more(self) -> bool:
-        """Say whether something arrived that can be looked at. Raises ArchiveBroken."""
+        """Return whether there is input that can be parsed. Raises ArchiveBroken."""
         return self.end is None and (len(self._framed) > 0 or self._has_entry())
 
     def _has_entry(self) -> bool:
-        """Say whether a whole entry has come."""
+        """Return whether a complete entry has arrived."""
         if self.end is not None or len(self._buffer) < _BLOCK:
             return False
         return len(self._buffer) >= _entry_size(self._header())
 
     @property
     def buffered(self) -> int:
-        """How many bytes arrived that were not looked at yet."""
+        """Return how many bytes arrived that were not parsed yet."""
         return len(self._buffer) + len(self._framed)
 
     def check_whole(self) -> None:
@@ -239,20 +242,22 @@ class ArchiveReader:
         if self.head is None:
             raise ArchiveBroken(f"{_NOT_OURS}: it has no {HEAD}")
         if self.end is None:
-            raise ArchiveBroken(f"the backup is cut off: it has no {END}")
+            raise ArchiveBroken(f"the backup is truncated: it has no {END}")
 
-    def _header(self) -> tarfile.TarInfo:
+    def _header(self) -> "TarInfo":
         if self._info is not None:
             return self._info
+        import tarfile
+
         try:
             info = tarfile.TarInfo.frombuf(bytes(self._buffer[:_BLOCK]), "ascii", "strict")
         except (tarfile.HeaderError, UnicodeError) as problem:
             reason = _NOT_OURS if self.head is None else "the backup is damaged"
             raise ArchiveBroken(f"{reason}: {problem}") from None
         if not 0 <= info.size <= ENTRY_MAX:
-            raise ArchiveBroken(f"{info.name} says that it has {info.size} bytes")
+            raise ArchiveBroken(f"{info.name} claims to have {info.size} bytes: not a valid entry")
         if info.name.endswith(INDEX_SUFFIX) and info.name != CONSUMERS and info.size > INDEX_MAX:
-            raise ArchiveBroken(f"the index {info.name[:64]} has {info.size} bytes, not ours")
+            raise ArchiveBroken(f"the index {info.name[:64]} has {info.size} bytes: not valid")
         self._info = info
         return info
 
@@ -268,12 +273,12 @@ class ArchiveReader:
                 self._index = _lines.decode_lines(data)
                 if len(self._index) > PART_MESSAGES:
                     raise ArchiveBroken(
-                        f"the index {name[:64]} has {len(self._index)} messages, not ours"
+                        f"the index {name[:64]} has {len(self._index)} messages: not valid"
                     )
             elif name.endswith(BODY_SUFFIX):
                 return self._cut(name, data)
             else:
-                raise ArchiveBroken(f"the backup has an entry {name[:64]!r}, which is not ours")
+                raise ArchiveBroken(f"the backup has an entry {name[:64]!r}that is not ours")
         except msgspec.MsgspecError as problem:
             raise ArchiveBroken(f"{name[:64]}: {problem}") from None
         return []
@@ -282,7 +287,7 @@ class ArchiveReader:
         if name == _THEIR_HEAD:
             raise ArchiveBroken(_THEIRS)
         if name != HEAD:
-            raise ArchiveBroken(f"{_NOT_OURS}: it begins with {name[:64]!r}, not with {HEAD}")
+            raise ArchiveBroken(f"{_NOT_OURS}: it starts with {name[:64]!r} instead of {HEAD}")
         head = _head.decode(data)
         if head.format != FORMAT:
             raise ArchiveBroken(
@@ -293,16 +298,16 @@ class ArchiveReader:
 
     def _take_end(self, end: End) -> None:
         if end.check != self._check.hexdigest():
-            raise ArchiveBroken("the backup is damaged: its checksum is another one")
+            raise ArchiveBroken("the backup is damaged: its checksum is wrong")
         if end.messages != self._messages or not self._last_seq <= end.last_seq < SEQUENCE_MAX:
             raise ArchiveBroken(
-                f"the backup says that it has {end.messages} messages up to {end.last_seq}, and "
-                f"has {self._messages} up to {self._last_seq}"
+                f"the backup claims to have {end.messages} messages up to {end.last_seq}, but has "
+                f"{self._messages} up to {self._last_seq}"
             )
         self.end = end
 
     def _cut(self, name: str, data: bytes) -> list[Message]:
-        """The messages of a part."""
+        """Return the messages of a part."""
         lines, self._index = self._index, None
         if lines is None:
             raise ArchiveBroken(f"{name[:64]} has no index before it")
@@ -321,9 +326,10 @@ class ArchiveReader:
                 or not 0 < line.time < SEQUENCE_MAX * 2
             ):
                 raise ArchiveBroken(f"message {line.seq} of the backup is out of order")
-            # Whatever could be published, so no more than what would break lines on the wire.
+            # Anything that could be published, so only what would break lines on the wire is
+            # refused.
             if subject.split() != [subject] or (headers and not headers.startswith(VERSION)):
-                raise ArchiveBroken(f"message {line.seq} of the backup is no message")
+                raise ArchiveBroken(f"message {line.seq} of the backup is not valid")
             found.append((line.seq, line.time, subject, headers, raw[size - line.body :]))
             self._last_seq = line.seq
         if at != len(data):
@@ -332,6 +338,6 @@ class ArchiveReader:
         return found
 
 
-def _entry_size(info: tarfile.TarInfo) -> int:
-    """How many bytes an entry has with its head and its padding."""
+def _entry_size(info: "TarInfo") -> int:
+    """Return the size of an entry with its head and its padding."""
     return _BLOCK + info.size + -info.size % _BLOCK

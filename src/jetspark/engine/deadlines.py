@@ -1,4 +1,4 @@
-"""When who has something to do: one heap for streams, one for consumers (contracts.md, Commit)."""
+"""Deadlines: one heap for streams, one for consumers (contracts.md, Commit)."""
 
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -8,13 +8,13 @@ from mypy_extensions import i64
 
 
 class Timed(Protocol):
-    """Something that has deadlines. ``deadline`` is the one that is known here; 0: none."""
+    """Something with deadlines. ``deadline`` is the one that is queued here; 0: none."""
 
     deadline: i64
     dropped: bool
 
     def next_deadline(self) -> i64:
-        """When it has something to do; 0 when it has nothing."""
+        """Return when something is due; 0 if nothing."""
         ...
 
 
@@ -25,20 +25,20 @@ _Timed = TypeVar("_Timed", bound=Timed)
 
 
 class Deadlines(Generic[_Timed]):
-    """The next deadline of each that has one.
+    """The next deadline of each object that has one.
 
-    An entry that is no longer true is passed over when its time comes: nothing is searched for.
+    A stale entry is skipped when its time comes: nothing is searched for.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, _Timed]] = []
-        self._numbers = count()  # so that two of them are never compared
-        # Entries since the heap was gone through last, and how many were left then.
+        self._numbers = count()  # so that two objects are never compared
+        # Entries since the heap was last cleaned, and how many were left then.
         self._more = 0
         self._left = 0
 
     def note(self, timed: _Timed) -> None:
-        """Somebody may have an earlier deadline than the one that is known."""
+        """Queue the deadline of an object if it is earlier than the queued one."""
         deadline = int(timed.next_deadline())
         if deadline > 0 and (timed.deadline == 0 or deadline < timed.deadline):
             timed.deadline = deadline
@@ -46,9 +46,9 @@ class Deadlines(Generic[_Timed]):
             heappush(self._heap, (deadline, next(self._numbers), timed))
 
     def forget(self) -> None:
-        """One of them was dropped: they are not kept for the sake of their deadlines.
+        """Note that an object was dropped: the heap must not keep objects alive.
 
-        Going through all entries is worth it when there may be as many more as were left before.
+        Cleaning all entries is worth it when there may be twice as many as were left last time.
         """
         self._more += 1
         if self._more > self._left:
@@ -62,12 +62,12 @@ class Deadlines(Generic[_Timed]):
             self._left = len(self._heap)
 
     def next(self) -> int | None:
-        """When the first one has something to do."""
+        """Return when the first one is due."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: int) -> list[_Timed]:
-        """Take those whose time has come, some at a time: the others are due the next time."""
+        """Remove and return those that are due, some at a time; the rest follow next time."""
         found: list[_Timed] = []
         self._drop_stale()
         while self._heap and self._heap[0][0] <= now and len(found) < DUE_MAX:

@@ -1,8 +1,8 @@
-"""The engine: the streams of an account, their requests, and what waits for disk or time.
+"""The engine: the streams of an account, their requests, and work that waits for disk or time.
 
-The driver resolves subjects to targets, hands in messages and requests with ``now``, takes the
-groups of dirty streams once per loop turn, and reports what became of them. ``next_deadline`` and
-``expire`` stand in for timers, ``work`` for reads that need more than one turn.
+The driver resolves subjects to targets, passes messages and requests with ``now``, takes the
+groups of dirty streams once per loop turn, and reports their results. ``next_deadline`` and
+``expire`` replace timers, ``work`` is for reads that need more than one turn.
 """
 
 import errno
@@ -60,12 +60,12 @@ API_PREFIX = b"$JS.API."
 TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
-# So many subjects of a stream that was removed are given back in a turn.
+# This many subjects of a removed stream are freed per turn.
 GIVEN_BACK = 16_384
 
 
 class NewStream:
-    """A stream that is being made; ``make`` waits for the disk."""
+    """A stream that is being created; ``make`` blocks on the disk."""
 
     def __init__(self, store: FileStore, identity: Identity, config: StreamConfig) -> None:
         self._store = store
@@ -74,16 +74,16 @@ class NewStream:
         self.log: StreamLog | None = None
 
     def make(self) -> None:
-        """Make it, durably; raises OSError, and then there is no such stream."""
+        """Create it, durably; raises OSError, and then the stream does not exist."""
         in_memory = self.config.storage == "memory"
         create = self._store.create_in_memory if in_memory else self._store.create
         self.log = create(self.identity)
 
 
 class Change:
-    """Another configuration of a stream that the disk may still refuse.
+    """A new configuration of a stream that the disk may still fail to store.
 
-    What it gives up stays taken until ``revision`` is durable, so that it can be taken back.
+    What it gives up stays reserved until ``revision`` is durable, so that it can be restored.
     """
 
     def __init__(self, revision: int, operation: Operation) -> None:
@@ -94,7 +94,7 @@ class Change:
 class ApiCounter:
     """`$JS.API` answers of an account so far, and those that were errors.
 
-    Direct gets are not counted, and messages read only when that failed, as in nats-server.
+    Direct gets are not counted, and message reads only if they failed, as in nats-server.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class ApiCounter:
         self.errors: int = 0
 
     def count(self, *, failed: bool, is_read: bool = False) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         self.errors += failed
         self.total += failed or not is_read
 
@@ -141,7 +141,7 @@ class Engine:
         self.upstreams: Upstreams = upstreams or NoUpstreams()
         self.api: ApiCounter = ApiCounter()
         self.streams: dict[str, Stream] = {}
-        # Names of streams that lie on the disk and could not be opened: nobody may take them.
+        # Names of streams that exist on disk and could not be opened: they are reserved.
         self.unserved: set[str] = set()
         self.generation: int = 0
         self.dirty: list[Stream] = []
@@ -149,15 +149,15 @@ class Engine:
         # Shared by all accounts of a server.
         self._batch_limits = batch_limits or BatchLimits()
         self._subjects = WantedSubjects()
-        # Subjects that no stream stores any more are being forgotten.
+        # Subjects that no stream stores any more are being removed.
         self._cleaning: Operation | None = None
         self._targets: dict[str, Target] = {}
         self._deadlines: Deadlines[Stream] = Deadlines()
-        # Streams that are removed when nothing of them is on its way.
+        # Streams that are removed once nothing of them is in flight.
         self._removals: dict[Stream, Operation] = {}
-        # Streams with another configuration that is not durable yet.
+        # Streams with a new configuration that is not durable yet.
         self._changes: dict[Stream, Change] = {}
-        # Streams that are being made.
+        # Streams that are being created.
         self._creations: dict[str, Operation] = {}
 
         self.consumer_services: ConsumerServices = ConsumerServices(
@@ -192,9 +192,9 @@ class Engine:
     # Streams -----------------------------------------------------------------------------------
 
     def adopt(self, log: StreamLog, now: int) -> bool:
-        """Take over a stream that was recovered; False: it never was whole, and is removed.
+        """Adopt a recovered stream; False: its restore was incomplete, and it is removed.
 
-        What grew too old while the server was down is not shown once more.
+        Messages that expired while the server was down are not shown again.
         """
         if is_marked(bytes(log.identity.config)):
             self._store.discard(log)
@@ -203,7 +203,7 @@ class Engine:
         stream = self._stream(config, log.identity.created_ns, log)
         stream.begin_time(now, self.wall.lead)
         if config.max_age > 0 and not config.allow_msg_ttl:
-            # With TTLs some may stay for ever: those streams are read first (expiry.py).
+            # With TTLs some may be kept forever: those streams are read first (expiry.py).
             oldest = log.timeline.stored_time(now - bounded(config.max_age))
             log.expire_before(oldest + 1)
         try:
@@ -218,29 +218,29 @@ class Engine:
         return True
 
     def obstacle_to(self, log: StreamLog) -> str:
-        """Why a stream that was opened while others are served cannot be taken over; or empty."""
+        """Return why a stream opened while others are served cannot be adopted; or empty."""
         name = log.identity.name
         if name in self.streams:
-            return ""  # taking it over reports that
+            return ""  # adopting it reports that
         if self.operations.claims.is_taken() or self._subjects.needs_cleaning():
             return "the subjects of another stream are changing"
         try:
             self.operations.check(name)
             config = decode_config(bytes(log.identity.config))
         except Postponed:
-            return f"a stream {name!r} is being made"
+            return f"a stream {name!r} is being created"
         except msgspec.MsgspecError:
-            return ""  # and reports this
+            return ""  # adopting it reports this
         try:
             self.check_free(config)
         except Postponed:
-            return f"another stream that has some of the subjects of {name!r} is changing"
+            return f"another stream with some of the subjects of {name!r} is changing"
         except Refusal:
             return f"another stream has some of the subjects of {name!r}: change or remove that"
         return ""
 
     def _forget(self, stream: Stream) -> None:
-        """Let go of a stream that was taken over in part; its files stay as they are."""
+        """Forget a partly adopted stream; its files stay as they are."""
         name = stream.config.name
         self._subjects.remove(stream)
         self._clean_subjects()
@@ -255,7 +255,7 @@ class Engine:
         self.generation += 1
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
-        """Make a stream, durably, from a prepared configuration, here and now; raises OSError."""
+        """Create a stream durably from a prepared configuration, here and now; raises OSError."""
         new = NewStream(self._store, self._identity(config, now), config)
         new.make()
         return self.show(new, now)
@@ -270,10 +270,10 @@ class Engine:
         marked_as: StreamConfig | None = None,
         claimed: bool = False,
     ) -> None:
-        """Make a stream, durably, beside the loop; ``finish`` follows, and nobody sees it before.
+        """Create a stream durably in the background; ``finish`` follows, and it is hidden before.
 
-        ``marked_as`` is the configuration that it has until it is whole. Its subjects may have
-        been claimed before.
+        ``marked_as`` is its configuration until it is complete. Its subjects may have been claimed
+        before.
         """
         first = marked_as or config
         new = NewStream(self._store, self._identity(first, now), first)
@@ -289,7 +289,7 @@ class Engine:
         self.operations.do(operation, new.make, now, outbox, at_once=in_memory)
 
     def show(self, new: "NewStream", now: int, claim: Claim | None = None) -> Stream:
-        """Let everybody see a stream that was made; its subjects may have been claimed.
+        """Make a created stream visible; its subjects may have been claimed.
 
         Whatever this raises, the stream is unknown then, and others may have its subjects.
         """
@@ -314,8 +314,8 @@ class Engine:
             raise
 
     def hidden(self, new: "NewStream", now: int) -> Stream:
-        """A stream that was made, and that nobody sees."""
-        assert new.log is not None, "it was made"
+        """Return a created stream that is still hidden."""
+        assert new.log is not None, "it was created"
         stream = self._stream(new.config, new.identity.created_ns, new.log)
         stream.begin_time(now, self.wall.lead)
         return stream
@@ -339,7 +339,7 @@ class Engine:
     def reveal(
         self, config: StreamConfig, stream: Stream, now: int, claim: Claim | None = None
     ) -> bytes:
-        """Show a stream that was restored; the answer to who restored it.
+        """Make a restored stream visible; return the answer to the client that restored it.
 
         Whatever this raises, the stream is unknown then, and others may have its subjects.
         """
@@ -355,25 +355,25 @@ class Engine:
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
     def discard(self, log: StreamLog, finish: Finish, now: int, outbox: Outbox) -> None:
-        """Remove the log of a stream that nobody has seen, beside the loop; ``finish`` follows.
+        """Remove the log of a hidden stream in the background; ``finish`` follows.
 
-        What cannot be removed now carries its mark, and is discarded by the next start.
+        If it cannot be removed now it keeps its mark, and the next start discards it.
         """
         log.access.stop()
         log.close()
-        self.operations.run_beside(partial(self._store.sweep, log), finish, now, outbox)
+        self.operations.run_in_background(partial(self._store.sweep, log), finish, now, outbox)
 
     def discard_now(self, stream: Stream) -> None:
-        """Remove a stream that nobody has seen, here and now."""
+        """Remove a hidden stream, here and now."""
         stream.drop()
         self._store.discard(stream.log)
 
     def update_stream(
         self, stream: Stream, config: StreamConfig, claim: Claim | None = None
     ) -> None:
-        """Decide that a stream has another configuration; raises StoreReadOnly.
+        """Change the configuration of a stream; raises StoreReadOnly.
 
-        Its subjects may have been claimed. What it gives up is free when that is durable, and
+        Its subjects may have been claimed. What it gives up is free once that is durable, and
         requests about the stream wait for that.
         """
         log = stream.log
@@ -388,7 +388,7 @@ class Engine:
         self._configure(stream, config)
 
     def _settle_change(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        """Something of a stream is durable: others may have what a change in it gave up."""
+        """Release what a change of a stream gave up, once it is durable."""
         change = self._changes.get(stream)
         if change is None or stream.log.identity.revision < change.revision:
             return
@@ -399,7 +399,7 @@ class Engine:
         self.operations.end(change.operation, now, outbox)
 
     def _take_change_back(self, stream: Stream) -> None:
-        """What a stream staged was refused: a configuration in it is not the stream's."""
+        """Undo a configuration that the stream staged and that could not be written."""
         self.usage.settle(stream)
         self._subjects.take_back(stream)
         self._clean_subjects()
@@ -419,13 +419,13 @@ class Engine:
         self.copies.changed(stream)
 
     def change_settings(self, settings: EngineSettings) -> None:
-        """Go by other settings from now on."""
+        """Apply other settings from now on."""
         self.settings = settings
         self.direct.change_wait(settings.min_last_seq_wait)
         self._set_ceilings()
 
     def change_limits(self, limits: AccountLimits) -> None:
-        """Let the account have other limits from now on."""
+        """Apply other limits to the account from now on."""
         self.usage.change(limits)
         self._set_ceilings()
 
@@ -433,7 +433,7 @@ class Engine:
         self.ceilings = ceilings_of(self.settings, self.usage.limits)
 
     def find(self, name: str) -> StreamConfig | None:
-        """The configuration of a stream of the account; raises Postponed while that changes."""
+        """Return the configuration of a stream; raises Postponed while that changes."""
         making = self._creations.get(name)
         if making is not None:
             raise Postponed(making)
@@ -446,9 +446,9 @@ class Engine:
         return stream.config
 
     def admit(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
-        """Raise Refusal if a stream cannot be made, or changed, within the limits.
+        """Raise Refusal if a stream cannot be created, or changed, within the limits.
 
-        Raises Postponed if it may be when a change of another stream is durable.
+        Raises Postponed if that may change once a change of another stream is durable.
         """
         try:
             self.usage.admit(config, old)
@@ -459,10 +459,10 @@ class Engine:
             raise
 
     def start_removal(self, stream: Stream, now: int, outbox: Outbox, finish: Finish) -> None:
-        """Remove a stream, durably, beside the loop; ``finish`` follows.
+        """Remove a stream, durably, in the background; ``finish`` follows.
 
-        Until then it exists for everybody who reads, and nothing is written to it. OSError: it
-        is what it was, or read-only until it was opened again.
+        Until then it exists for all readers, and nothing is written to it. OSError: it is
+        unchanged, or read-only until it has been opened again.
         """
 
         def removed(error: OSError | None, now: int, outbox: Outbox) -> None:
@@ -479,17 +479,17 @@ class Engine:
         self.may_remove(stream, now, outbox)
 
     def may_remove(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        """Begin the removal that waits, if nothing that needs the folder is on its way."""
+        """Start the removal that waits, if nothing that needs the folder is in flight."""
         log = stream.log
         if stream not in self._removals or log.staged.in_flight is not None or log.is_reopening:
             return
         operation = self._removals.pop(stream)
         log.hold()
-        condemn = partial(self._store.condemn, log)
-        self.operations.do(operation, condemn, now, outbox, at_once=log.segments.in_memory)
+        mark_dropped = partial(self._store.mark_dropped, log)
+        self.operations.do(operation, mark_dropped, now, outbox, at_once=log.segments.in_memory)
 
     def _drop(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        """A stream was removed: forget it; what waits for it hears that."""
+        """Forget a removed stream, and notify what waits for it."""
         self._subjects.remove(stream)
         self._clean_subjects()
         del self.streams[stream.config.name]
@@ -501,18 +501,20 @@ class Engine:
         self.consumers.drop_all(stream)
         self.copies.dropped(stream)
         self.generation += 1
-        # Nothing of it has to be put on the disk any more.
+        # Nothing of it has to be written to disk any more.
         stream.log.access.stop()
         stream.log.close()
-        # What a stop leaves of it, the next start removes.
-        bury = partial(self.operations.unless_closed, partial(self._store.bury, stream.log))
+        # If the server stops first, the next start removes the rest.
+        remove_dropped = partial(
+            self.operations.unless_closed, partial(self._store.remove_dropped, stream.log)
+        )
         remains = stream.log.index.entries.copy()
 
-        def buried(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
-            # A million objects are not given back in one turn.
+        def folder_removed(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+            # A million objects are not freed in one turn.
             self.operations.aside(partial(_give_back, remains))
 
-        self.operations.run_beside(bury, buried, now, outbox)
+        self.operations.run_in_background(remove_dropped, folder_removed, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.direct.refuse_dropped(stream, outbox)
@@ -520,14 +522,14 @@ class Engine:
     # Subjects of streams -----------------------------------------------------------------------
 
     def overlaps(self, config: StreamConfig) -> bool:
-        """Say whether a stream of another name stores some of the subjects."""
+        """Return whether a stream of another name stores some of the subjects."""
         own = self.streams.get(config.name)
         return any(self._subjects.overlap(subject.encode(), own) for subject in config.subjects)
 
     def check_free(self, config: StreamConfig) -> None:
         """Raise Refusal if another stream has some of the subjects, Postponed if it may get them.
 
-        For few subjects: ``claiming`` is for many.
+        For a few subjects: ``claiming`` is for many.
         """
         own = self.streams.get(config.name)
         for subject in config.subjects:
@@ -539,7 +541,7 @@ class Engine:
         self.operations.check_subjects(config)
 
     def is_contested(self, config: StreamConfig) -> bool:
-        """Say whether it is being decided who has some of a few subjects."""
+        """Return whether the owner of some of a few subjects is being decided."""
         try:
             self.check_free(config)
         except Postponed:
@@ -549,7 +551,7 @@ class Engine:
         return False
 
     def _taken(self, pattern: bytes, own: Stream | None) -> Refusal | Postponed:
-        """Why a stream cannot have a subject: another one has it, or is giving it up."""
+        """Return why a stream cannot have a subject: another one has it, or is giving it up."""
         change = self._subjects.unsettled(pattern, own) if self._changes else None
         return Refusal(ErrCode.SUBJECTS_OVERLAP) if change is None else Postponed(change)
 
@@ -569,12 +571,12 @@ class Engine:
                 while self._subjects.overlap(pattern, own):
                     if not self._subjects.needs_cleaning():
                         raise self._taken(pattern, own)
-                    yield  # what it overlaps may be what is being taken out
+                    yield  # it may overlap one that is being removed
                 self.operations.check_subject(pattern)
                 if pace.is_due(len(pattern)):
                     yield
-            # Nobody else gets subjects meanwhile. What they do not overlap now they never will:
-            # they are entered after that, so that they are not taken for those of another.
+            # No other stream gets subjects meanwhile. If they do not overlap now they never will:
+            # they are entered after that, so that they are not mistaken for those of another.
             yield from self._subjects.entering(claim)
         except BaseException:
             self._subjects.abandon(claim)
@@ -583,14 +585,14 @@ class Engine:
         return claim
 
     def abandon(self, claim: Claim | None) -> None:
-        """Give up a claim, if there is one, that no stream gets; other streams go on."""
+        """Give up a claim, if any, that no stream gets; other streams continue."""
         if claim is not None:
             self._subjects.abandon(claim)
             self._clean_subjects()
         self.operations.claims.leave()
 
     def overlapping(self, subject: bytes) -> Generator[None, None, list[Stream]]:
-        """The streams whose subjects overlap one, which may have wildcards, after steps."""
+        """Return the streams whose subjects overlap a pattern, in steps."""
         return self._subjects.overlapping(subject)
 
     def _store_subjects(
@@ -600,9 +602,9 @@ class Engine:
         claim: Claim | None,
         change: Operation | None = None,
     ) -> None:
-        """Let a stream have these subjects instead of those it had; they may be claimed.
+        """Replace the subjects of a stream; they may be claimed.
 
-        With ``change`` it may get those back that it had.
+        With ``change`` it may get its previous ones back.
         """
         given = claim if claim is not None else self._subjects.entered(subjects)
         if change is None:
@@ -614,7 +616,7 @@ class Engine:
         self._clean_subjects()
 
     def _clean_subjects(self) -> None:
-        """Forget in the turns that follow what streams do not store any more."""
+        """Remove, in the following turns, subjects that streams do not store any more."""
         if self._cleaning is not None or not self._subjects.needs_cleaning():
             return
         cleaning = self._cleaning = nameless()
@@ -644,7 +646,7 @@ class Engine:
     # Messages ----------------------------------------------------------------------------------
 
     def resolve(self, subject: bytes) -> Target | None:
-        """What the engine does with a subject, if anything; good until ``generation`` moves."""
+        """Return the target of a subject, if any; valid until ``generation`` changes."""
         if subject.startswith(DIRECT_PREFIX):
             name, _, appended = subject[len(DIRECT_PREFIX) :].partition(b".")
             stream = self.copies.answering(name.decode(errors="replace"))
@@ -659,15 +661,15 @@ class Engine:
         return None if wanting is None else self._targets[wanting.config.name]
 
     def routes_changed(self) -> None:
-        """Subjects lead elsewhere from now on: what was resolved before is not good any more."""
+        """Invalidate earlier results of ``resolve``: subjects have other targets from now on."""
         self.generation += 1
 
     def wants_inboxes(self) -> bool:
-        """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
+        """Return whether a stream has subjects that start with an underscore, as inboxes do."""
         return self._subjects.has_inboxes()
 
     def mark_dirty(self, stream: Stream) -> None:
-        """A stream has staged something that the committer should get."""
+        """Note that a stream has staged records for the committer."""
         if not stream.dirty:
             stream.dirty = True
             self.dirty.append(stream)
@@ -677,9 +679,9 @@ class Engine:
     def take_groups(
         self, now: int = 0, outbox: Outbox | None = None
     ) -> list[tuple[Stream, Group | OSError]]:
-        """The next group of each dirty stream that has none on its way; or why there is none.
+        """Return the next group of each dirty stream without one in flight; or why there is none.
 
-        Acknowledgements that no group brings to the disk are answered through ``outbox``.
+        Acknowledgements that need no group are answered through ``outbox``.
         """
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
@@ -697,7 +699,7 @@ class Engine:
                 self.consumers.save(stream)
                 group = stream.take_group(now)
             except Exception as error:  # noqa: BLE001 - one stream, not all
-                # What this stream staged cannot be written: it is refused, as if the disk had.
+                # What this stream staged cannot be written: it is refused, as after a disk error.
                 self.failures.note(f"writing stream {stream.config.name!r}", error)
                 groups.append((stream, OSError(errno.EIO, FAILED)))
                 continue
@@ -709,19 +711,19 @@ class Engine:
         return groups
 
     def again(self, stream: Stream, error: OSError) -> Group | None:
-        """The group on its way if it may be written once more, now that there is space for it."""
+        """Return the group in flight if it may be written again, now that there is space."""
         if stream.dropped or not stream.tending.find_room(self._store.reserve, error):
             return None
         self._deadlines.note(stream)
         return stream.log.staged.in_flight
 
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
-        """The group of a stream is durable: its replies go out, readers learn of it.
+        """Apply a durable group of a stream: its replies are sent, readers see it.
 
         ``now`` is when its last message was stored unless it is given.
         """
         if stream.dropped:
-            stream.log.commit()  # gives the file back that the group was written to
+            stream.log.commit()  # closes the file that the group was written to
             return
         held = stream.committed(outbox, now)
         now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
@@ -735,7 +737,7 @@ class Engine:
         if held.messages:
             self.publish_own(held.messages, now, outbox)
         self.direct.answer_held(stream, outbox)
-        self.purges.go_on(stream)
+        self.purges.next_step(stream)
         if stream.log.index.take_order_wanted():
             self.operations.aside(stream.log.index.order_step)
         if stream.log.index.take_sweep_wanted():
@@ -748,7 +750,7 @@ class Engine:
             self.may_remove(stream, now, outbox)
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
-        """Send messages of the engine's own, to subscribers and to streams that want them."""
+        """Send the engine's own messages, to subscribers and to streams that store them."""
         outbox.now.extend(entries)
         for route, _, _, headers, payload in entries:
             target = self.resolve(route)
@@ -760,7 +762,7 @@ class Engine:
                 self.mark_dirty(other)
 
     def failed(self, stream: Stream, error: OSError, outbox: Outbox) -> None:
-        """The group of a stream could not be written."""
+        """Handle a group of a stream that could not be written."""
         no_space = error.errno in {errno.ENOSPC, errno.EDQUOT}
         if stream.dropped:
             stream.log.fail(no_space)
@@ -787,15 +789,15 @@ class Engine:
         self._deadlines.note(stream)
 
     def reopened(self, stream: Stream) -> None:
-        """The log of a stream that had failed was verified and takes writes again."""
+        """Note that the log of a failed stream was verified and accepts writes again."""
         stream.tending.reopened()
         self._deadlines.note(stream)
 
     # Time --------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to do."""
-        # Asked once per turn: plain comparisons cost a third of a generator's.
+        """Return when ``expire`` has something to do."""
+        # Called once per turn: plain comparisons cost a third of a generator.
         first: int | None = None
         for each in (
             self.direct.next_deadline(),
@@ -809,7 +811,7 @@ class Engine:
         return first
 
     def expire(self, now: int, outbox: Outbox) -> list[Stream]:
-        """Do what is due; the streams that had something."""
+        """Do what is due; return the streams that had something."""
         self.direct.refuse_expired(now, outbox)
         self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
@@ -826,7 +828,7 @@ class Engine:
         if 0 < stream.tending.due <= now and stream.tending.tend(self._store.reserve, now):
             self.interest.changed(stream)
         if stream.expire(now, outbox):
-            # What is on its way is still there to be seen: asked again when it is durable.
+            # Staged messages are still visible: checked again once they are durable.
             self.mark_dirty(stream)
         else:
             self._deadlines.note(stream)
@@ -834,7 +836,7 @@ class Engine:
         self.consumers.note_removals(stream, [], now)
 
     def follow_wall(self, now: int, lead: int) -> None:
-        """The wall clock is this far ahead of engine time: somebody may have set it."""
+        """Set how far the wall clock is ahead of engine time: it may have been set."""
         if not self.wall.follow(lead):
             return
         for stream in self.streams.values():
@@ -843,7 +845,7 @@ class Engine:
         self.consumers.follow_wall(now)
 
     def advance(self, now: int = 0, outbox: Outbox | None = None) -> bool:
-        """Go on with reads, deliveries and copies, within one turn's budget; True: some remain.
+        """Continue reads, deliveries and copies, within one turn's budget; True: some remain.
 
         Without time and outbox no consumer delivers.
         """
@@ -859,24 +861,24 @@ class Engine:
         return self.copies.advance(now) or more
 
     def has_work(self) -> bool:
-        """Say whether something waits for the next turn."""
-        if self.dirty or self.direct.work or self.operations.may_go_on():
+        """Return whether something waits for the next turn."""
+        if self.dirty or self.direct.work or self.operations.has_ready():
             return True
         return self.transfers.may_send()
 
     def is_stalled(self) -> bool:
-        """Say whether reads or consumers wait for their receivers to have room."""
+        """Return whether reads or consumers wait for their receivers to have room."""
         return bool(self.direct.stalled or self.deliveries.stalled)
 
     def unstall(self) -> bool:
-        """Go on with those whose receivers have room again; False when there are none."""
+        """Continue those whose receivers have room again; False if there are none."""
         reads = self.direct.unstall()
         return self.deliveries.unstall() or reads
 
     def close(self, in_time: Callable[[], bool] | None = None) -> None:
         """Close the files of all streams.
 
-        ``in_time`` is asked for each one whether there is time to write down what it has.
+        ``in_time`` is called for each one: whether there is time to record its state.
         """
         self.transfers.close()
         for stream in self.streams.values():
@@ -884,6 +886,6 @@ class Engine:
 
 
 def _give_back(remains: list[SubjectEntry]) -> bool:
-    """Let go of some of what a stream had; True when nothing is left."""
+    """Free some of a removed stream's subjects; True when none is left."""
     del remains[-GIVEN_BACK:]
     return not remains

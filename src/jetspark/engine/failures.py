@@ -1,4 +1,4 @@
-"""What is said when handling a request raised something that nobody expected."""
+"""Reports of unexpected exceptions while handling a request."""
 
 import logging
 import traceback
@@ -16,13 +16,13 @@ TEXT: Final = "internal error"
 BODY: Final = error_body(ErrCode.STREAM_GENERAL, err=TEXT)
 INTERNAL_TEXT: Final = b"Internal Error"
 _STATUS: Final = status_block(SERVER_ERROR, INTERNAL_TEXT)
-# How much of the way to an error a line of the log shows.
+# How much of the traceback a line of the log shows.
 _FRAMES: Final = 4
 _ERROR_MAX: Final = 200
 
 
 class RequestFailed(Exception):
-    """Handling an API request raised its cause; ``answer`` is what the request is to hear."""
+    """Handling an API request raised its cause; ``answer`` is the answer to the request."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__(TEXT)
@@ -30,17 +30,17 @@ class RequestFailed(Exception):
 
 
 class Failures:
-    """Counts and logs errors that nobody expected: the one place for them in a server.
+    """Counts and logs unexpected errors: the one place for them in a server.
 
-    The caller has contained the error: a request, a stream or a consumer is the worse for
-    it, and nothing else is.
+    The caller has contained the error: it affects one request, stream or consumer, and nothing
+    else.
     """
 
     def __init__(self) -> None:
         self.count: int = 0
 
     def note(self, what: str, error: BaseException) -> None:
-        """Something failed: one line in the log says what and where."""
+        """Log one line about what failed and where."""
         self.count += 1
         cause = error.__cause__ if isinstance(error, RequestFailed) else None
         log.error("Internal error, %s: %s", what, where(cause or error))
@@ -49,7 +49,7 @@ class Failures:
 def failure_answer(
     reply: bytes, target: Target | None, error: BaseException, outbox: Outbox
 ) -> None:
-    """Answer with 500, in the shape of the request: a status, an error of the API, or a PubAck."""
+    """Answer with an error 500 in the form of the request: a status, an API error, or a PubAck."""
     if isinstance(error, RequestFailed):
         outbox.reply(reply, error.answer)
     elif target is None or target.kind in {DIRECT_GET, NEXT}:
@@ -61,7 +61,7 @@ def failure_answer(
 
 
 def where(error: BaseException) -> str:
-    """An error and the innermost places it came through, in one line."""
+    """Return an error and the innermost frames of its traceback, in one line."""
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     path = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
     text = " ".join(str(error)[:_ERROR_MAX].split())

@@ -1,24 +1,24 @@
-"""What the engine wants sent: single messages in an outbox, runs of messages through an outlet."""
+"""Output of the engine: single messages in an outbox, runs of messages through an outlet."""
 
 from typing import Protocol
 
 from mypy_extensions import i64, mypyc_attr
 
 # (route, subject, reply, headers, payload): ``route`` finds the receivers, ``subject`` is what
-# they are shown; for replies both are equal. ``headers`` is a finished block or empty.
+# they see; for replies both are equal. ``headers`` is a complete block or empty.
 Entry = tuple[bytes, bytes, bytes, bytes, bytes]
 
 
 class AckWriter(Protocol):
-    """Writes runs of acknowledgements straight to their receivers."""
+    """Writes runs of acknowledgements directly to their receivers."""
 
     def write_acks(self, head: bytes, replies: list[bytes], sequences: list[int], /) -> None:
-        """Send what the outbox has, then ``head``, the sequence and a brace to each."""
+        """Send the content of the outbox, then ``head``, the sequence and a brace to each."""
         ...
 
 
 class Outbox:
-    """Messages that may go out now. What waits for the disk is held by its stream.
+    """Messages that may be sent now. Messages that wait for the disk are held by their stream.
 
     Acknowledgements are the most frequent ones: a server has a writer for them.
     """
@@ -28,7 +28,7 @@ class Outbox:
         self._writer: AckWriter | None = writer
 
     def acknowledge(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
-        """Answer publishers: ``head``, the sequence and a brace, after all that is here."""
+        """Answer publishers: ``head``, the sequence and a brace, after everything queued here."""
         if self._writer is not None:
             self._writer.write_acks(head, replies, sequences)
             return
@@ -39,7 +39,7 @@ class Outbox:
             i += 1
 
     def reply(self, to: bytes, payload: bytes) -> None:
-        """Answer a request; a request without a reply subject gets none."""
+        """Answer a request, if it has a reply subject."""
         if to:
             self.now.append((to, to, b"", b"", payload))
 
@@ -58,16 +58,16 @@ class Outlet:
         raise NotImplementedError
 
     def full(self) -> bool:
-        """Say whether the receiver has as much waiting as it should; the run goes on later."""
+        """Return whether the receiver's buffer is full enough; the run continues later."""
         raise NotImplementedError
 
     def gone(self) -> bool:
-        """Say whether the receiver left; the run is over."""
+        """Return whether the receiver disconnected; the run is over."""
         raise NotImplementedError
 
 
 class Budget:
-    """How much one turn of the loop may still read: bounds what others have to wait for."""
+    """How much one turn of the loop may still read: limits how long others wait."""
 
     def __init__(self, records: i64, size: i64) -> None:
         self.records: i64 = records
@@ -79,13 +79,13 @@ class Budget:
         self.size -= size
 
     def spend_search(self, compared: i64) -> None:
-        """Account for subjects that were compared with patterns: 16 take as long as a record."""
+        """Account for subjects that were compared with patterns: 16 cost as much as a record."""
         self.records -= compared >> 4
 
     def exhaust(self) -> None:
-        """Something else took as long as a whole turn of reads."""
+        """Account for work that took as long as a whole turn of reads."""
         self.records = 0
 
     def left(self) -> bool:
-        """Say whether another record may be read in this turn."""
+        """Return whether another record may be read in this turn."""
         return self.records > 0 and self.size > 0

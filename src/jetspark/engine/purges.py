@@ -1,9 +1,9 @@
-"""Purges of very many messages: some at a time, so that nobody else has to wait for them.
+"""Purges of very many messages: in steps, so that other work does not wait for them.
 
-A purge that leaves something looks at every message it takes out, and with a filter at all others
-too, unless few subjects match. It is cut into steps by sequence; each is a purge of its own in the
-log, and the next one follows when it is durable. Up to where it goes is settled when it is asked
-for. The answer comes with the last.
+A purge that keeps something visits every message it removes, and with a filter all others too,
+unless few subjects match. It is split into steps by sequence; each is a purge of its own in the
+log, and the next one follows when it is durable. The end of the range is fixed when the purge is
+requested. The answer is sent with the last step.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from jetspark.errors.storage import StoreReadOnly
 
 
 class LongPurge:
-    """One purge under way; ``done(purged)`` answers it, ``failed`` says that it cannot go on."""
+    """One purge in progress; ``done(purged)`` answers it, ``failed`` reports that it cannot."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LongPurge:
         self._purged = 0
 
     def give_up(self) -> None:
-        """It cannot go on."""
+        """Give up: it cannot continue."""
         self._failed()
 
     def step(self) -> bool:
@@ -44,7 +44,7 @@ class LongPurge:
         bound = self._at = min(at + self._step, self._end)
         try:
             self._purged += int(log.staged.purge(bound, self._pattern, 0))
-            self.stream.replies.hold_purge(self._pattern)  # consumers hear of it
+            self.stream.replies.hold_purge(self._pattern)  # consumers are notified of it
         except StoreReadOnly:
             self._failed()
             return True
@@ -55,21 +55,21 @@ class LongPurge:
 
 
 class Purges:
-    """The long purges of an engine, at most one step of each on its way."""
+    """The long purges of an engine, at most one step of each in flight."""
 
     def __init__(self, mark_dirty: Callable[[Stream], None]) -> None:
         self._by_stream: dict[Stream, list[LongPurge]] = {}
         self._mark_dirty = mark_dirty
 
     def start(self, purge: LongPurge) -> None:
-        """Begin a purge; it waits for those of the same stream before it."""
+        """Start a purge; it waits for earlier ones of the same stream."""
         waiting = self._by_stream.setdefault(purge.stream, [])
         waiting.append(purge)
         if len(waiting) == 1:
-            self.go_on(purge.stream)
+            self.next_step(purge.stream)
 
-    def go_on(self, stream: Stream) -> None:
-        """What was staged is durable: the next step."""
+    def next_step(self, stream: Stream) -> None:
+        """Continue with the next step: what was staged is durable."""
         waiting = self._by_stream.get(stream)
         if waiting is None:
             return
@@ -80,6 +80,6 @@ class Purges:
         self._mark_dirty(stream)
 
     def end(self, stream: Stream) -> None:
-        """The stream is gone, or its disk refuses: what is under way is over."""
+        """End the purges of a stream: it was deleted, or its disk failed."""
         for purge in self._by_stream.pop(stream, []):
             purge.give_up()

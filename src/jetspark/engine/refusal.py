@@ -1,4 +1,4 @@
-"""How a handler says no: an exception that carries the finished error body."""
+"""How a handler refuses a request: an exception with the complete error body."""
 
 from jetspark.errors.bodies import error_body
 
@@ -13,5 +13,5 @@ class Refusal(Exception):
         self._fields = fields
 
     def again(self) -> "Refusal":
-        """The same, that has not been raised before: it knows nobody by a traceback."""
+        """Return a fresh copy: this one's traceback would keep objects alive."""
         return Refusal(self._err_code, **self._fields)

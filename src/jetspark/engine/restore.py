@@ -1,8 +1,8 @@
 """STREAM.RESTORE: an archive becomes a stream (wire.md, Snapshot and restore).
 
-The messages go into a stream that nobody sees, under the name it will have and with a mark in its
-metadata; when the archive is whole and everything is durable, the mark goes and the stream is
-there. A restore that fails, or that a crash ended, leaves nothing behind: a stream with the mark
+The messages go into a hidden stream, under its final name and with a mark in its metadata; once
+the archive is complete and everything is durable, the mark is removed and the stream becomes
+visible. A restore that fails, or that a crash interrupts, leaves nothing: a stream with the mark
 is removed when it is found. Chunks are answered when they are durable, which is the flow control.
 """
 
@@ -33,7 +33,7 @@ CheckConsumer = Callable[[Stream, int, bytes, bytes, list[bytes], int], object]
 
 
 class Restore:
-    """One restore under way. ``stream`` is where the messages go, seen by nobody."""
+    """A restore in progress. ``stream`` receives the messages and is hidden."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Restore:
         self.deadline: int = now + INACTIVE_NS
         # Why it fails; empty while it does not.
         self.problem: bytes = b""
-        # To whom the end is answered, once everything has arrived.
+        # The reply subject of the end, once everything has arrived.
         self.finishing: bytes | None = None
         self.now: int = now
         self._client = client
@@ -58,13 +58,13 @@ class Restore:
         self._wall = wall
         self._reader = ArchiveReader()
         self._bytes = 0
-        # Chunks that are not answered because not all of them was looked at, oldest first, and
-        # what the end is answered with, if it came meanwhile.
+        # Chunks that are not answered because they were not processed completely, oldest first,
+        # and the reply subject of the end, if it arrived meanwhile.
         self._unanswered: list[bytes] = []
         self.ending: bytes | None = None
 
     def chunk(self, data: bytes, reply: bytes, now: int, outbox: Outbox) -> bool:
-        """Take some of the archive; say whether something was staged."""
+        """Take a part of the archive; return whether something was staged."""
         self.now = now
         self.deadline = now + INACTIVE_NS
         self._bytes += len(data)
@@ -73,9 +73,9 @@ class Restore:
         return self.step(data, outbox)
 
     def step(self, data: bytes, outbox: Outbox) -> bool:
-        """Look at some of what has arrived; say whether something was staged.
+        """Process some of the input; return whether something was staged.
 
-        Chunks are answered when nothing of them is left.
+        Chunks are answered when all of them was processed.
         """
         if not self.problem:
             self._stage(data)
@@ -84,7 +84,7 @@ class Restore:
         answers = [(reply, reply, b"", b"", b"") for reply in self._unanswered]
         self._unanswered = []
         if self.problem:
-            # What is wrong is said at the end, as by nats-server; till then all is swallowed.
+            # Errors are reported at the end, as by nats-server; until then input is discarded.
             outbox.now.extend(answers)
             return False
         for answer in answers:
@@ -92,7 +92,7 @@ class Restore:
         return True
 
     def is_busy(self) -> bool:
-        """Say whether something arrived that was not looked at yet."""
+        """Return whether there is input that was not processed yet."""
         if self.problem:
             return False
         try:
@@ -111,32 +111,32 @@ class Restore:
         except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
             self.fail(str(problem))
         if log.staged.open_bytes + log.staged.in_flight_bytes > AHEAD_MAX:
-            self.fail("chunks arrive faster than the disk takes them; wait for each answer")
+            self.fail("chunks arrive faster than the disk stores them; wait for each answer")
         if self._reader.buffered > AHEAD_MAX + ENTRY_MAX:
-            self.fail("chunks arrive faster than they can be looked at; wait for each answer")
+            self.fail("chunks arrive faster than they can be processed; wait for each answer")
 
     def has_ended(self) -> bool:
-        """Say whether the end came: nothing more is taken."""
+        """Return whether the end has arrived: nothing more is accepted."""
         return self.finishing is not None or self.ending is not None
 
     def end(self, reply: bytes) -> None:
-        """The end came; it is answered when everything was looked at."""
+        """Note the end; it is answered once everything was processed."""
         self.ending = reply
 
     def refuse(self, error: bytes) -> None:
-        """It does not fit any more."""
+        """Fail with an error body: it does not fit any more."""
         self.problem = error
 
     def fail(self, reason: str) -> None:
-        """It cannot succeed any more."""
+        """Fail with a reason."""
         if not self.problem:
             self.problem = error_body(ErrCode.RESTORE_FAILED, err=reason)
 
     def finish(self, reply: bytes, now: int, check: CheckConsumer) -> bool:
-        """Everything has arrived; say whether it is whole and what remains is staged.
+        """Finish once everything has arrived; return whether it is complete, and stage the rest.
 
-        ``check`` raises for records that are no consumer: found out after the end they would
-        keep the stream from being opened.
+        ``check`` raises for records that are not a consumer: detected later they would prevent the
+        stream from being opened.
         """
         self.now = now
         self.finishing = reply
@@ -161,11 +161,11 @@ class Restore:
         return True
 
     def refused(self) -> bytes:
-        """The answer of a restore that failed."""
+        """Return the answer of a failed restore."""
         return STREAM_CREATE.error(self.problem)
 
     def completed(self, now: int) -> RestoreComplete:
-        """The advisory when it is over, one way or the other."""
+        """Return the advisory at its end, successful or not."""
         return RestoreComplete(
             stream=self.config.name,
             start=Timestamp(self._wall.at(self._started)),
@@ -176,23 +176,23 @@ class Restore:
 
 
 def check_consumer(stream: Stream, consumer: ConsumerLine, check: CheckConsumer, now: int) -> None:
-    """Raise ArchiveBroken for what is no consumer."""
+    """Raise ArchiveBroken for an invalid consumer."""
     try:
         check(stream, consumer.number, consumer.document, consumer.state, consumer.changes, now)
     except Exception as problem:
-        # Whatever it is that a made-up state runs into: the archive is at fault.
+        # Whatever error an invalid state causes: the archive is at fault.
         text = f"consumer {consumer.number} of the backup cannot be read: {problem!r}"
         raise ArchiveBroken(text) from problem
 
 
 def marked(config: StreamConfig) -> StreamConfig:
-    """The configuration of a stream that is not whole yet."""
+    """Return the configuration of a stream that is not complete yet."""
     metadata = {**config.metadata, RESTORING: "1"}
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def is_marked(document: bytes) -> bool:
-    """Tell whether a stored configuration is of a stream that never was whole."""
+    """Return whether a stored configuration belongs to an incomplete stream."""
     return RESTORING in _metadata.decode(document).metadata
 
 

@@ -1,9 +1,8 @@
 """The S2 stream format around backup archives: chunks with a masked CRC-32C each.
 
-The nats command line reads every archive through an S2 decompressor, for its progress bar. What is
-written here is stored uncompressed: the messages are often compressed already, and S2 in Python
-would cost more than it saves. What is read may be stored chunks or no framing at all, as older
-versions wrote.
+The nats command line reads every archive through an S2 decompressor, for its progress bar. We
+write uncompressed chunks: the messages are often compressed already, and S2 in Python would cost
+more than it saves. We read uncompressed chunks or no framing at all, as older versions wrote.
 """
 
 from functools import cache
@@ -13,7 +12,7 @@ __all__ = ["FRAME_MAX", "MAGIC", "CompressedChunk", "FramesBroken", "Unframer", 
 
 MAGIC: Final = b"\xff\x06\x00\x00S2sTwO"
 FRAME_MAX: Final = 64 * 1024
-"""Bytes that one chunk may hold: what every reader of S2 and of its ancestor Snappy takes."""
+"""Bytes per chunk: what every reader of S2 and of its predecessor Snappy accepts."""
 
 _COMPRESSED: Final = 0x00
 _STORED: Final = 0x01
@@ -26,7 +25,7 @@ _LANE: Final = 256
 
 
 class FramesBroken(Exception):
-    """The bytes are not in S2 framing, although they began so; the text says why."""
+    """The bytes are not valid S2 framing, although they start like it; the text says why."""
 
 
 class CompressedChunk(FramesBroken):
@@ -34,7 +33,7 @@ class CompressedChunk(FramesBroken):
 
 
 def frame(data: bytes) -> bytes:
-    """One stored chunk; ``data`` has at most FRAME_MAX bytes."""
+    """Return one uncompressed chunk; ``data`` has at most FRAME_MAX bytes."""
     crc = crc32c(data)
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
     size = len(data) + _CHECK
@@ -44,22 +43,22 @@ def frame(data: bytes) -> bytes:
 
 
 class Unframer:
-    """Takes an archive in any pieces and gives what is inside the framing, if it has one.
+    """Removes the framing of an archive, in any pieces, if it has one.
 
-    The checksums of chunks are not looked at: the archive inside has its own, over every byte.
+    The checksums of chunks are not verified: the archive inside has its own, over every byte.
     """
 
     def __init__(self) -> None:
-        self._framed: bool | None = None  # not known before the first bytes
+        self._framed: bool | None = None  # unknown before the first bytes
         self._head = b""
-        # Of the chunk that has begun: bytes to leave out, then bytes to pass on.
+        # Of the current chunk: bytes to skip, then bytes to pass on.
         self._skip = 0
         self._pass = 0
-        # How many chunks there were so far.
+        # The number of chunks so far.
         self.chunks: int = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Take some bytes; what they hold. Raises FramesBroken."""
+        """Take some bytes; return their content. Raises FramesBroken."""
         if self._framed is None:
             data = self._head + data
             self._head = b""
@@ -104,10 +103,10 @@ class Unframer:
 def crc32c(data: bytes) -> int:
     """CRC-32C (Castagnoli) of some bytes.
 
-    Python has none. One byte after the other would be ten times slower than this: the data is
-    cut into lanes of 256 bytes, all lanes go forward together (the states are four big integers,
-    one per byte of a state, and a table look-up for all lanes is one ``bytes.translate``), and
-    then the lanes are joined one by one.
+    Python has none. Byte by byte would be ten times slower than this: the data is split into lanes
+    of 256 bytes, all lanes advance together (the states are four big integers, one per byte of a
+    state, and a table lookup for all lanes is one ``bytes.translate``), and then the lanes are
+    combined one by one.
     """
     table, planes, shifts = _tables()
     lanes = len(data) // _LANE
@@ -131,9 +130,9 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-@cache  # made when a backup is first asked for: two milliseconds that a start need not pay
+@cache  # built for the first backup: saves a start two milliseconds
 def _tables() -> tuple[list[int], list[bytes], list[list[int]]]:
-    """The table of one byte, its four planes, and the tables that move a state over a lane."""
+    """Return the table of one byte, its four planes, and the tables to move a state by a lane."""
     table = []
     for byte in range(256):
         crc = byte

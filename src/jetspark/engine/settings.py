@@ -1,4 +1,4 @@
-"""What a server sets for the engines of all its accounts (decisions.md, Server)."""
+"""Settings of the engines of all accounts of a server (decisions.md, Server)."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ceilings_of(settings: EngineSettings, limits: AccountLimits) -> Ceilings:
-    """Say what consumers may be configured to."""
+    """Return the upper bounds for the configuration of consumers."""
     return Ceilings(
         server_max_ack_pending=settings.max_ack_pending,
         server_max_batch=settings.max_request_batch,

@@ -1,12 +1,12 @@
 """STREAM.SNAPSHOT: a stream as an archive, in chunks that the receiver acknowledges.
 
-The receiver has a window: while it owes more than that, nothing is read, so a slow one costs one
-part of the archive and no more. What became durable after the beginning is not in it; what is
-removed meanwhile may be missing.
+The receiver has a window: while more than that is unacknowledged, nothing is read, so a slow
+receiver costs one part of the archive and no more. Messages that become durable after the start
+are not included; messages removed meanwhile may be missing.
 
-Chunks go when the deliver subject itself is subscribed to. Tools take a reply inbox for it, which
-a wildcard of theirs matches before they listen for chunks, so a wildcard alone starts a snapshot
-only after two seconds, as in nats-server.
+Chunks are sent once the deliver subject itself is subscribed to. Tools use a reply inbox for it,
+which a wildcard of theirs matches before they listen for chunks, so a wildcard alone starts a
+snapshot only after two seconds, as in nats-server.
 """
 
 from typing import Final
@@ -39,7 +39,7 @@ NO_FLOW: Final = status_block(408, b"No Flow Response")
 
 
 class Snapshot:
-    """One snapshot under way."""
+    """A snapshot in progress."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Snapshot:
         self._last = int(stream.log.index.last_seq)
         self._consumers = None if request.no_consumers else consumer_lines(stream)
         self._archive = ArchiveWriter()
-        # Of the archive: what is not framed yet, and what is.
+        # Bytes of the archive that are not framed yet, and those that are.
         self._plain = bytearray(self._archive.head(config, state))
         self._waiting = bytearray(MAGIC)
         self._written = False
@@ -78,7 +78,7 @@ class Snapshot:
     # Flow --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Somebody listens: chunks may go."""
+        """Start sending chunks: there is a subscriber."""
         self._flowing = True
         self.deadline = 0
 
@@ -89,16 +89,16 @@ class Snapshot:
         return self._flowing and not self.over and owed + self.chunk <= self.window
 
     def acknowledged(self, number: int, now: int) -> None:
-        """The receiver has a chunk."""
+        """Note that the receiver has a chunk."""
         self._owed.pop(number, None)
         self.deadline = now + FLOW_WAIT_NS if self._owed else 0
 
     def expire(
         self, now: int, subscribed: bool, listens: bool, outbox: Outbox
     ) -> SnapshotComplete | None:
-        """The deadline is over: nobody came, or the receiver fell silent.
+        """Handle the deadline: no subscriber, or the receiver stopped responding.
 
-        ``subscribed``: to the deliver subject itself; ``listens``: by a wildcard at least.
+        ``subscribed``: to the deliver subject itself; ``listens``: at least by a wildcard.
         """
         if self._flowing:
             return self.end(NO_FLOW, now, outbox)
@@ -114,7 +114,7 @@ class Snapshot:
     # Chunks ------------------------------------------------------------------------------------
 
     def step(self, budget: Budget, now: int, outbox: Outbox) -> SnapshotComplete | None:
-        """Send as much as window and budget allow; the advisory at the end."""
+        """Send as much as window and budget allow; return the advisory at the end."""
         while self.may_send:
             if self.stream.dropped:
                 return self.end(status_block(500, b"stream was deleted"), now, outbox)
@@ -133,7 +133,7 @@ class Snapshot:
         return None
 
     def _fill(self, budget: Budget) -> bool:
-        """Read until there is a chunk, or the end; False when the turn's budget is used up."""
+        """Read until there is a chunk, or the end; False if the turn's budget is used up."""
         while len(self._waiting) < self.chunk:
             if not budget.left():
                 return False
@@ -153,13 +153,13 @@ class Snapshot:
         return True
 
     def _read(self, budget: Budget) -> None:
-        """Put the next message into the archive."""
+        """Add the next message to the archive."""
         log = self.stream.log
         data, at = log.reader.locate(self._next)
         if data:
             subject, headers = subject_end(data, at), headers_end(data, at)
             end = body_end(data, at)
-            budget.spend(0)  # its bytes count when they are framed
+            budget.spend(0)  # its bytes are counted when they are framed
             self._plain += self._archive.message(
                 self._next,
                 int(record_time(data, at)),
@@ -186,7 +186,7 @@ class Snapshot:
             self.deadline = now + FLOW_WAIT_NS
 
     def end(self, status: bytes, now: int, outbox: Outbox) -> SnapshotComplete:
-        """Say how it ended, to the receiver and to everybody."""
+        """End it: notify the receiver, and return the advisory."""
         self.over = True
         self.deadline = 0
         self._plain.clear()
@@ -201,7 +201,7 @@ class Snapshot:
 
 
 def consumer_lines(stream: Stream) -> list[ConsumerLine]:
-    """The consumers of a stream as they are durable now."""
+    """Return the durable consumers of a stream."""
     return [
         ConsumerLine(number, records.document, records.state, list(records.changes))
         for number, records in sorted(stream.log.engine_state.consumers.items())
@@ -209,5 +209,5 @@ def consumer_lines(stream: Stream) -> list[ConsumerLine]:
 
 
 def clamped(value: int, least: int, most: int) -> int:
-    """The value, or the bound that it is beyond of."""
+    """Return the value, limited to the bounds."""
     return max(least, min(value, most))

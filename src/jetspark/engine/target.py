@@ -1,4 +1,4 @@
-"""What the engine does with a subject, resolved once and kept in the server's routes."""
+"""Targets: what the engine does with a subject, resolved once and cached in the routes."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ from jetspark.engine.stream.stream import Stream
 PUBLISH: Final[i64] = 1  # a message for a stream
 DIRECT_GET: Final[i64] = 2  # `$JS.API.DIRECT.GET.<stream>[.<subject>]`
 REQUEST: Final[i64] = 3  # any other `$JS.API` request
-TRANSFER: Final[i64] = 4  # a chunk of a restore, or the receipt of one of a snapshot
-NEXT: Final[i64] = 5  # `$JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>`, if there is one
+TRANSFER: Final[i64] = 4  # a chunk of a restore, or the acknowledgement of one of a snapshot
+NEXT: Final[i64] = 5  # `$JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>`, if it exists
 
 
 class Target:
@@ -22,10 +22,10 @@ class Target:
         # DIRECT_GET: the subject appended to the stream's name. REQUEST: what follows `$JS.API.`.
         # NEXT: `<stream>.<consumer>`.
         self.subject: bytes = subject
-        # PUBLISH: free for the server to keep the route of subjects that only the stream wants.
+        # PUBLISH: for the server, to cache the route of subjects that only the stream stores.
         self.route: object = None
 
     def clear(self) -> None:
-        """The stream is gone: routes are kept until others take their place, it is not."""
+        """Drop the stream, which was deleted: cached routes must not keep it alive."""
         self.stream = None
         self.route = None

@@ -1,4 +1,4 @@
-"""Snapshots and restores under way: who gets which message of theirs, and when they are over."""
+"""Snapshots and restores in progress: dispatches their messages, and ends them."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from jetspark.steps import Steps
 if TYPE_CHECKING:
     from jetspark.engine.engine import Engine
 
-# Each has a part of an archive in memory, or a group on its way to the disk.
+# Each has a part of an archive in memory, or a group in flight.
 SNAPSHOTS_MAX: Final = 64
 RESTORES_MAX: Final = 16
 
@@ -38,22 +38,22 @@ class Transfers:
     # Beginning ---------------------------------------------------------------------------------
 
     def add_snapshot(self, snapshot: Snapshot) -> None:
-        """Begin a snapshot; raises Refusal when too many are under way."""
+        """Start a snapshot; raises Refusal if too many are in progress."""
         if len(self._snapshots) >= SNAPSHOTS_MAX:
-            text = f"{SNAPSHOTS_MAX} snapshots are under way already; try again later"
+            text = f"{SNAPSHOTS_MAX} snapshots are in progress already; try again later"
             raise Refusal(ErrCode.SNAPSHOT_FAILED, err=text)
         self._snapshots[snapshot.id] = snapshot
         if self._ports.is_subscribed(snapshot.deliver):
             snapshot.start()
 
     def check_room(self) -> None:
-        """Raise Refusal when too many restores are under way."""
+        """Raise Refusal if too many restores are in progress."""
         if len(self._restores) >= RESTORES_MAX:
-            text = f"{RESTORES_MAX} restores are under way already; try again later"
+            text = f"{RESTORES_MAX} restores are in progress already; try again later"
             raise Refusal(ErrCode.RESTORE_FAILED, err=text)
 
     def add_restore(self, restore: Restore) -> None:
-        """Begin a restore."""
+        """Start a restore."""
         self._restores[restore.subject] = restore
         self._by_stream[restore.stream] = restore
         self._engine.routes_changed()
@@ -61,13 +61,13 @@ class Transfers:
     # Messages ----------------------------------------------------------------------------------
 
     def knows(self, subject: bytes) -> bool:
-        """Say whether a message on this subject is for a snapshot or a restore."""
+        """Return whether a message on this subject is for a snapshot or a restore."""
         if subject.startswith(ACK_PREFIX):
             return self._snapshot(subject) is not None
         return subject in self._restores
 
     def handle(self, subject: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
-        """Take a chunk of a restore, or the acknowledgement of a chunk."""
+        """Handle a chunk of a restore, or the acknowledgement of a chunk."""
         restore = self._restores.get(subject)
         if restore is not None:
             self._take(restore, body, reply, now, outbox)
@@ -92,14 +92,14 @@ class Transfers:
             self._end(restore, restore.ending, now, outbox)
 
     def _end(self, restore: Restore, reply: bytes, now: int, outbox: Outbox) -> None:
-        """Everything has arrived, and was looked at."""
+        """Finish a restore: everything has arrived, and was processed."""
         if restore.finish(reply, now, self._engine.consumers.recorded) and self._fits(restore):
             self._engine.mark_dirty(restore.stream)
         else:
             self._give_up(restore, now, outbox)
 
     def _fits(self, restore: Restore, claim: Claim | None = None) -> bool:
-        """Look again at what may have changed since the beginning."""
+        """Check again what may have changed since the start."""
         engine, config = self._engine, restore.config
         try:
             if config.name in engine.streams:
@@ -110,7 +110,7 @@ class Transfers:
             if claim is None and len(config.subjects) <= AT_ONCE_MAX:
                 engine.check_free(config)
         except Postponed:
-            return True  # asked again when everything is durable
+            return True  # checked again when everything is durable
         except Refusal as refusal:
             restore.refuse(refusal.body)
             return False
@@ -119,7 +119,7 @@ class Transfers:
     # The disk ----------------------------------------------------------------------------------
 
     def committed(self, stream: Stream, outbox: Outbox) -> bool:
-        """Something of a stream is durable; False when it is none of a restore."""
+        """Note that a group of a stream is durable; False if it is not of a restore."""
         restore = self._by_stream.get(stream)
         if restore is None:
             return False
@@ -134,14 +134,14 @@ class Transfers:
         return True
 
     def _is_next(self, restore: Restore) -> bool:
-        """Say whether nobody else is about to get the name or the subjects of a stream."""
+        """Return whether no other operation is about to get the name or the subjects."""
         operations, config = self._engine.operations, restore.config
-        if operations.claims.is_taken() or operations.is_under_way(config.name):
+        if operations.claims.is_taken() or operations.is_in_progress(config.name):
             return False
         return len(config.subjects) > AT_ONCE_MAX or not self._engine.is_contested(config)
 
     def _claim(self, restore: Restore, outbox: Outbox) -> None:
-        """Claim the subjects in the turns that follow, then show the stream."""
+        """Claim the subjects in the following turns, then show the stream."""
         operations = self._engine.operations
         claiming = Steps(self._engine.claiming(restore.config))
         begun = False
@@ -159,7 +159,7 @@ class Transfers:
                 claim = claiming.result()
             except Postponed:
                 self._engine.abandon(None)
-                self._claim(restore, outbox)  # a stream is being made that wants some of them
+                self._claim(restore, outbox)  # a stream with some of them is being created
             except Refusal as refusal:
                 self._engine.abandon(None)
                 restore.refuse(refusal.body)
@@ -174,17 +174,17 @@ class Transfers:
         operations.aside(step)
 
     def failed(self, stream: Stream, outbox: Outbox) -> bool:
-        """Something of a stream could not be written; False when it is none of a restore."""
+        """Note that a group of a stream could not be written; False if it is not of a restore."""
         restore = self._by_stream.get(stream)
         if restore is None:
             return False
-        restore.fail("the disk refused it; free some space and restore again")
+        restore.fail("the disk could not store it; free some space and restore again")
         if restore.finishing is not None:
             self._give_up(restore, restore.now, outbox)
         return True
 
     def _reveal(self, restore: Restore, claim: Claim | None, outbox: Outbox) -> None:
-        """Everything is durable: the stream is shown."""
+        """Make the stream visible: everything is durable."""
         if not self._fits(restore, claim):
             if claim is not None:
                 self._engine.abandon(claim)
@@ -203,13 +203,13 @@ class Transfers:
         engine.advisories.send(restore.completed(now), now, outbox)
 
     def _fail(self, restore: Restore, failure: Exception, outbox: Outbox) -> None:
-        """Something went wrong that nobody thought of."""
+        """Handle an unexpected error."""
         self._engine.failures.note(f"restoring stream {restore.config.name!r}", failure)
         restore.refuse(BODY)
         self._give_up(restore, restore.now, outbox)
 
     def _give_up(self, restore: Restore, now: int, outbox: Outbox) -> None:
-        """Leave nothing behind, and say why."""
+        """Remove the hidden stream, and report why."""
         self._forget(restore)
 
         def finish(_error: OSError | None, now: int, outbox: Outbox) -> None:
@@ -228,7 +228,7 @@ class Transfers:
     # Time --------------------------------------------------------------------------------------
 
     def advance(self, now: int, outbox: Outbox) -> bool:
-        """Send chunks and look at those that came, for one turn; True while more could go."""
+        """Send chunks and process received ones, for one turn; True while there is more."""
         for restore in [each for each in self._restores.values() if each.is_busy()]:
             if restore.step(b"", outbox):
                 self._engine.mark_dirty(restore.stream)
@@ -244,12 +244,12 @@ class Transfers:
                 del self._snapshots[snapshot.id]
                 self._engine.advisories.send(ended, now, outbox)
             else:
-                # The next one begins next time, so that one large one does not stop the others.
+                # Start with the next one next time, so that a large one does not block the others.
                 self._snapshots[snapshot.id] = self._snapshots.pop(snapshot.id)
         return self.may_send()
 
     def may_send(self) -> bool:
-        """Say whether there is something to do: a snapshot may send, or chunks wait."""
+        """Return whether there is something to do: a snapshot may send, or chunks wait."""
         if any(restore.is_busy() for restore in self._restores.values()):
             return True
         if not self._snapshots:
@@ -257,7 +257,7 @@ class Transfers:
         return any(snapshot.may_send for snapshot in self._snapshots.values())
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to do."""
+        """Return when ``expire`` has something to do."""
         if not (self._snapshots or self._restores):
             return None
         deadlines = [each.deadline for each in self._snapshots.values() if each.deadline]
@@ -265,7 +265,7 @@ class Transfers:
         return min(deadlines, default=None)
 
     def expire(self, now: int, outbox: Outbox) -> None:
-        """End what waited too long, and see who listens now."""
+        """End what waited too long, and check for new subscribers."""
         for snapshot in list(self._snapshots.values()):
             if not 0 < snapshot.deadline <= now:
                 continue
@@ -277,11 +277,11 @@ class Transfers:
                 self._engine.advisories.send(ended, now, outbox)
         for restore in list(self._restores.values()):
             if 0 < restore.deadline <= now:
-                restore.fail("no chunk came for too long")
+                restore.fail("no chunk arrived for too long")
                 self._give_up(restore, now, outbox)
 
     def close(self) -> None:
-        """Leave nothing behind of restores that are not over."""
+        """Remove the hidden streams of unfinished restores."""
         for restore in list(self._restores.values()):
             self._forget(restore)
             self._engine.discard_now(restore.stream)

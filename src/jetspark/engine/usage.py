@@ -1,9 +1,9 @@
-"""What the accounts of a server may store and what they promised to (wire.md, API requests).
+"""Storage limits and reservations of the accounts of a server (wire.md, API requests).
 
-Promises are the ``max_bytes`` of streams: one that cannot be kept is refused when the stream is
-made. Use is counted in staged bytes, per stream, when a group lands or a guarded stream takes a
-message. A stream is *guarded* while a limit can refuse its messages: its account has one, or the
-server is over its budget. All others never ask.
+Reservations are the ``max_bytes`` of streams: one that does not fit is refused when the stream is
+created. Usage is counted in staged bytes, per stream, when a group is committed or a guarded
+stream accepts a message. A stream is *guarded* while a limit can refuse its messages: its account
+has one, or the server is over its limit. All others are never checked.
 """
 
 from collections.abc import Callable
@@ -22,43 +22,43 @@ NO_LIMIT = -1
 
 
 class Usage(Protocol):
-    """What the use of a server must know of an account's."""
+    """The usage of an account, as the server's usage needs it."""
 
     def promised(self, storage: Storage) -> int:
-        """What the account may come to use of the server's budget."""
+        """Return how much of the server's limit the account may use."""
         ...
 
     def server_changed(self, storage: Storage) -> None:
-        """The server went over its budget, or back under it."""
+        """Handle that the server exceeded its limit, or no longer does."""
         ...
 
 
 class ServerUsage:
-    """The budgets of the whole server, shared by its accounts; -1 is no limit."""
+    """The limits of the whole server, shared by its accounts; -1 is no limit."""
 
     def __init__(self, max_memory: int = NO_LIMIT, max_storage: int = NO_LIMIT) -> None:
         self.limits: dict[Storage, int] = {Storage.MEMORY: max_memory, Storage.FILE: max_storage}
         self.used: dict[Storage, int] = dict.fromkeys(self.limits, 0)
         self.accounts: list[Usage] = []
-        # Called at each step over a budget and back, besides the accounts.
+        # Called at each crossing of a limit, in addition to the accounts.
         self._watchers: list[Callable[[Storage], None]] = []
 
     def watch(self, changed: Callable[[Storage], None]) -> None:
-        """Call this at each step over a budget and back."""
+        """Set the function to call at each crossing of a limit."""
         self._watchers.append(changed)
 
     def is_over(self, storage: Storage) -> bool:
-        """Say whether more is stored than the budget allows: nothing more is taken then."""
+        """Return whether the limit is exceeded: nothing more is accepted then."""
         return 0 <= self.limits[storage] < self.used[storage]
 
     def has_room(self, storage: Storage, size: int) -> bool:
-        """Say whether so much more can be promised."""
+        """Return whether this much more can be reserved."""
         limit = self.limits[storage]
         promised = sum(account.promised(storage) for account in self.accounts)
         return limit < 0 or promised + size <= limit
 
     def add(self, storage: Storage, size: int) -> None:
-        """Something was stored, or removed."""
+        """Count what was stored, or removed."""
         if self.limits[storage] < 0:
             self.used[storage] += size
             return
@@ -67,7 +67,7 @@ class ServerUsage:
         self._notify(storage, before)
 
     def set_limit(self, storage: Storage, limit: int) -> None:
-        """Go by another budget from now on; what is stored stays."""
+        """Apply another limit from now on; what is stored is kept."""
         before = self.is_over(storage)
         self.limits[storage] = limit
         self._notify(storage, before)
@@ -81,7 +81,7 @@ class ServerUsage:
 
 
 class AccountUsage:
-    """The limits of one account, and its streams' use."""
+    """The limits of one account, and the usage of its streams."""
 
     def __init__(
         self, limits: AccountLimits | None = None, server: ServerUsage | None = None
@@ -91,16 +91,16 @@ class AccountUsage:
         self._server = server or ServerUsage()
         self._server.accounts.append(self)
         self._counted: dict[Stream, int] = {}
-        # The ``max_bytes`` that a stream gives up by a change that the disk may refuse.
+        # The ``max_bytes`` that a stream gives up by a change that the disk may fail to store.
         self._kept: dict[Stream, int] = {}
 
     def limit(self, storage: Storage) -> int:
-        """What the account may store; -1: no limit of its own."""
+        """Return how much the account may store; -1: no limit of its own."""
         limits = self.limits
         return limits.max_memory if storage == Storage.MEMORY else limits.max_storage
 
     def change(self, limits: AccountLimits) -> None:
-        """Go by other limits from now on; what is stored stays."""
+        """Apply other limits from now on; what is stored is kept."""
         self.limits = limits
         for storage in self.used:
             self.server_changed(storage)
@@ -108,12 +108,12 @@ class AccountUsage:
     # Promises ----------------------------------------------------------------------------------
 
     def admit(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
-        """Raise Refusal if a stream cannot be made, or changed, within the limits."""
+        """Raise Refusal if a stream cannot be created, or changed, within the limits."""
         limits = self.limits
         if old is None and 0 <= limits.max_streams <= len(self._counted):
             raise Refusal(ErrCode.STREAMS_LIMIT_REACHED)
         in_memory = config.storage == Storage.MEMORY
-        # A stream without a limit needs some room at least, as in nats-server.
+        # A stream without a limit needs at least some room, as in nats-server.
         size = max(config.max_bytes, 1) if old is None else config.max_bytes - old.max_bytes
         if (old is None or size > 0) and not self._has_room(config.storage, size):
             raise Refusal(ErrCode.MEMORY_EXCEEDED if in_memory else ErrCode.STORAGE_EXCEEDED)
@@ -124,14 +124,14 @@ class AccountUsage:
             raise Refusal(ErrCode.STREAM_MAX_BYTES_EXCEEDED)
 
     def check_room(self, storage: Storage, size: int) -> None:
-        """Raise Refusal if the account or the server has no room for so many bytes more."""
+        """Raise Refusal if the account or the server has no room for this many more bytes."""
         if self._server.is_over(storage):
             raise Refusal(ErrCode.INSUFFICIENT_RESOURCES)
         if 0 <= self.limit(storage) < self.used[storage] + size:
             raise Refusal(ErrCode.ACCOUNT_RESOURCES_EXCEEDED)
 
     def reserved(self, storage: Storage) -> int:
-        """What the streams of the account may grow to, as far as they say."""
+        """Return the sum of the streams' ``max_bytes``."""
         return sum(
             max(stream.config.max_bytes, self._kept.get(stream, 0), 0)
             for stream in self._counted
@@ -139,43 +139,43 @@ class AccountUsage:
         )
 
     def keep(self, stream: Stream, size: int) -> None:
-        """A stream had this ``max_bytes`` before a change that the disk may still refuse."""
+        """Keep the previous ``max_bytes`` of a stream whose change may still fail."""
         self._kept[stream] = size
 
     def settle(self, stream: Stream) -> None:
-        """The change is durable or refused: the configuration says what the stream may have."""
+        """Settle a change that is durable or failed: the configuration counts again."""
         self._kept.pop(stream, None)
 
     def frees(self, stream: Stream) -> bool:
-        """Say whether a change of a stream makes room once it is durable."""
+        """Return whether a change of a stream frees room once it is durable."""
         return self._kept.get(stream, 0) > max(stream.config.max_bytes, 0)
 
     def promised(self, storage: Storage) -> int:
-        """What the account may come to use of the server's budget."""
+        """Return how much of the server's limit the account may use."""
         limit = self.limit(storage)
         return limit if limit > 0 else self.reserved(storage)
 
     def _has_room(self, storage: Storage, size: int) -> bool:
         limit = self.limit(storage)
         if limit >= 0:
-            # The account's whole limit was taken out of the server's budget at the start.
+            # The account's whole limit was subtracted from the server's at the start.
             return self.reserved(storage) + size <= limit
         return self._server.has_room(storage, size)
 
     # Use ---------------------------------------------------------------------------------------
 
     def add(self, stream: Stream) -> None:
-        """A stream exists now."""
+        """Add a stream."""
         self._counted[stream] = 0
         self.note(stream)
         self._guard(stream)
 
     def note(self, stream: Stream) -> None:
-        """Count what a stream has now, with what is on its way to the disk."""
+        """Count what a stream has now, including staged messages."""
         self._count(stream, int(stream.log.staged.size) - self._counted[stream])
 
     def remove(self, stream: Stream) -> None:
-        """A stream is gone."""
+        """Remove a stream."""
         self._count(stream, -self._counted[stream])
         del self._counted[stream]
 
@@ -187,7 +187,7 @@ class AccountUsage:
             self._server.add(storage, size)
 
     def server_changed(self, storage: Storage) -> None:
-        """The server went over its budget, or back under it: look at every stream again."""
+        """Check every stream again: the server exceeded its limit, or no longer does."""
         for stream in self._counted:
             if stream.config.storage == storage:
                 self._guard(stream)
@@ -199,7 +199,7 @@ class AccountUsage:
             stream.guard(Quota(self, stream) if guarded else None)
 
     def problem(self, stream: Stream, size: int) -> bytes:
-        """The error for a message of this size; empty when it may be stored."""
+        """Return the error for a message of this size; empty if it may be stored."""
         self.note(stream)
         storage = stream.config.storage
         limit = self.limit(storage)
@@ -211,14 +211,14 @@ class AccountUsage:
 
 
 class Quota:
-    """What a guarded stream asks before it takes a message."""
+    """The check of a guarded stream before it accepts a message."""
 
     def __init__(self, usage: AccountUsage, stream: Stream) -> None:
         self._usage = usage
         self._stream = stream
 
     def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
-        """The error for a message; empty when it may be stored."""
+        """Return the error for a message; empty if it may be stored."""
         length = OVERHEAD + len(subject) + headers_length + body_length
         size = int(self._stream.log.codec.size_of(length, headers_length))
         return self._usage.problem(self._stream, size)

@@ -1,24 +1,24 @@
-"""The date and time as an engine knows it: engine time, and how far the wall clock is from it."""
+"""Wall time in an engine: engine time, and how far the wall clock is from it."""
 
 from jetspark.units import LATEST
 
 
 class Wall:
-    """The wall clock. ``lead`` is 0 until somebody sets the clock of the machine."""
+    """The wall clock. ``lead`` is 0 until the system clock is set."""
 
     def __init__(self) -> None:
         self.lead: int = 0
 
     def follow(self, lead: int) -> bool:
-        """The wall clock is this far ahead of engine time; True when that is news."""
+        """Set how far the wall clock is ahead of engine time; True if that changed."""
         changed = lead != self.lead
         self.lead = lead
         return changed
 
     def at(self, now: int) -> int:
-        """The date and time at an engine time."""
+        """Return the date and time at an engine time."""
         return now + self.lead
 
     def engine_time(self, date: int) -> int:
-        """The engine time at which a date comes, as far as is known; within 64 bits."""
+        """Return the engine time of a date, as far as known; within 64 bits."""
         return max(min(date - self.lead, LATEST), -LATEST)

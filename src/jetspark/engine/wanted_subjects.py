@@ -1,8 +1,7 @@
 """Which stream of an account stores which subjects, however many there are.
 
-What a stream stores is one claim. A claim of very many subjects is entered in steps, and is taken
-out in steps when it is over; what it says counts from one moment to the next, for all of its
-subjects at once.
+The subjects of a stream are one claim. A claim of very many subjects is entered in steps, and is
+removed in steps when it ends; but it takes effect, and loses it, for all of its subjects at once.
 """
 
 from collections.abc import Generator
@@ -15,27 +14,27 @@ from jetspark.subjects.pattern_set import OverlapSearch, PatternSet
 from jetspark.subjects.sublist import Sublist
 
 AT_ONCE_MAX: Final = 512
-"""Subjects that are entered or taken out in one turn of the loop."""
+"""Subjects that are entered or removed in one turn of the loop."""
 _PLACES_PER_STEP: Final = 1024
-# As much of what overlaps a pattern is looked at before it is taken for unsettled.
+# This many overlaps of a pattern are checked before it is considered unsettled.
 _PLACES_SEARCHED: Final = 4096
 
 
 class Claim:
-    """The subjects that a stream stores, is to store, or does not store any more."""
+    """The subjects that a stream stores, will store, or does not store any more."""
 
     def __init__(self, subjects: tuple[str, ...]) -> None:
         self.subjects: Final = subjects
-        # Who stores them; None before that, and when it is over.
+        # The stream that stores them; None before that, and after its end.
         self.stream: Stream | None = None
-        # The change that brings or ends it, while the disk may still refuse that change.
+        # The change that starts or ends it, while the disk may still fail to store that change.
         self.change: Operation | None = None
         # How many of them are entered, and how many of those may be inboxes.
         self.entered = 0
         self.inboxes = 0
 
     def is_large(self) -> bool:
-        """Say whether it is more than one turn of the loop can take."""
+        """Return whether it is more than one turn of the loop can enter."""
         return len(self.subjects) > AT_ONCE_MAX
 
 
@@ -46,22 +45,22 @@ class WantedSubjects:
         self._claims = Sublist()
         self._patterns = PatternSet()
         self._by_stream: dict[Stream, Claim] = {}
-        # What a stream gave up by a change that the disk may refuse: it may get that back.
+        # What a stream gave up by a change that may fail: it may get that back.
         self._kept: dict[Stream, Claim] = {}
-        # Claims that are over and have not been taken out.
+        # Claims that have ended and have not been removed.
         self._over: list[Claim] = []
         self._inboxes = 0
 
     # Changes -----------------------------------------------------------------------------------
 
     def entered(self, subjects: tuple[str, ...]) -> Claim:
-        """A claim that was entered; it does not count before it is given to a stream."""
+        """Return an entered claim; it takes effect when it is given to a stream."""
         claim = Claim(subjects)
         at_once(self.entering(claim))
         return claim
 
     def entering(self, claim: Claim) -> Generator[None, None, None]:
-        """Enter a claim, in steps; it does not count before it is given to a stream."""
+        """Enter a claim, in steps; it takes effect when it is given to a stream."""
         pace = Pace()
         for subject in claim.subjects:
             pattern = subject.encode()
@@ -75,16 +74,16 @@ class WantedSubjects:
             yield from rest(int(self._claims.looks - looks) // USUAL)
 
     def give(self, stream: Stream, claim: Claim) -> None:
-        """Let a claim that was entered count, instead of the one that the stream had."""
+        """Put an entered claim into effect, instead of the stream's previous one."""
         self.remove(stream)
         claim.stream = stream
         self._by_stream[stream] = claim
         self._inboxes += claim.inboxes
 
     def exchange(self, stream: Stream, claim: Claim, change: Operation) -> None:
-        """Let a claim that was entered count; what the stream had stays taken until ``settle``.
+        """Put an entered claim into effect; the previous one stays reserved until ``settle``.
 
-        ``take_back`` instead if the disk refuses the change.
+        ``take_back`` instead if the change could not be stored.
         """
         before = self._by_stream.pop(stream, None)
         if before is not None:
@@ -97,7 +96,7 @@ class WantedSubjects:
         self.give(stream, claim)
 
     def settle(self, stream: Stream) -> None:
-        """The change is durable: others may have what it gave up. ``clean`` follows."""
+        """Release what a change gave up: it is durable. ``clean`` follows."""
         claim = self._by_stream.get(stream)
         if claim is not None:
             claim.change = None
@@ -106,21 +105,21 @@ class WantedSubjects:
             self.abandon(before)
 
     def take_back(self, stream: Stream) -> None:
-        """The change was refused: the stream has what it had before. ``clean`` follows."""
+        """Restore what a stream had before a change that failed. ``clean`` follows."""
         before = self._kept.pop(stream, None)
         if before is not None:
             before.change = None
             self.give(stream, before)
 
     def remove(self, stream: Stream) -> None:
-        """A stream stores nothing any more. ``clean`` follows."""
+        """Remove the claim of a stream. ``clean`` follows."""
         claim = self._by_stream.pop(stream, None)
         if claim is not None:
             self._inboxes -= claim.inboxes
             self.abandon(claim)
 
     def abandon(self, claim: Claim) -> None:
-        """A claim is over, whether it was given to a stream or not. ``clean`` follows."""
+        """End a claim, whether it was given to a stream or not. ``clean`` follows."""
         claim.stream = None
         claim.change = None
         self._over.append(claim)
@@ -128,11 +127,11 @@ class WantedSubjects:
             at_once(self._take_out(claim))
 
     def needs_cleaning(self) -> bool:
-        """Say whether claims that are over are still entered."""
+        """Return whether claims that have ended are still entered."""
         return bool(self._over)
 
     def clean(self) -> bool:
-        """Take out some of what is over, as much as a turn allows; True when nothing is left."""
+        """Remove some of what has ended, as much as a turn allows; True when none is left."""
         left = PER_TURN
         while self._over and left > 0:
             for _ in self._take_out(self._over[-1]):
@@ -157,8 +156,8 @@ class WantedSubjects:
     # Questions ---------------------------------------------------------------------------------
 
     def find(self, subject: bytes) -> Stream | None:
-        """The stream that stores a subject."""
-        # Once: the server keeps the answer.
+        """Return the stream that stores a subject."""
+        # Once: the server caches the answer.
         for claim in self._claims.match_once(subject).plain:
             assert isinstance(claim, Claim)
             if claim.stream is not None:
@@ -166,15 +165,15 @@ class WantedSubjects:
         return None
 
     def overlap(self, pattern: bytes, but: Stream | None) -> bool:
-        """Say whether a claim overlaps a pattern, other than that of a stream.
+        """Return whether a claim overlaps a pattern, other than that of a stream.
 
-        It may be one that is over, while ``needs_cleaning``, or one that is being entered.
+        It may be one that has ended, while ``needs_cleaning``, or one that is being entered.
         """
         own = self._by_stream.get(but) if but is not None else None
         return self._patterns.overlaps(pattern, own)
 
     def unsettled(self, pattern: bytes, but: Stream | None) -> Operation | None:
-        """The change under way that decides whether a pattern is free; None if another has it."""
+        """Return the change that decides whether a pattern is free; None if another has it."""
         own = self._by_stream.get(but) if but is not None else None
         search = OverlapSearch(self._patterns, pattern)
         change: Operation | None = None
@@ -192,7 +191,7 @@ class WantedSubjects:
         return change
 
     def overlapping(self, pattern: bytes) -> Generator[None, None, list[Stream]]:
-        """The streams that store some of what a pattern stands for, after steps."""
+        """Return the streams that store subjects of a pattern, in steps."""
         search = OverlapSearch(self._patterns, pattern)
         while not search.step(_PLACES_PER_STEP):
             yield
@@ -211,5 +210,5 @@ class WantedSubjects:
         return [found[name] for name in names]
 
     def has_inboxes(self) -> bool:
-        """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
+        """Return whether a stream has subjects that start with an underscore, as inboxes do."""
         return self._inboxes > 0

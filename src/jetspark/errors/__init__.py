@@ -33,16 +33,16 @@
     │       ├── BatchTooLarge
     │       ├── BatchDuplicate
     │       └── TooManyBatches
-    ├── InvalidState                    not now
+    ├── InvalidState                    not possible in the current state
     │   ├── AlreadyClaimed
     │   └── AlreadyEnded
     ├── ConnectionClosed
     ├── ConnectFailed
     │   ├── AuthorizationFailed
     │   └── BadCredentials              also a ValueError
-    ├── ServerRefused                   -ERR, and the connection goes on
+    ├── ServerRefused                   -ERR that does not close the connection
     │   └── PermissionsViolation
-    ├── ProtocolViolation               the peer's mistake
+    ├── ProtocolViolation               by the peer
     ├── BufferFull
     ├── PayloadTooLarge                 also a ValueError
     ├── BadSubject                      also a ValueError
@@ -82,8 +82,8 @@
         └── CorruptRecord
             └── UnknownRecordKind
 
-All of them pickle and copy. `api_error` makes the class for an error body of a server,
-`status_error` the one for a status line, `error_body` the JSON that a server answers with.
+All of them pickle and copy. `api_error` creates the exception for a server's error body,
+`status_error` the one for a status line, `error_body` the JSON of a server's error answer.
 """
 
 from jetspark.errors.api import (

@@ -1,4 +1,4 @@
-"""Refusals of a server that people handle: one class per reaction, not per code."""
+"""API errors that callers handle: one class per reaction, not per code."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class BadRequest(ApiError, err_codes=(10003, 10025, 10038)):
 
 
 class JetStreamNotEnabled(ApiError, err_codes=(10039, 10076)):
-    """The server, or this account, has no JetStream."""
+    """JetStream is not enabled on the server or for this account."""
 
 
 class NotFound(ApiError):
-    """What was asked for does not exist."""
+    """The requested item does not exist."""
 
 
 class StreamNotFound(NotFound, err_codes=(10059,)):
-    """There is no stream of that name."""
+    """No stream has that name."""
 
 
 class ConsumerNotFound(NotFound, err_codes=(10014, 10149)):
-    """There is no consumer of that name."""
+    """No consumer has that name."""
 
 
 class MessageNotFound(NotFound, err_codes=(10037, 10043)):
-    """The stream has no such message."""
+    """The stream does not have the message."""
 
 
 class StreamExists(ApiError, err_codes=(10058, 10130)):
@@ -70,7 +70,7 @@ class SubjectsOverlap(ApiError, err_codes=(10065,)):
 
 
 class ConsumerExists(ApiError, err_codes=(10013, 10105, 10148)):
-    """A consumer of that name exists, with another configuration or with somebody bound to it."""
+    """A consumer of that name exists, with another configuration or with an active subscriber."""
 
 
 class ExpectationFailed(ApiError):
@@ -78,11 +78,11 @@ class ExpectationFailed(ApiError):
 
 
 class WrongLastSequence(ExpectationFailed, err_codes=(10071, 10164)):
-    """An expected-last-sequence check failed; ``actual`` is set when the server says it."""
+    """An expected-last-sequence check failed; ``actual`` is set if the server reports it."""
 
     @property
     def actual(self) -> int | None:
-        """The sequence that the server has; 10164, of batches and clusters, does not say it."""
+        """The sequence on the server; None for 10164, of batches and clusters, which lacks it."""
         _, _, tail = self.description.partition("wrong last sequence: ")
         return int(tail) if tail.isascii() and tail.isdecimal() else None
 
@@ -96,7 +96,7 @@ class WrongStream(ExpectationFailed, err_codes=(10060,)):
 
 
 class MinLastSequence(ApiError, err_codes=(10180,)):
-    """No copy reached ``min_last_seq`` in time (ADR-53). The server has waited: ask again."""
+    """No copy reached ``min_last_seq`` in time (ADR-53). The server has waited: try again."""
 
 
 class ApiLevelRequired(ApiError, err_codes=(10185,)):
@@ -108,11 +108,11 @@ class MessageTooLarge(ApiError, err_codes=(10054, 10097)):
 
 
 class StreamSealed(ApiError, err_codes=(10109,)):
-    """The stream is sealed: it can be read, and nothing else."""
+    """The stream is sealed: it is read-only."""
 
 
 class StoreFailed(ApiError, err_codes=(10077,)):
-    """The stream could not store the message: something is wrong with the server's disk."""
+    """The stream could not store the message: check the server's disk and its log."""
 
     @classmethod
     def _of_description(cls, description: str) -> type[ApiError]:
@@ -133,13 +133,13 @@ class InsufficientResources(ApiError, err_codes=(10002, 10023, 10028, 10047)):
 
 
 class TooManyRequests(ApiError, err_codes=(10167,)):
-    """The server is behind; try again later."""
+    """The server is overloaded; try again later."""
 
     transient = True
 
 
 class TemporarilyUnavailable(ApiError, err_codes=(10008, 10118, 10119, 10158, 10163)):
-    """Not now: no leader yet, an asset is offline, or the same message id is being stored."""
+    """Unavailable now: no leader yet, an asset is offline, or the message id is being stored."""
 
     transient = True
 
@@ -163,7 +163,7 @@ class BatchIncomplete(BatchRejected, err_codes=(10176, 10208)):
 
 
 class BatchTooLarge(BatchRejected, err_codes=(10199,)):
-    """The batch has more messages than the server takes: make it smaller."""
+    """The batch has more messages than the server allows: make it smaller."""
 
 
 class BatchDuplicate(BatchRejected, err_codes=(10201,)):

@@ -1,8 +1,8 @@
-"""The roots of the tree, and the way from a server's answer to a class.
+"""The base classes, and the mapping from error codes to classes.
 
-Every class passes all its constructor arguments to ``Exception``, which keeps them in ``args``:
-that is what pickle and copy use, so errors travel between processes (Spark workers send them home)
-without code of their own.
+Every class passes all its constructor arguments to ``Exception``, which keeps them in ``args``.
+Pickle and copy use these, so errors can be sent between processes (Spark workers send them to the
+driver) without code of their own.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["ApiError", "Error", "api_error"]
 
 
 class Error(Exception):
-    """Root of everything jetspark raises on purpose.
+    """Base class of all exceptions that jetspark raises deliberately.
 
-    ``transient`` says whether the same call may work in a moment, with nothing changed: a server
-    restarts, a cluster elects a leader, too much is going on at once.
+    ``transient`` says whether the same call may succeed shortly, with nothing changed: a server
+    restarts, a cluster elects a leader, the server is overloaded.
     """
 
     transient: ClassVar[bool] = False
@@ -25,10 +25,10 @@ class Error(Exception):
 class ApiError(Error):
     """The server refused a request.
 
-    ``code`` is like an HTTP status, ``err_code`` says exactly what happened
-    (``errors.codes.ErrCode`` lists the known ones), ``description`` is the server's text,
-    ``about`` the stream or consumer that was asked for, ``detail`` what the client found out
-    besides. Codes that nobody would handle differently have no class of their own.
+    ``code`` is like an HTTP status, ``err_code`` identifies the error (``errors.codes.ErrCode``
+    lists the known ones), ``description`` is the server's text, ``about`` the stream or consumer
+    of the request, ``detail`` additional information from the client. Codes that callers would not
+    handle differently have no class of their own.
     """
 
     err_codes: ClassVar[tuple[int, ...]] = ()
@@ -51,7 +51,7 @@ class ApiError(Error):
 
     @classmethod
     def _of_description(cls, description: str) -> type[ApiError]:  # noqa: ARG003 - most have one
-        """The class for a code that stands for several matters, which its text tells apart."""
+        """Return the class for a code with several meanings, which its text distinguishes."""
         return cls
 
     def __str__(self) -> str:
@@ -64,6 +64,6 @@ _REGISTRY: Final[dict[int, type[ApiError]]] = {}
 
 
 def api_error(code: int, err_code: int, description: str) -> ApiError:
-    """Make the exception for a server's error body: the class of its code, or `ApiError`."""
+    """Create the exception for a server's error body: the class of its code, or `ApiError`."""
     kind = _REGISTRY.get(err_code, ApiError)
     return kind._of_description(description)(code, err_code, description)  # noqa: SLF001

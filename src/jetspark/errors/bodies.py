@@ -1,4 +1,4 @@
-"""Descriptions and JSON error bodies, for those who answer with them."""
+"""Descriptions and JSON bodies of API errors, for servers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _quote: Final = msgspec.json.encode
 def describe(err_code: int, /, **fields: object) -> str:
     """Return the text of ``err_code`` with its fields filled in.
 
-    Raises ``KeyError`` when a field of the text is missing and ``ValueError`` for an unknown code:
-    both are mistakes of the caller, never of a client.
+    Raises ``KeyError`` if a field of the text is missing and ``ValueError`` for an unknown code:
+    both are errors of the caller, never of a client.
     """
     return ErrCode(err_code).text.format_map(fields)
 
@@ -31,7 +31,7 @@ def error_body(err_code: int, /, **fields: object) -> bytes:
 
 
 def fast_header_body(err_code: int, /, **fields: object) -> bytes:
-    """Return the JSON of an error of the fast header dialect, which has ADR-50's own texts."""
+    """Return the JSON of an error of the fast header dialect, which uses the texts of ADR-50."""
     text = FAST_HEADER_TEXTS[err_code]
     return _body(ErrCode(err_code).code, err_code, text.format_map(fields))
 
@@ -40,8 +40,8 @@ def _body(code: int, err_code: int, description: str) -> bytes:
     return b'{"code":%d,"err_code":%d,"description":%s}' % (code, err_code, _quote(description))
 
 
-# Most texts have no field: their bodies are made once, so that a refused publish costs a dict
-# look-up.
+# Most texts have no field: their bodies are created once, so that a refused publish costs one
+# dict lookup.
 _CONSTANT: Final[dict[int, bytes]] = {
     int(known): _body(known.code, int(known), known.text)
     for known in ErrCode

@@ -1,4 +1,4 @@
-"""What the client raises besides a server's refusals."""
+"""Exceptions of the client other than API errors."""
 
 from __future__ import annotations
 
@@ -54,37 +54,37 @@ class ConnectionClosed(Error):
 
 
 class InvalidState(Error):
-    """It cannot do that now: it was not started or committed yet, is not held, or is in use."""
+    """Not possible in the current state: not started or committed yet, not held, or in use."""
 
 
 class AlreadyClaimed(InvalidState):
-    """A callback takes what would be read: give no callback, or do not read."""
+    """A callback receives what the call would read: pass no callback, or do not read."""
 
 
 class AlreadyEnded(InvalidState):
-    """It was ended before: a subscription, watch, iteration, reader, batch or transaction."""
+    """Already ended: a subscription, watch, iteration, reader, batch or transaction."""
 
 
 class ConnectFailed(Error):
-    """No server could be reached; the message lists what each one said."""
+    """No server could be reached; the message lists the error of each."""
 
     transient = True
 
 
 class AuthorizationFailed(ConnectFailed):
-    """A server was reached and refused the credentials."""
+    """A server rejected the credentials."""
 
     transient = False
 
 
 class BadCredentials(ConnectFailed, ValueError):
-    """A seed, key or credentials file that cannot be used; nothing was sent."""
+    """An invalid seed, key or credentials file; nothing was sent."""
 
     transient = False
 
 
 class ServerRefused(Error):
-    """The server sent ``-ERR`` about a subscription or publish and keeps the connection."""
+    """The server sent ``-ERR`` about a subscription or publish; the connection stays open."""
 
 
 class PermissionsViolation(ServerRefused):
@@ -92,7 +92,7 @@ class PermissionsViolation(ServerRefused):
 
 
 class ProtocolViolation(Error):
-    """The peer sent bytes that the protocol does not allow."""
+    """The peer sent bytes that violate the protocol."""
 
 
 class BufferFull(Error):
@@ -110,12 +110,12 @@ class PayloadTooLarge(Error, ValueError):
     def __str__(self) -> str:
         return (
             f"the message has {self.size} bytes with its headers, "
-            f"the server takes {self.max_payload} (max_payload)"
+            f"the server's max_payload is {self.max_payload}"
         )
 
 
 class BadSubject(Error, ValueError):
-    """Not a subject that the call can use."""
+    """A subject that is not valid for the call."""
 
     def __init__(self, subject: str, reason: str) -> None:
         super().__init__(subject, reason)
@@ -127,7 +127,7 @@ class BadSubject(Error, ValueError):
 
 
 class BadName(Error, ValueError):
-    """Not a name that a stream, consumer, bucket, key or object can have; ``kind`` says which."""
+    """An invalid name of a stream, consumer, bucket, key or object; ``kind`` says which."""
 
     def __init__(self, kind: str, name: str, reason: str) -> None:
         super().__init__(kind, name, reason)
@@ -140,15 +140,15 @@ class BadName(Error, ValueError):
 
 
 class RequestTimeout(Error, TimeoutError):
-    """No answer came in time. Whether the request had an effect is unknown."""
+    """No answer arrived in time. It is unknown whether the request had an effect."""
 
     transient = True
 
 
 class NoResponders(Error):
-    """Nobody listens on the subject of the request (status 503)."""
+    """No subscriber on the subject of the request (status 503)."""
 
-    transient = True  # a stream without leader for the moment, or a responder that restarts
+    transient = True  # a stream that has no leader yet, or a responder that restarts
 
     def __init__(self, subject: str = "") -> None:
         super().__init__(subject)
@@ -171,11 +171,11 @@ class SlowConsumer(Error):
 
 
 class NotSupported(Error):
-    """The server, or the stream as configured, cannot do this; the message says what helps."""
+    """The server, or the stream as configured, does not support this; the message says why."""
 
 
 class ReadOnly(Error):
-    """The handle was opened for reading."""
+    """The handle was opened read-only."""
 
 
 class AmbiguousSubject(Error):
@@ -188,19 +188,19 @@ class AmbiguousSubject(Error):
 
     def __str__(self) -> str:
         names = ", ".join(self.streams)
-        return f"several streams match {self.subject!r}: {names}; name the one you mean"
+        return f"several streams match {self.subject!r}: {names}; pass a stream name"
 
 
 class SubscribeRefused(Error):
-    """The consumer that was found does not fit what was asked for (ADR-15)."""
+    """The existing consumer does not match the requested configuration (ADR-15)."""
 
 
 class HeartbeatMissed(Error):
-    """Neither a message nor a heartbeat came for three intervals (ADR-15)."""
+    """Neither a message nor a heartbeat arrived for three intervals (ADR-15)."""
 
 
 class ConsumerGap(Error):
-    """Consumer sequences are missing: ``expected`` was due, ``got`` came (ADR-15)."""
+    """Consumer sequences are missing: ``got`` arrived instead of ``expected`` (ADR-15)."""
 
     def __init__(self, expected: int, got: int) -> None:
         super().__init__(expected, got)
@@ -208,7 +208,7 @@ class ConsumerGap(Error):
         self.got: Final = got
 
     def __str__(self) -> str:
-        return f"consumer sequence {self.got} came where {self.expected} was expected"
+        return f"got consumer sequence {self.got} instead of {self.expected}"
 
 
 class NotJetStreamMessage(Error, ValueError):
@@ -228,7 +228,7 @@ class StatusReceived(Error):
 
 
 class PullRefused(StatusReceived):
-    """A pull request was refused or cut short (status 400 or 409)."""
+    """A pull request was refused or ended early (status 400 or 409)."""
 
 
 class ConsumerDeleted(PullRefused):
@@ -240,7 +240,7 @@ class PinIdMismatch(StatusReceived):
 
 
 class BucketNotFound(Error, LookupError):
-    """There is no key-value bucket or object store of that name."""
+    """No key-value bucket or object store has that name."""
 
     def __init__(self, bucket: str) -> None:
         super().__init__(bucket)
@@ -264,7 +264,7 @@ class BucketExists(Error):
 
 
 class KeyNotFound(Error, LookupError):
-    """The key has no value; ``revision`` is that of its delete marker, or 0 if there is none."""
+    """The key has no value; ``revision`` is that of its delete marker, or 0 if it has none."""
 
     def __init__(self, bucket: str, key: str, revision: int = 0) -> None:
         super().__init__(bucket, key, revision)
@@ -296,7 +296,7 @@ class CodecFailed(Error, ValueError):
 
 
 class ObjectNotFound(Error, LookupError):
-    """There is no object of that name."""
+    """No object has that name."""
 
     def __init__(self, bucket: str, name: str) -> None:
         super().__init__(bucket, name)
@@ -308,7 +308,7 @@ class ObjectNotFound(Error, LookupError):
 
 
 class ObjectExists(Error):
-    """There is an object of that name: delete it first."""
+    """An object of that name exists: delete it first."""
 
     def __init__(self, bucket: str, name: str) -> None:
         super().__init__(bucket, name)
@@ -320,11 +320,11 @@ class ObjectExists(Error):
 
 
 class BackupFailed(Error):
-    """A backup cannot be written or read: the folder is not what it should be."""
+    """A backup cannot be written or read: the folder does not have the expected content."""
 
 
 class DigestMismatch(Error):
-    """The bytes of an object do not have the digest that was stored with it."""
+    """The bytes of an object do not match its stored digest."""
 
     def __init__(self, bucket: str, name: str) -> None:
         super().__init__(bucket, name)
@@ -332,11 +332,11 @@ class DigestMismatch(Error):
         self.name: Final = name
 
     def __str__(self) -> str:
-        return f"object {self.name!r} in bucket {self.bucket!r} does not have its stored digest"
+        return f"object {self.name!r} in bucket {self.bucket!r} does not match its stored digest"
 
 
 class ObjectIncomplete(DigestMismatch):
-    """Chunks of an object are missing: ``found`` of its ``size`` bytes are there."""
+    """Chunks of an object are missing: only ``found`` of its ``size`` bytes exist."""
 
     def __init__(self, bucket: str, name: str, found: int, size: int) -> None:
         super().__init__(bucket, name)
@@ -346,6 +346,6 @@ class ObjectIncomplete(DigestMismatch):
 
     def __str__(self) -> str:
         return (
-            f"object {self.name!r} in bucket {self.bucket!r} is damaged: {self.found} of its "
-            f"{self.size} bytes are there; put it again, or delete it"
+            f"object {self.name!r} in bucket {self.bucket!r} is damaged: only {self.found} of its "
+            f"{self.size} bytes exist; put it again, or delete it"
         )

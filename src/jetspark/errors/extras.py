@@ -1,4 +1,4 @@
-"""Packages that are not installed, because the extra that brings them was not asked for.
+"""Missing packages: their extra was not installed.
 
 ``pip install jetspark`` is a client. Everything else is in extras (`docs/dependencies.md`), and
 this module is the one place that says which: code imports a package of an extra where it needs it,
@@ -14,7 +14,7 @@ from jetspark.errors.base import Error
 
 __all__ = ["MissingExtra", "check_extra", "extra"]
 
-# What is imported, where it is not called as on PyPI.
+# Import names that differ from the names on PyPI.
 _PACKAGES: Final = {
     "google": "googleapis-common-protos",
     "google.protobuf": "protobuf",

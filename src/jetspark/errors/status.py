@@ -1,4 +1,4 @@
-"""From the status line of a message to the class that says the same (ADR-15, ADR-31, ADR-53)."""
+"""Maps the status line of a message to an exception (ADR-15, ADR-31, ADR-53)."""
 
 from jetspark.errors.api import (
     ApiLevelRequired,
@@ -22,10 +22,10 @@ __all__ = ["status_error"]
 
 
 def status_error(code: int, text: str) -> Error:
-    """Make the exception for a status such as ``412 Min Last Sequence``.
+    """Create the exception for a status such as ``412 Min Last Sequence``.
 
-    A status means what the JSON error of the same matter means, so both are one class: a caller
-    need not know whether a message was read with DIRECT.GET or MSG.GET.
+    A status and the JSON error of the same meaning have one class: a caller need not know whether
+    a message was read with DIRECT.GET or MSG.GET.
     """
     match code, text:
         case 412, "Required Api Level":

@@ -1,4 +1,4 @@
-"""What can go wrong between the engine and the disk."""
+"""Errors between the engine and the disk."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = [
 
 
 class StorageFault(Error):
-    """Root of the store's errors."""
+    """Base class of the store's errors."""
 
     @property
     def public(self) -> str:
-        """The text for clients, who need not know where the store lies."""
+        """The text for clients, without paths of the store."""
         return str(self)
 
 
 class StoreFull(StorageFault):
-    """There is no space for the write. Reading goes on; writing resumes when there is space."""
+    """No space for the write. Reads continue; writes resume once space is available."""
 
 
 class StoreClosed(StorageFault):
-    """The store was closed while somebody still used it."""
+    """The store was closed while it was in use."""
 
 
 class StoreReadOnly(StorageFault):
-    """A write failed and may have left damage: read-only until the store was verified."""
+    """A write failed and may have left damage: read-only until the store has been verified."""
 
 
 class StoreLocked(StorageFault):
@@ -45,11 +45,11 @@ class StoreLocked(StorageFault):
 
 
 class WrongStoreFormat(StorageFault):
-    """The directory holds something else than a store of this version."""
+    """The directory contains something other than a store of this version."""
 
 
 class CorruptRecord(StorageFault):
-    """Stored bytes do not check."""
+    """Stored bytes fail their checksum."""
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
         super().__init__(path, offset, reason)
@@ -62,14 +62,14 @@ class CorruptRecord(StorageFault):
 
     @property
     def public(self) -> str:
-        """The text for clients, who need not know where the store lies."""
+        """The text for clients, without paths of the store."""
         return self.reason
 
 
 class ReadFailed(StorageFault):
-    """The disk refuses to read a message now: nothing is known about its bytes.
+    """The disk fails to read a message; nothing is known about its bytes.
 
-    Not damage. Nobody may go past the message for it; reading is tried again.
+    Not corruption. No reader may skip the message because of it; the read is retried.
     """
 
     def __init__(self, seq: int, reason: str) -> None:
@@ -82,4 +82,4 @@ class ReadFailed(StorageFault):
 
 
 class UnknownRecordKind(CorruptRecord):
-    """A record checks but its kind is unknown: a newer version wrote it."""
+    """A record of an unknown kind with a valid checksum: a newer version wrote it."""

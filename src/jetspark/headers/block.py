@@ -1,9 +1,9 @@
 """Encode, decode, search and change header blocks.
 
 A block is ``NATS/1.0[ status[ text]] CRLF``, then lines ``Name: value CRLF``, then ``CRLF``. The
-functions for servers work on the bytes as they came and read them as nats-server does: a name is
-case-sensitive and ends right before its colon, blanks before a value are skipped, blanks behind it
-belong to it, and only CRLF ends a line. No block is refused: nats-server checks none either.
+functions for servers work on the bytes as received and read them as nats-server does: a name is
+case-sensitive and ends right before its colon, blanks before a value are skipped, blanks after it
+belong to it, and only CRLF ends a line. No block is refused: nats-server does not check them.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _COLON: Final = 0x3A
 def find_value(block: bytes, name: bytes) -> bytes | None:
     """Return the first value of the header ``name``, or None; an empty value is ``b""``.
 
-    That is how nats-server reads what clients sent it.
+    This is how nats-server reads headers from clients.
     """
     size: i64 = len(name)
     end: i64 = len(block)
@@ -47,7 +47,7 @@ def find_value(block: bytes, name: bytes) -> bytes | None:
 
 
 def has_nats_headers(block: bytes) -> bool:
-    """Tell whether the name of a header starts with ``Nats-``."""
+    """Return whether the name of a header starts with ``Nats-``."""
     end: i64 = len(block)
     at = _next_line(block, 0)
     while at + _NATS_SIZE < end:
@@ -60,7 +60,7 @@ def has_nats_headers(block: bytes) -> bool:
 def nats_pairs(block: bytes) -> list[bytes]:
     """Return name, value, name, value ... of the headers whose name starts with ``Nats-``.
 
-    One pass for callers that would otherwise look for many names (hot-path.md, Rules).
+    One pass, for callers that would otherwise search for many names (hot-path.md, Rules).
     """
     pairs: list[bytes] = []
     end: i64 = len(block)
@@ -78,9 +78,9 @@ def nats_pairs(block: bytes) -> list[bytes]:
 
 
 def strip_status(block: bytes) -> bytes:
-    """Return ``block`` without status and text; empty if it had nothing else.
+    """Return ``block`` without status and text; empty if it has no header.
 
-    That is what is stored of a published message (wire.md, Publishing).
+    This is what a stream stores of a published message (wire.md, Publishing).
     """
     end: i64 = len(block)
     if end <= 8 or block[8] == _CR or not block.startswith(VERSION):
@@ -96,9 +96,9 @@ def strip_status(block: bytes) -> bytes:
 
 
 def append_lines(block: bytes, lines: bytes) -> bytes:
-    """Return ``block`` with ``lines``, each with its CRLF, behind the headers it has.
+    """Return ``block`` with ``lines``, each with its CRLF, after its headers.
 
-    An empty block becomes a new one; one whose end is missing keeps all it has.
+    An empty block becomes a new one; a block without its final empty line keeps its content.
     """
     if len(block) == 0:
         return _VERSION_LINE + lines + _CRLF
@@ -115,14 +115,14 @@ def remove_header(block: bytes, name: bytes) -> bytes:
 
 
 def remove_headers_starting(block: bytes, prefix: bytes) -> bytes:
-    """Return ``block`` without the headers whose name starts so; empty if no header is left."""
+    """Return ``block`` without the headers that start with ``prefix``; empty if none is left."""
     return _remove_lines(block, prefix)
 
 
 def encode_headers(pairs: Iterable[tuple[str, str]]) -> bytes:
     """Return the block for ``pairs``, in order; empty bytes if there are none.
 
-    Blanks at the start of a value are sent, but every receiver skips them. Raises ``ValueError``
+    Leading blanks of a value are sent, but every receiver skips them. Raises ``ValueError``
     for a name or a value that cannot be sent.
     """
     lines: list[bytes] = [_VERSION_LINE]
@@ -141,7 +141,7 @@ def encode_headers(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 
 def decode_headers(block: bytes) -> Headers:
-    """Return the headers of ``block`` in order; its status is left out (``parse_status``).
+    """Return the headers of ``block`` in order, without its status (``parse_status``).
 
     Nothing is lost. Bytes that are not UTF-8 become surrogates, which ``encode_headers`` turns
     back into the same bytes. A line without a colon becomes a name with an empty value.
@@ -161,31 +161,31 @@ def decode_headers(block: bytes) -> Headers:
 
 
 def header_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a header, or None."""
+    """Return what is wrong with the name of a header, or None."""
     if not name:
         return "it is empty"
     for index, char in enumerate(name):
         if not "!" <= char <= "~" or char == ":":
             return (
                 f"character {index} is {char!r}; "
-                "allowed are printable ASCII characters but blank and colon"
+                "allowed are printable ASCII characters except blank and colon"
             )
     return None
 
 
 def header_value_problem(value: str) -> str | None:
-    """Say what is wrong with the value of a header, or None."""
+    """Return what is wrong with the value of a header, or None."""
     for index, char in enumerate(value):
         if char in {"\r", "\n"}:
             return f"character {index} is {char!r}; a value is one line"
         point = ord(char)
         if 0xD800 <= point <= 0xDFFF and not 0xDC80 <= point <= 0xDCFF:
-            return f"character {index} is {char!r}, half a character that has no bytes"
+            return f"character {index} is {char!r}, a lone surrogate, which cannot be encoded"
     return None
 
 
 def _next_line(block: bytes, start: i64) -> i64:
-    """Return the index behind the first CRLF from ``start`` on, or the length of ``block``."""
+    """Return the index after the first CRLF from ``start`` on, or the length of ``block``."""
     last: i64 = len(block) - 1
     index = start
     while index < last:
@@ -196,7 +196,7 @@ def _next_line(block: bytes, start: i64) -> i64:
 
 
 def _value_at(block: bytes, start: i64) -> bytes:
-    """Return the value behind the colon that stands right before ``start``."""
+    """Return the value after the colon that is right before ``start``."""
     end: i64 = len(block)
     while start < end and block[start] == _BLANK:
         start += 1

@@ -1,6 +1,6 @@
-"""``Headers``: the headers of one message as users see them.
+"""``Headers``: the headers of one message in the public API.
 
-This module is not compiled: users pickle, copy and subclass what they hold
+This module is not compiled: users pickle, copy and subclass these objects
 (contracts.md, Compiled and interpreted).
 """
 
@@ -13,9 +13,9 @@ _D = TypeVar("_D")
 class Headers:
     """Ordered headers, where a name may have several values. Names are case-sensitive.
 
-    ``headers["A"]`` and ``get("A")`` give the *last* value, because a server adds its own headers
-    behind those of the user; ``get_all`` gives all of them. ``len`` and
-    iteration count and give one name for each value.
+    ``headers["A"]`` and ``get("A")`` return the *last* value, because a server adds its own
+    headers after the user's; ``get_all`` returns all of them. ``len`` and iteration include a name
+    once per value.
     """
 
     __slots__ = ("_pairs",)
@@ -55,19 +55,19 @@ class Headers:
         return [value for key, value in self._pairs if key == name]
 
     def items(self) -> list[tuple[str, str]]:
-        """Return the pairs of name and value in order; a name comes once for each value."""
+        """Return the pairs of name and value in order; a name appears once per value."""
         return list(self._pairs)
 
     def keys(self) -> list[str]:
-        """Return the names in order; a name comes once for each value."""
+        """Return the names in order; a name appears once per value."""
         return [name for name, _ in self._pairs]
 
     def add(self, name: str, value: str) -> None:
-        """Append a value; earlier values of ``name`` stay."""
+        """Append a value; earlier values of ``name`` are kept."""
         self._pairs.append((name, value))
 
     def __setitem__(self, name: str, value: str) -> None:
-        """Give ``name`` this one value; a name that is there keeps its place."""
+        """Set ``name`` to this one value; an existing name keeps its position."""
         for index, (key, _) in enumerate(self._pairs):
             if key == name:
                 rest = [pair for pair in self._pairs[index + 1 :] if pair[0] != name]
@@ -103,7 +103,7 @@ class Headers:
             return NotImplemented
         return self._pairs == other._pairs
 
-    # Headers can change, so they have no hash.
+    # Mutable, so not hashable.
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The header names that servers and clients give a meaning to, grouped by what defines them."""
+"""The header names that servers and clients interpret, grouped by the document they are from."""
 
 from typing import Final
 
@@ -73,4 +73,4 @@ TRACE_ORIGIN_ACCOUNT: Final = b"Nats-Trace-Origin-Account"
 KV_OPERATION: Final = b"KV-Operation"
 
 NATS_PREFIX: Final = b"Nats-"
-"""What the names that servers reserve start with; a message without any skips all checks."""
+"""The prefix of names that servers reserve; a message without any skips all checks."""

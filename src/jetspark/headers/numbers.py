@@ -1,13 +1,13 @@
-"""Numbers as decimal text, without an object for each: frames, header lines, ack subjects."""
+"""Decimal integers without an object for each: frames, header lines, ack subjects."""
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
 
 def write_number(out: BytesWriter, number: i64) -> None:
-    """Append a number that is not negative, in decimal.
+    """Append a non-negative integer in decimal.
 
-    Digits appended one by one cost a third of ``b"%d"``, which makes an object first.
+    Appending digit by digit costs a third of ``b"%d"``, which creates an object first.
     """
     if number >= 10000:
         write_number(out, number // 10000)
@@ -26,7 +26,7 @@ def write_number(out: BytesWriter, number: i64) -> None:
 
 
 def digits(number: i64) -> i64:
-    """How many decimal digits a number that is not negative has."""
+    """Return the number of decimal digits of a non-negative integer."""
     count: i64 = 1
     while number >= 10:
         number //= 10

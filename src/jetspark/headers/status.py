@@ -1,4 +1,4 @@
-"""Status lines: what servers send instead of a message (wire.md, Core protocol, 8, 9, 18)."""
+"""Status lines, which servers send instead of a message (wire.md, Core protocol, 8, 9, 18)."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ IDLE_HEARTBEAT_TEXT: Final = b"Idle Heartbeat"
 FLOW_CONTROL_TEXT: Final = b"FlowControl Request"
 EOB_TEXT: Final = b"EOB"
 
-# 400, and what stands behind "Bad Request - " there.
+# 400, and the texts that follow "Bad Request - ".
 BAD_REQUEST_PREFIX: Final = b"Bad Request - "
 
 # 404.
@@ -42,7 +42,7 @@ BAD_REQUEST_TEXT: Final = b"Bad Request"
 NO_INTEREST_TEXT: Final = b"No Interest"
 NO_FLOW_RESPONSE_TEXT: Final = b"No Flow Response"
 
-# 409. The three with a conversion take the limit of the consumer.
+# 409. The three with a format placeholder take the consumer's limit.
 MESSAGE_SIZE_TEXT: Final = b"Message Size Exceeds MaxBytes"
 BATCH_COMPLETED_TEXT: Final = b"Batch Completed"
 MAX_WAITING_TEXT: Final = b"Exceeded MaxWaiting"
@@ -70,7 +70,7 @@ _CODE_DIGITS_MAX: Final = 9
 
 
 def status_block(code: int, text: bytes, lines: bytes = b"") -> bytes:
-    """Return a finished block with a status line; ``lines`` are header lines with their CRLF."""
+    """Return a complete block with a status line; ``lines`` are header lines with their CRLF."""
     if text:
         return b"NATS/1.0 %d %s\r\n%s\r\n" % (code, text, lines)
     return b"NATS/1.0 %d\r\n%s\r\n" % (code, lines)

@@ -1,4 +1,4 @@
-"""What both parsers know about bytes: numbers, words, blanks."""
+"""Byte-level parsing shared by both parsers: integers, words, blanks."""
 
 from typing import Final
 
@@ -11,14 +11,14 @@ LF: Final = 10
 CR: Final = 13
 BLANK: Final = 32
 
-# Answers of match_word.
+# Results of match_word.
 MATCHED: Final = 1
 CUT: Final = 0
 DIFFERENT: Final = -1
 
 
 def parse_number(data: bytes, start: i64, end: i64, digits_max: i64) -> i64:
-    """Return the decimal number ``data[start:end]``; -1 if it is none or has too many digits."""
+    """Return the decimal number ``data[start:end]``; -1 if invalid or longer than allowed."""
     if end <= start or end - start > digits_max:
         return -1
     value: i64 = 0
@@ -38,9 +38,9 @@ def parse_size(data: bytes, start: i64, end: i64) -> i64:
 
 
 def match_word(data: bytes, start: i64, end: i64, word: bytes) -> i64:
-    """Compare ``data[start:end]`` with an upper-case word, without regard to case.
+    """Compare ``data[start:end]`` with an upper-case word, ignoring case.
 
-    MATCHED if it begins with the word, CUT if it ends within it, else DIFFERENT.
+    MATCHED if it starts with the word, CUT if the data ends within the word, else DIFFERENT.
     """
     length: i64 = len(word)
     i: i64 = 0
@@ -57,7 +57,7 @@ def match_word(data: bytes, start: i64, end: i64, word: bytes) -> i64:
 
 
 def skip_blanks(data: bytes, start: i64, end: i64) -> i64:
-    """Return the index of the first byte from ``start`` on that is neither a blank nor a tab."""
+    """Return the index of the first byte from ``start`` on that is not a blank or tab."""
     i: i64 = start
     while i < end:
         char: i64 = data[i]

@@ -1,4 +1,4 @@
-"""Incremental parser of what a server sends to a client; ``framing`` has its states.
+"""Incremental parser for the server-to-client direction; ``framing`` has its states.
 
 It reads any NATS server and is tolerant where servers are: operations in any case, blanks and tabs
 between arguments, INFO at any time and with blanks around its body, anything after PING, PONG and
@@ -33,20 +33,20 @@ _MSG: Final = 5
 _HMSG: Final = 6
 _WORDS: Final = (b"PING", b"PONG", b"+OK", b"-ERR", b"INFO", b"MSG", b"HMSG")
 
-# As much of the offending bytes as a violation quotes.
+# Number of offending bytes that a violation quotes.
 _QUOTED: Final = 64
 
 
 # The recording handler of the tests is interpreted.
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClientOps:
-    """What a client does with the operations of a server; every method does nothing by default."""
+    """Handlers for a server's operations; every method does nothing by default."""
 
     def on_info(self, body: bytes) -> None:
         """INFO, with the JSON text after it."""
 
     def on_msg(self, frame: Frame) -> None:
-        """MSG or HMSG; the frame is filled again after the call."""
+        """MSG or HMSG; the frame is refilled after the call."""
 
     def on_ping(self) -> None:
         """PING."""
@@ -61,7 +61,7 @@ class ClientOps:
         """-ERR, with the text without its quotes."""
 
     def on_violation(self, text: bytes) -> None:
-        """The server broke the protocol; nothing more is read from it."""
+        """The server violated the protocol; nothing more is read from it."""
 
 
 class ClientParser(FrameParser):
@@ -77,7 +77,7 @@ class ClientParser(FrameParser):
         self._frame.data = data
         while pos < end and not self.closed:
             char: i64 = data[pos] | 32
-            # MSG and HMSG, the hot ones, by their letters; every other operation by its word.
+            # MSG and HMSG, the hot ones, by their letters; all other operations by their word.
             if (
                 char == 109
                 and pos + 3 < end
@@ -105,7 +105,7 @@ class ClientParser(FrameParser):
         hs = self._scan(data, start, after, end)
         if hs < 0:
             return STOP
-        # HMSG has one argument more, the size of its headers.
+        # HMSG has one more argument, the size of its headers.
         extra: i64 = after - start - 3
         args = self._args - extra
         frame = self._frame
@@ -148,7 +148,7 @@ class ClientParser(FrameParser):
         return pe + 2
 
     def _other(self, data: bytes, start: i64, end: i64) -> i64:
-        """Handle an operation without a payload, or one whose word is cut or unknown."""
+        """Handle an operation without a payload, or one whose word is truncated or unknown."""
         cut = False
         for op, word in enumerate(_WORDS):
             match = match_word(data, start, end, word)
@@ -157,7 +157,7 @@ class ClientParser(FrameParser):
                 if op in (_PING, _PONG, _OK):
                     return self._skip(data, after, op)
                 if op in (_MSG, _HMSG):
-                    # Only here if the chunk ends with the word.
+                    # Reached only if the chunk ends with the word.
                     return self._hold_word(data, start, after, end)
                 return self._line(data, start, after, end, op)
             if match == CUT:
@@ -206,7 +206,7 @@ class ClientParser(FrameParser):
         return self._violate(b"payload is not followed by CRLF")
 
     def _fail(self, what: bytes, data: bytes, start: i64, end: i64) -> i64:
-        """Report a violation and the beginning of the bytes that are one."""
+        """Report a violation and quote the start of the offending bytes."""
         quoted = data[start : min(end, start + _QUOTED)]
         return self._violate(what + b": " + repr(quoted).encode())
 

@@ -1,8 +1,8 @@
-"""Frames as bytes, both directions.
+"""Encoders for frames, both directions.
 
 The ``write_*`` forms append to a ``BytesWriter`` that holds the output of one chunk (hot-path.md,
 Loop and sockets); the ``encode_*`` forms return one frame. Arguments are trusted: subjects,
-replies, queues and sids are checked where they enter.
+replies, queues and sids are validated where they enter.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ OK: Final = b"+OK\r\n"
 
 
 def write_pub(out: BytesWriter, subject: bytes, reply: bytes, payload: bytes) -> None:
-    """Append PUB; an empty ``reply`` is none."""
+    """Append PUB; an empty ``reply`` means none."""
     out.write(b"PUB ")
     out.write(subject)
     if reply:
@@ -52,14 +52,14 @@ def write_hpub(
 
 
 def write_msg(out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, payload: bytes) -> None:
-    """Append MSG; an empty ``reply`` is none."""
+    """Append MSG; an empty ``reply`` means none."""
     write_msg_head(out, subject, sid, reply, len(payload))
     out.write(payload)
     out.write(b"\r\n")
 
 
 def write_msg_head(out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, size: i64) -> None:
-    """Append what stands before the payload of MSG; an empty ``reply`` is none."""
+    """Append everything before the payload of MSG; an empty ``reply`` means none."""
     out.write(b"MSG ")
     out.write(subject)
     out.write(b" ")
@@ -84,7 +84,7 @@ def write_hmsg(
 def write_hmsg_head(
     out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, headers: bytes, size: i64
 ) -> None:
-    """Append what stands before the payload of HMSG, which has this size."""
+    """Append everything before the payload of HMSG, which has this size."""
     out.write(b"HMSG ")
     out.write(subject)
     out.write(b" ")
@@ -101,7 +101,7 @@ def write_hmsg_head(
 
 
 def encode_pub(subject: bytes, reply: bytes, payload: bytes) -> bytes:
-    """Return PUB; an empty ``reply`` is none."""
+    """Return PUB; an empty ``reply`` means none."""
     out = BytesWriter()
     write_pub(out, subject, reply, payload)
     return out.getvalue()
@@ -115,7 +115,7 @@ def encode_hpub(subject: bytes, reply: bytes, headers: bytes, payload: bytes) ->
 
 
 def encode_msg(subject: bytes, sid: bytes, reply: bytes, payload: bytes) -> bytes:
-    """Return MSG; an empty ``reply`` is none."""
+    """Return MSG; an empty ``reply`` means none."""
     out = BytesWriter()
     write_msg(out, subject, sid, reply, payload)
     return out.getvalue()
@@ -129,14 +129,14 @@ def encode_hmsg(subject: bytes, sid: bytes, reply: bytes, headers: bytes, payloa
 
 
 def encode_sub(subject: bytes, queue: bytes, sid: int) -> bytes:
-    """Return SUB; an empty ``queue`` is a plain subscription."""
+    """Return SUB; an empty ``queue`` means a plain subscription."""
     if queue:
         return b"SUB %b %b %d\r\n" % (subject, queue, sid)
     return b"SUB %b %d\r\n" % (subject, sid)
 
 
 def encode_unsub(sid: int, max_msgs: int) -> bytes:
-    """Return UNSUB; ``max_msgs`` 0 means at once."""
+    """Return UNSUB; ``max_msgs`` 0 means immediately."""
     if max_msgs > 0:
         return b"UNSUB %d %d\r\n" % (sid, max_msgs)
     return b"UNSUB %d\r\n" % sid
@@ -148,7 +148,7 @@ def encode_err(text: bytes) -> bytes:
 
 
 def encode_info(info: ServerInfo) -> bytes:
-    """Return INFO; the blank before CRLF is there because nats-server sends one."""
+    """Return INFO, with a blank before CRLF as nats-server sends it."""
     return b"INFO %b \r\n" % info_json(info)
 
 

@@ -1,13 +1,13 @@
-"""What both parsers share: one walk over each chunk, and holding what its end cuts off.
+"""Shared by both parsers: one pass over each chunk, and buffering of truncated frames.
 
-A chunk is walked once with integer offsets (hot-path.md, Rules). A frame that the chunk does not
-hold whole is kept in one of five states, and its bytes are not searched again:
+A chunk is scanned once with integer offsets (hot-path.md, Rules). A frame that is incomplete at
+the end of a chunk is held in one of five states, and its bytes are not scanned again:
 
 - WORD: an operation, perhaps blanks after it; at most eight bytes, put before the next chunk;
-- LINE: a control line whose arguments have begun; only new bytes are searched for its end;
-- PAYLOAD: a whole control line and a part of the payload, with the number of bytes missing;
+- LINE: a control line whose arguments have started; only new bytes are searched for its end;
+- PAYLOAD: a complete control line and part of the payload, with the number of missing bytes;
 - SKIP: the rest of a PING, PONG or +OK line, whose content is ignored and not kept;
-- BESIDE: all of a large frame, which somebody else puts together; what comes after it.
+- ASSEMBLING: a complete large frame that is assembled elsewhere, and the bytes after it.
 
 Whatever the peer sends, at most one control line and one payload are held, within the limits.
 """
@@ -19,7 +19,7 @@ from mypy_extensions import i64
 
 from jetspark.frame import Frame
 from jetspark.protocol.arguments import BLANK, CR, LF, TAB, skip_blanks
-from jetspark.protocol.limits import BESIDE_MIN, HEAD_MAX, LOT_MAX, PIECES_MAX
+from jetspark.protocol.limits import ASSEMBLE_MIN, HEAD_MAX, LOT_MAX, PIECES_MAX
 
 # States between two chunks.
 READY: Final = 0
@@ -27,9 +27,9 @@ WORD: Final = 1
 LINE: Final = 2
 PAYLOAD: Final = 3
 SKIP: Final = 4
-BESIDE: Final = 5
+ASSEMBLING: Final = 5
 
-# Instead of a position: the rest of the chunk is held, or the parser is closed.
+# Returned instead of a position: the rest of the chunk is held, or the parser is closed.
 STOP: Final = -1
 
 # For a test of seven bytes at once: a byte is above a blank if and only if its own high bit is set
@@ -41,7 +41,7 @@ _HIGH_BITS: Final = 0x80808080808080
 
 
 class Pieces:
-    """The parts of one frame that came in several chunks, joined once, when it is whole.
+    """The parts of a frame that arrived in several chunks, joined once it is complete.
 
     ``size`` is the number of bytes held.
     """
@@ -81,10 +81,10 @@ class Pieces:
 
 
 class FrameParser:
-    """The states of a parser between chunks; a direction adds its operations.
+    """The parser states between chunks; a subclass per direction adds the operations.
 
     ``max_payload`` (-1: no limit) and ``max_control_line`` may be changed at any time. A handler
-    stops the parser by setting ``closed``; an exception of the handler closes it and goes on up.
+    stops the parser by setting ``closed``; an exception of the handler closes it and propagates.
     """
 
     def __init__(self, max_control_line: i64, max_payload: i64) -> None:
@@ -94,7 +94,7 @@ class FrameParser:
         self._state: i64 = READY
         self._word: bytes = b""
         self._pieces: Pieces = Pieces()
-        # BESIDE: what came after the frame.
+        # ASSEMBLING: what came after the frame.
         self._rest: list[bytes] = []
         # LINE: bytes of arguments held. PAYLOAD: bytes missing. SKIP: the operation.
         self._count: i64 = 0
@@ -116,7 +116,7 @@ class FrameParser:
         self._frame: Frame = Frame()
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes, in any pieces; once ``closed`` is set they are ignored."""
+        """Parse the next bytes, in any pieces; once ``closed`` is set they are ignored."""
         if self.closed:
             return
         try:
@@ -124,15 +124,15 @@ class FrameParser:
                 self._walk(data, 0)
             else:
                 self._resume(data)
-            # A connection that is idle keeps no chunk.
+            # An idle connection keeps no chunk alive.
             self._frame.data = b""
         except BaseException:
-            # The rest of the chunk is lost, and payload must never be taken for operations.
+            # The rest of the chunk is lost, and payload must never be parsed as operations.
             self.closed = True
             raise
 
     def joined(self, whole: bytes) -> None:
-        """What ``_join_beside`` got was put together: handle it, and what came after."""
+        """Handle what was assembled (``_join_elsewhere``), and the bytes after it."""
         if self.closed:
             return
         frame = self._frame
@@ -157,27 +157,27 @@ class FrameParser:
             self.feed(data)
 
     def is_between_frames(self) -> bool:
-        """Say whether the next byte begins a frame."""
+        """Return whether the next byte begins a frame."""
         return self._state == READY
 
-    # What a direction adds.
+    # For subclasses.
 
     def _walk(self, data: bytes, start: i64) -> None:
-        """Handle every frame of ``data`` from ``start`` on; hold what is cut."""
+        """Handle every frame of ``data`` from ``start`` on; hold a truncated one."""
         raise NotImplementedError
 
     def _finish_skip(self, op: i64) -> None:
-        """Handle an operation without arguments, whose line has ended."""
+        """Handle an operation without arguments whose line has ended."""
         raise NotImplementedError
 
     def _finish_payload(self) -> None:
-        """Handle a frame that came in pieces."""
+        """Handle a frame that arrived in pieces."""
         raise NotImplementedError
 
-    def _join_beside(self, pieces: list[bytes]) -> bool:
-        """Have the pieces of a large frame joined; False: that is not done elsewhere.
+    def _join_elsewhere(self, pieces: list[bytes]) -> bool:
+        """Assemble the pieces of a large frame elsewhere; False: assemble them here.
 
-        ``joined`` follows.
+        If True, ``joined`` must be called afterwards.
         """
         return len(pieces) == 0
 
@@ -189,14 +189,14 @@ class FrameParser:
         """Report a payload that is not followed by CRLF and return STOP."""
         raise NotImplementedError
 
-    # What directions share.
+    # Shared by subclasses.
 
     def _scan(self, data: bytes, start: i64, after: i64, end: i64) -> i64:
         """Find the arguments of an operation with a payload; return the position after its line.
 
         ``data[after]`` is a blank or tab.
-        As in nats-server, the first byte of the arguments and a CR that no LF follows belong to
-        them, whatever they are; ``_odd`` tells that there was such a CR or LF.
+        As in nats-server, the first byte of the arguments and a CR without LF belong to them,
+        whatever they are; ``_odd`` reports such a CR or LF.
         """
         first = after + 1
         if first == end or data[first] in (BLANK, TAB):
@@ -242,7 +242,7 @@ class FrameParser:
         return i + 1 if char == LF else i + 2
 
     def _set_argument(self, number: i64, begin: i64, end: i64) -> None:
-        """Note where an argument is; the sixth and later ones only count."""
+        """Record the position of an argument; the sixth and later ones only count."""
         if number == 1:
             self._b1 = begin
             self._e1 = end
@@ -270,13 +270,13 @@ class FrameParser:
         return found + 1
 
     def _hold_word(self, data: bytes, start: i64, after: i64, end: i64) -> i64:
-        """Hold an operation whose arguments have not begun; any number of blanks is one."""
+        """Hold an operation whose arguments have not started; blanks are collapsed into one."""
         self._word = data[start:after] if after == end else data[start:after] + b" "
         self._state = WORD
         return STOP
 
     def _hold_line(self, data: bytes, start: i64, after: i64, first: i64) -> i64:
-        """Hold a line whose arguments begin at ``first`` and whose end has not come."""
+        """Hold a line whose arguments start at ``first`` and whose end has not arrived."""
         self._state = LINE
         self._count = 0
         self._word = data[start:after] + b" "
@@ -284,9 +284,9 @@ class FrameParser:
         return STOP
 
     def _hold_more(self, data: bytes) -> None:
-        """Hold more of a line whose end has still not come."""
+        """Hold more of a line whose end has still not arrived."""
         self._count += len(data)
-        # A CR at the end may be the line end's and is not counted yet.
+        # A CR at the end may belong to the line end and is not counted yet.
         count = self._count - 1 if data[len(data) - 1] == CR else self._count
         if count > self.max_control_line:
             self._fail_line()
@@ -294,7 +294,7 @@ class FrameParser:
         self._pieces.add(data)
 
     def _hold_payload(self, data: bytes, start: i64) -> i64:
-        """Hold a frame that begins at ``start`` and whose payload ends beyond the chunk."""
+        """Hold a frame that starts at ``start`` and whose payload extends beyond the chunk."""
         end: i64 = len(data)
         frame = self._frame
         if frame.pe < end and data[frame.pe] != CR:
@@ -313,11 +313,11 @@ class FrameParser:
         return STOP
 
     def _resume(self, data: bytes) -> None:
-        """Complete what the last chunk cut, then walk the rest."""
+        """Complete the frame that the last chunk truncated, then scan the rest."""
         pos: i64 = 0
         if not data:
             return
-        if self._state == BESIDE:
+        if self._state == ASSEMBLING:
             self._rest.append(data)
             return
         if self._state == WORD:
@@ -344,7 +344,7 @@ class FrameParser:
             self._walk(data, pos)
 
     def _resume_payload(self, data: bytes, start: i64) -> i64:
-        """Complete a cut frame with ``data[start:]``; return the position after it."""
+        """Complete a truncated frame with ``data[start:]``; return the position after it."""
         end: i64 = len(data)
         after = start + self._count
         if after > end:
@@ -354,13 +354,13 @@ class FrameParser:
                 self._fail_end()
             return end
         self._pieces.add(data[start:after])
-        if self._pieces.size >= BESIDE_MIN:
-            # A CR that ended the chunk before was seen there.
+        if self._pieces.size >= ASSEMBLE_MIN:
+            # A CR at the end of the previous chunk was checked there.
             if data[after - 1] != LF or (self._count > 1 and data[after - 2] != CR):
                 self._fail_end()
                 return after
             pieces = self._pieces.take_all()
-            if self._begin_beside(pieces):
+            if self._begin_assembling(pieces):
                 if after < end:
                     self._rest.append(data[after:])
                 return end
@@ -376,18 +376,18 @@ class FrameParser:
             self._finish_payload()
         return after
 
-    def _begin_beside(self, pieces: list[bytes]) -> bool:
-        """Have a frame put together elsewhere, if somebody does that.
+    def _begin_assembling(self, pieces: list[bytes]) -> bool:
+        """Let a frame be assembled elsewhere, if the subclass supports that.
 
-        That is its payload if what stands before it is short, and otherwise all of it.
+        Only its payload if everything before it is short, otherwise all of it.
         """
         frame = self._frame
         ps = frame.ps
-        if ps > HEAD_MAX or frame.pe - ps < BESIDE_MIN - HEAD_MAX:
-            if not self._join_beside(pieces):
+        if ps > HEAD_MAX or frame.pe - ps < ASSEMBLE_MIN - HEAD_MAX:
+            if not self._join_elsewhere(pieces):
                 return False
             self._word = b""
-            self._state = BESIDE
+            self._state = ASSEMBLING
             return True
         head = pieces[0]
         used = 1
@@ -399,8 +399,8 @@ class FrameParser:
         while left > len(body[-1]):
             left -= len(body.pop())
         body[-1] = body[-1][: len(body[-1]) - left]
-        if not self._join_beside(body):
+        if not self._join_elsewhere(body):
             return False
         self._word = head[:ps]
-        self._state = BESIDE
+        self._state = ASSEMBLING
         return True

@@ -1,9 +1,8 @@
-"""INFO and CONNECT as models, and their JSON (wire.md, Core protocol and 17).
+"""INFO and CONNECT: models and JSON (wire.md, Core protocol and 17).
 
-Go's JSON reader, which the released server has, takes keys without regard to case, null as absent
-and broken UTF-8 as U+FFFD; so do the decoders here. Fields that nats-server or nats.go always
-write have a default factory, which msgspec never omits; the others are left out when they have
-their default.
+The decoders match Go's JSON reader, which the released server uses: keys in any case, null as
+absent, invalid UTF-8 as U+FFFD. Fields that nats-server or nats.go always write have a default
+factory, which msgspec never omits; the others are left out when they have their default.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -12,12 +11,12 @@ import msgspec
 from msgspec import field
 
 _Model = TypeVar("_Model")
-# Go reads it into 64 bits and refuses what does not fit.
+# Go reads it into 64 bits and refuses values that do not fit.
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class JetsparkInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a jetspark server says about itself in INFO (decisions.md).
+    """What a jetspark server reports about itself in INFO (decisions.md).
 
     ``path`` is for replicas: their own id, that of their leader, and so on to the last.
     """
@@ -65,7 +64,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """CONNECT; the defaults are what nats-server assumes of a client that has said nothing."""
+    """CONNECT; the defaults are what nats-server assumes before a client has sent it."""
 
     verbose: bool = field(default_factory=lambda: True)
     pedantic: bool = field(default_factory=lambda: True)
@@ -89,11 +88,11 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     new_account: bool = False
 
     def __repr__(self) -> str:
-        """Leave out what authenticates: this text goes into logs."""
+        """Leave out credentials: this text is logged."""
         return f"ConnectOptions(name={self.name!r}, lang={self.lang!r}, version={self.version!r})"
 
 
-# Where a new connection starts.
+# The options of a new connection.
 DEFAULT_OPTIONS = ConnectOptions()
 
 
@@ -103,7 +102,7 @@ def decode_info(body: bytes) -> ServerInfo:
 
 
 def decode_connect(body: bytes, base: ConnectOptions = DEFAULT_OPTIONS) -> ConnectOptions:
-    """Return ``base`` changed by a CONNECT body; ValueError says what is wrong with it.
+    """Return ``base`` updated by a CONNECT body; ValueError says what is wrong with it.
 
     A second CONNECT changes only what it names, as in nats-server: decode it over the first.
     """

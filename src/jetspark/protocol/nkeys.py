@@ -1,6 +1,6 @@
-"""nkeys: Ed25519 keys as text (base32 of a kind, the key and a checksum), signing and verifying.
+"""nkeys: Ed25519 keys as text (base32 of prefix, key and checksum), signing and verifying.
 
-The text of a public key begins with the letter of its kind (U user, A account, O operator, N
+The text of a public key starts with the letter of its kind (U user, A account, O operator, N
 server, C cluster), a seed with S and that letter. The checksum is CRC-16/XMODEM, little-endian.
 """
 
@@ -36,7 +36,7 @@ _SEED_BITS: Final = _ALPHABET.index("S") << 3
 
 
 class KeyPair:
-    """A private key: signs, and knows its public key and its seed."""
+    """A private key, with its public key and its seed."""
 
     def __init__(self, kind: str, raw_seed: bytes) -> None:
         with extra(*EXTRA):
@@ -48,12 +48,12 @@ class KeyPair:
 
     @classmethod
     def generate(cls, kind: str) -> "KeyPair":
-        """A new key of a kind such as ``USER``."""
+        """Generate a key of a kind such as ``USER``."""
         return cls(kind, os.urandom(_KEY_SIZE))
 
     @classmethod
     def from_seed(cls, text: str) -> "KeyPair":
-        """Read a seed; BadCredentials says what is wrong with it, never what it is."""
+        """Read a seed; BadCredentials says what is wrong without quoting it."""
         what = "expected an nkey seed: 58 characters that begin with S, such as SU..."
         text = text.strip()
         if len(text) == _PUBLIC_LENGTH and text[:1] in KIND_WORDS:
@@ -85,7 +85,7 @@ class KeyPair:
         return _encode(head + self._raw_seed)
 
     def sign(self, data: bytes) -> bytes:
-        """The signature of ``data``, 64 bytes."""
+        """Return the signature of ``data``, 64 bytes."""
         return self._key.sign(data)
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class KeyPair:
 
 
 def verify(public_key: str, data: bytes, signature: bytes) -> bool:
-    """Whether ``signature`` of ``data`` was made with the private half of ``public_key``."""
+    """Return whether ``signature`` of ``data`` was made with the private key of ``public_key``."""
     with extra(*EXTRA):
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -107,7 +107,7 @@ def verify(public_key: str, data: bytes, signature: bytes) -> bool:
 
 
 def decode_public(text: str) -> tuple[str, bytes]:
-    """Kind and 32 bytes of a public key; BadCredentials says what is wrong with it."""
+    """Return kind and 32 bytes of a public key; BadCredentials says what is wrong with it."""
     what = "expected a public nkey: 56 characters that begin with U, A, O, N or C"
     if text.startswith("S") and len(text) == _SEED_LENGTH:
         raise BadCredentials(f"this is a seed, which is secret; {what}")
@@ -126,12 +126,12 @@ def _encode(raw: bytes) -> str:
 
 
 def _decode(text: str, what: str) -> bytes:
-    """The bytes before the checksum, which must be right."""
+    """Return the bytes before the checksum, after verifying it."""
     try:
         raw = base64.b32decode(text + "=" * (-len(text) % 8))
     except binascii.Error:
-        raise BadCredentials(f"{what}; only A to Z and 2 to 7 can stand in it") from None
+        raise BadCredentials(f"{what}; it may contain only A to Z and 2 to 7") from None
     body, checksum = raw[:-2], int.from_bytes(raw[-2:], "little")
     if checksum != binascii.crc_hqx(body, 0):
-        raise BadCredentials(f"{what}; its checksum is wrong, so a character was changed")
+        raise BadCredentials(f"{what}; its checksum is wrong: check it for typing errors")
     return body

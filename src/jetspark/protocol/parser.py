@@ -1,11 +1,11 @@
-"""Incremental parser of what a client sends to a server; ``framing`` has its states.
+"""Incremental parser for the client-to-server direction; ``framing`` has its states.
 
 The grammar is that of nats-server's parser.go and client.go, observed on the released server, with
-three deliberate differences, all where its answer depends on how the bytes were cut or where it
-lets a line end into a subject:
+three deliberate differences, all where its behaviour depends on how the bytes were split into
+chunks or where it allows a line end in a subject:
 
-- a CR that no LF follows does not shorten the line;
-- a CR or LF in the arguments of PUB and HPUB is a malformed argument: closed without a word;
+- a CR without LF does not shorten the line;
+- a CR or LF in the arguments of PUB and HPUB is a malformed argument: closed silently;
 - HMSG is an unknown operation (there, an empty one is a publish to an empty subject).
 """
 
@@ -27,8 +27,8 @@ from jetspark.protocol.arguments import (
 from jetspark.protocol.framing import STOP, WORD, FrameParser
 from jetspark.protocol.handshake import info_problem
 
-# Texts of -ERR (wire.md, Core protocol). Malformed arguments have none: the connection is just
-# closed.
+# Texts of -ERR (wire.md, Core protocol). Malformed arguments have none: the connection is closed
+# without one.
 UNKNOWN_OPERATION: Final = b"Unknown Protocol Operation"
 PAYLOAD_VIOLATION: Final = b"Maximum Payload Violation"
 CONTROL_LINE_VIOLATION: Final = b"maximum control line exceeded"
@@ -63,18 +63,18 @@ _WORDS: Final = (
 # The recording handler of the tests is interpreted.
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ServerOps:
-    """What a server does with the operations of a client; every method does nothing by default."""
+    """Handlers for a client's operations; every method does nothing by default."""
 
     def on_connect(self, body: bytes) -> None:
         """CONNECT, with the JSON text after it."""
 
     def on_pub(self, frame: Frame) -> None:
-        """PUB or HPUB; the frame is filled again after the call."""
+        """PUB or HPUB; the frame is refilled after the call."""
 
     def on_large(self, pieces: list[bytes]) -> bool:
-        """All of a large PUB or HPUB came: say whether its payload is put together elsewhere.
+        """A large PUB or HPUB is complete: return whether its payload is assembled elsewhere.
 
-        ``joined`` of the parser follows then.
+        If so, the parser's ``joined`` must be called afterwards.
         """
         return len(pieces) == 0
 
@@ -82,7 +82,7 @@ class ServerOps:
         """SUB; ``queue`` is empty for a plain subscription."""
 
     def on_unsub(self, sid: bytes, max_msgs: i64) -> None:
-        """UNSUB; ``max_msgs`` 0 means at once."""
+        """UNSUB; ``max_msgs`` 0 means immediately."""
 
     def on_ping(self) -> None:
         """PING."""
@@ -91,7 +91,7 @@ class ServerOps:
         """PONG."""
 
     def on_violation(self, text: bytes, close: bool) -> None:
-        """The client broke the protocol: send ``-ERR`` unless ``text`` is empty."""
+        """The client violated the protocol: send ``-ERR`` unless ``text`` is empty."""
 
 
 class ServerParser(FrameParser):
@@ -118,7 +118,7 @@ class ServerParser(FrameParser):
             if self.awaiting_connect and char != 99:
                 self._violate(AUTHORIZATION_VIOLATION)
                 return
-            # PUB and HPUB, the hot ones, by their letters; every other operation by its word.
+            # PUB and HPUB, the hot ones, by their letters; all other operations by their word.
             if (
                 char == 112
                 and pos + 3 < end
@@ -213,7 +213,7 @@ class ServerParser(FrameParser):
         return pe + 2
 
     def _other(self, data: bytes, start: i64, end: i64) -> i64:
-        """Handle an operation without a payload, or one whose word is cut or unknown."""
+        """Handle an operation without a payload, or one whose word is truncated or unknown."""
         cut = False
         for op, word in enumerate(_WORDS):
             match = match_word(data, start, end, word)
@@ -222,7 +222,7 @@ class ServerParser(FrameParser):
                 if op in (_PING, _PONG, _OK):
                     return self._skip(data, after, op)
                 if op in (_PUB, _HPUB):
-                    # Only here if the chunk ends with the word.
+                    # Reached only if the chunk ends with the word.
                     return self._hold_word(data, start, after, end)
                 return self._line(data, start, after, end, op)
             if match == CUT:
@@ -234,7 +234,7 @@ class ServerParser(FrameParser):
         return STOP
 
     def _line(self, data: bytes, start: i64, after: i64, end: i64, op: i64) -> i64:
-        """Handle an operation that is one line; return the position after it, or STOP."""
+        """Handle a one-line operation; return the position after it, or STOP."""
         first = skip_blanks(data, after, end)
         if first == end:
             return self._hold_word(data, start, after, end)
@@ -255,7 +255,7 @@ class ServerParser(FrameParser):
         elif op == _UNSUB:
             fine = self._unsubscribe(split_arguments(data, first, stop))
         elif op == _INFO:
-            # nats-server reads the INFO of a client, closes if it cannot, else ignores it.
+            # nats-server parses a client's INFO, closes if it is invalid, else ignores it.
             fine = not info_problem(data[first:stop])
         else:
             # -ERR: nats-server closes when a client reports an error.
@@ -278,7 +278,7 @@ class ServerParser(FrameParser):
             self._handler.on_unsub(words[0], 0)
             return True
         if len(words) == 2:
-            # A count that cannot be read means at once, as in nats-server.
+            # An unreadable count means immediately, as in nats-server.
             count = parse_size(words[1], 0, len(words[1]))
             self._handler.on_unsub(words[0], max(count, 0))
             return True
@@ -293,7 +293,7 @@ class ServerParser(FrameParser):
     def _finish_payload(self) -> None:
         self._handler.on_pub(self._frame)
 
-    def _join_beside(self, pieces: list[bytes]) -> bool:
+    def _join_elsewhere(self, pieces: list[bytes]) -> bool:
         return self._handler.on_large(pieces)
 
     def _fail_line(self) -> i64:
@@ -303,7 +303,7 @@ class ServerParser(FrameParser):
         return self._violate(UNKNOWN_OPERATION)
 
     def _violate(self, text: bytes) -> i64:
-        """Report a violation; all that a parser can see close the connection."""
+        """Report a violation; every violation detected by a parser closes the connection."""
         self.closed = True
         self._pieces.take()
         self._handler.on_violation(text, True)

@@ -1,7 +1,7 @@
-"""Replicas say that they are there, so that clients find a near one (ADR-8, 1.2).
+"""Replica announcements, so that clients find a near one (ADR-8, 1.2).
 
-ADR-8 names the feature and no wire form. Replicas answer as a NATS service, ``jetspark-replica``
-(``$SRV.PING`` and ``$SRV.INFO``, as released tools ask), with what a client needs in the
+ADR-8 names the feature and no wire format. Replicas answer as a NATS service, ``jetspark-replica``
+(``$SRV.PING`` and ``$SRV.INFO``, as released tools request it), with what a client needs in the
 metadata: the URL, the streams whose copies answer, and whether writes are refused.
 """
 
@@ -44,7 +44,7 @@ class Announcer:
         self._read_only = read_only
 
     def start(self) -> None:
-        """Listen at the leader, wherever that is connected."""
+        """Subscribe at the leader, once it is connected."""
         for verb in ("PING", "INFO"):
             for subject in (
                 f"$SRV.{verb}",
@@ -59,7 +59,7 @@ class Announcer:
         reply = message.reply.encode("utf-8", "surrogateescape")
         if not reply or not self._bridge.up:
             return
-        # Anybody may ask, and we answer with the rights of our user: not where that would be a
+        # Anyone may ask, and we answer with the permissions of our user: not where that would be a
         # request to the leader, or a message that it stores.
         if reply.startswith(b"$") or self._stored.has(reply) or not self._stored.known:
             return
@@ -67,7 +67,7 @@ class Announcer:
         self._bridge.pass_message(reply, b"", b"", body)
 
     def body(self, verb: str) -> bytes:
-        """What is said of this replica: to PING, or to INFO."""
+        """Return the description of this replica for PING, or INFO."""
         readable = sorted(
             name for name, copied in self._reconciler.streams.items() if copied.copy()
         )
@@ -89,7 +89,7 @@ class Announcer:
 
 
 def announced_url(settings: Settings, port: int) -> str:
-    """Where clients find the replica: as advertised, or as it listens."""
+    """Return the URL of the replica for clients: as advertised, or as it listens."""
     scheme = "tls" if settings.tls is not None else "nats"
     if settings.client_advertise:
         host, _, advertised = settings.client_advertise.rpartition(":")

@@ -1,10 +1,10 @@
 """The connection of a replica to its leader, with the subscriptions of the replica's clients.
 
-Messages are routed by the leader alone: what a client publishes goes there, and comes back for
-the clients here that want it. So a client hears what it would hear at the leader, queue groups
-have one member each wherever clients are connected, and nothing comes twice. Plain subscriptions
-of one subject share one at the leader; members of a queue have their own, so that each counts.
-What clients do goes through a queue that is fair to all of them (fair_queue.py).
+Only the leader routes messages: what a client publishes goes there, and comes back to subscribers
+here. So a client receives what it would receive at the leader, queue groups have one member each
+wherever clients are connected, and nothing is delivered twice. Plain subscriptions of one subject
+share one at the leader; members of a queue have their own, so that each counts. Input of clients
+goes through a fair queue (fair_queue.py).
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from jetspark.protocol.encoder import (
 )
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.protocol.parser import CONTROL_LINE_VIOLATION
-from jetspark.replica.fair_queue import FairQueue, Way
+from jetspark.replica.fair_queue import FairQueue, LinkState
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.close_reason import CloseReason
@@ -46,16 +46,16 @@ from jetspark.subjects.tokens import is_literal
 
 log: logging.Logger = logging.getLogger("jetspark.replica")
 
-# The leader has this long to confirm that it knows of subscriptions that ended.
+# The leader has this long to confirm ended subscriptions.
 PONG_SECONDS: Final = 1.0
-# What the leader sends is handed out for so much CPU time before clients have their turn.
+# Messages of the leader are delivered for this much CPU time before clients have their turn.
 TURN_NS: Final = 4_000_000
-# Read at once: what is in it is handed out in some milliseconds.
+# The size of a read: its content is delivered in some milliseconds.
 READ_BYTES: Final = 64 * 1024
-# So many deliveries to clients go in one turn of the loop; more of them are put off.
+# This many deliveries to clients fit in one turn of the loop; more of them are deferred.
 DELIVERIES_PER_TURN: Final = 4096
 DELIVERIES_AT_ONCE: Final = 512
-# How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
+# How acknowledgements of publishes and answers of STREAM.INFO start: ours, and nats-server's.
 _INFO_STARTS: Final = tuple(
     b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
     for verb in (b"info", b"create", b"update")
@@ -71,12 +71,12 @@ _NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
 
 
 class Bridge:
-    """Carries the traffic of many clients over one connection to the leader, that of ``core``.
+    """Forwards the traffic of many clients over one connection to the leader, that of ``core``.
 
-    ``flush`` writes what was queued for clients; ``on_change`` hears of a connection that came,
-    went, or brought another INFO; ``on_shown`` of sequences that clients learn. A bridge that one
-    client has to itself is made when it is needed, and ``shared`` is the one of all others: while
-    that one reaches the leader, messages wait for their connection.
+    ``flush`` writes what was queued for clients; ``on_change`` is called when the connection is
+    established, lost, or brings another INFO; ``on_shown`` with sequences that clients see. A
+    bridge for one client alone is created when needed, and ``shared`` is the one of all others:
+    while that one reaches the leader, messages wait for their connection.
     """
 
     def __init__(
@@ -101,19 +101,19 @@ class Bridge:
         self._router = router
         self._flush = flush
         self._pings: set[asyncio.Task[None]] = set()
-        # Ended by their clients, and the permissions these had then: what they sent before that is
-        # still to be sent, and what comes of it belongs to these subscriptions.
+        # Ended by their clients, and the permissions these had then: messages sent before that are
+        # still to be sent, and their answers belong to these subscriptions.
         self.ended: dict[Subscription, Permissions | None] = {}
         self._leaving: list[tuple[UpstreamSink, Subscription]] = []
         self._ending = False
         self.connected: bool = False
         # Why the leader must not be used although it is connected: it is a replica of ours.
         self.blocked = ""
-        # Messages that were lost, without anybody hearing of it, for lack of a leader.
+        # Messages that were lost silently for lack of a leader.
         self.lost: int = 0
         self._turn_began_ns = 0
         self._deliveries_left = DELIVERIES_PER_TURN
-        # What came from the leader and is handed out in later turns, in order.
+        # Messages of the leader that are delivered in later turns, in order.
         self._put_off: deque[Delivery | asyncio.Future[None]] = deque()
         # Connections that are not read meanwhile; an earlier one may be lost.
         self._resting: list[Connection | None] = []
@@ -125,7 +125,7 @@ class Bridge:
 
     @property
     def label(self) -> str:
-        """``host:port`` of the server that is connected; empty without one."""
+        """``host:port`` of the connected server; empty without one."""
         connection = self.core.link.connection
         return connection.address.label if connection is not None else ""
 
@@ -137,16 +137,16 @@ class Bridge:
     # Subscriptions of clients ------------------------------------------------------------------
 
     def add(self, client: ConnectedClient, subscription: Subscription) -> None:
-        """A client subscribed."""
+        """Add a subscription of a client."""
         self.queue.in_order(client, partial(self._add, client, subscription))
 
     def limit(self, client: ConnectedClient, subscription: Subscription) -> None:
-        """A client wants no more than ``max_msgs`` of a subscription."""
+        """Set the ``max_msgs`` of a subscription."""
         self.queue.in_order(client, partial(self._limit, subscription))
 
     def remove(self, client: ConnectedClient, subscription: Subscription) -> None:
-        """A subscription is over."""
-        # A client that says CONNECT before its turn comes is somebody else then.
+        """Remove a subscription."""
+        # A client that sends CONNECT before its turn is another user then.
         permissions = subscription.receiver.permissions
         self.ended[subscription] = permissions
         self.queue.in_order(client, partial(self._remove, client, subscription, permissions))
@@ -157,7 +157,7 @@ class Bridge:
         if sink is None:
             sink = UpstreamSink(self, self._router, subscription, self.core.next_sid())
             if not self.takes(sink.frame()):
-                # Our number for it is longer than the client's.
+                # Our id for it is longer than the client's.
                 client.close(CONTROL_LINE_VIOLATION, CloseReason.MAXIMUM_CONTROL_LINE)
                 self._flush()
                 return
@@ -171,7 +171,7 @@ class Bridge:
         self._subscribed[subscription] = sink
 
     def _limit(self, subscription: Subscription) -> None:
-        """A member of a queue wants so many messages and no more: others get the rest."""
+        """Limit a member of a queue: others get the rest."""
         sink = self._subscribed.get(subscription)
         if sink is not None and subscription.queue and not self.core.is_closed:
             left = int(subscription.max_msgs - subscription.delivered)
@@ -182,8 +182,8 @@ class Bridge:
     ) -> None:
         """End a subscription.
 
-        What the leader sent before it heard of that still belongs to it (a client that drains
-        waits for it), unless it had all it wanted or its client is gone.
+        What the leader sent before it was notified still belongs to it (a client that drains waits
+        for it), unless it had all it wanted or its client disconnected.
         """
         self.ended.pop(subscription, None)
         sink = self._subscribed.pop(subscription, None)
@@ -207,7 +207,7 @@ class Bridge:
                 self._start(self._end_leaving())
 
     async def _end_leaving(self) -> None:
-        """Forget subscriptions that ended, when the leader has seen that."""
+        """Forget ended subscriptions, once the leader has seen that."""
         self._ending = True
         while self._leaving:
             batch, self._leaving = self._leaving, []
@@ -222,15 +222,15 @@ class Bridge:
 
     # Messages of clients -----------------------------------------------------------------------
 
-    def way(self) -> Way:
-        """Whether messages of clients can be sent."""
+    def link_state(self) -> LinkState:
+        """Return the state of the path to the leader."""
         if self.up:
-            return Way.OPEN
+            return LinkState.OPEN
         shared = self._shared_bridge
-        return Way.WAIT if shared is not None and shared.up else Way.NONE
+        return LinkState.WAIT if shared is not None and shared.up else LinkState.NONE
 
     def carry(self, frames: list[bytes]) -> None:
-        """Send what is the turn of clients."""
+        """Send what is due for clients."""
         self.core.outgoing.send_turn(frames)
 
     def ping_leader(self) -> asyncio.Future[None]:
@@ -240,12 +240,12 @@ class Bridge:
             assert self.core.link.connection is not None
             self.core.link.connection.send_ping().add_done_callback(partial(self._on_pong, seen))
         except Error:
-            # It is being lost, which the queue hears of soon.
+            # It is being lost, which the queue is notified of soon.
             seen.cancel()
         return seen
 
     def _on_pong(self, seen: asyncio.Future[None], pong: asyncio.Future[None]) -> None:
-        """PONG came, after messages of which some may be put off."""
+        """Handle PONG, which may follow deferred messages."""
         if pong.cancelled() or pong.exception() is not None:
             seen.cancel()
         elif self._put_off:
@@ -254,12 +254,12 @@ class Bridge:
             seen.set_result(None)
 
     def refuse(self, client: ConnectedClient, frame: bytes) -> None:
-        """The leader cannot be reached: who asked for an answer hears that there is none."""
+        """Answer a request with no responders: the leader cannot be reached."""
         words = frame[: frame.index(b"\r\n")].split(b" ")
         sizes = 1 if words[0] == b"PUB" else 2
         reply = words[2] if len(words) == sizes + 3 else b""
         if reply.startswith(self.core.inbox_start):
-            return  # a read, which has a deadline of its own
+            return  # a read has its own deadline
         if reply and client.no_responders and not client.closing:
             client.say_no_responders(words[1], reply)
         else:
@@ -274,7 +274,7 @@ class Bridge:
         payload: bytes,
         seconds: float,
     ) -> None:
-        """Ask the leader for a client, in its turn; raises what is wrong with the request."""
+        """Send a request to the leader for a client, in its turn; raises if it is invalid."""
         reply = self.core.expect_replies(sink, subject, seconds)
         frame = message_frame(subject, reply, headers, payload)
         if not self.takes(frame):
@@ -283,9 +283,9 @@ class Bridge:
         self.queue.put(client, frame)
 
     def takes(self, frame: bytes) -> bool:
-        """Say whether the leader takes a frame that is not as a client sent it.
+        """Return whether the leader accepts a frame that differs from what a client sent.
 
-        One that is too long for it costs the connection, and so all clients.
+        One that is too long costs the connection, and so affects all clients.
         """
         end = frame.index(b"\r\n")
         return (
@@ -294,7 +294,7 @@ class Bridge:
         )
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
-        """Send a message of our own; False when the leader cannot be reached."""
+        """Send our own message; False if the leader cannot be reached."""
         if not self.up:
             return False
         with contextlib.suppress(BufferFull):
@@ -308,7 +308,7 @@ class Bridge:
         task.add_done_callback(self._pings.discard)
 
     def wake_at_chunk_end(self) -> None:
-        """Have clients written to when everything that came at once was handed out."""
+        """Flush clients at the end of the chunk."""
         if not self._waker.listed:
             self._waker.listed = True
             self.core.receiver.woken.append(self._waker)
@@ -318,9 +318,9 @@ class Bridge:
         self._flush()
 
     def end_chunk(self) -> None:
-        """Everything that came at once was handed out: write it, and let others have a turn.
+        """Write the output of a chunk, and let others have a turn.
 
-        The loop would go on with what the leader sent, up to 32 times as much at once.
+        The loop would continue with the leader's messages, up to 32 times as much at once.
         """
         self._flush()
         now = time.thread_time_ns()
@@ -340,7 +340,7 @@ class Bridge:
         self._deliveries_left = DELIVERIES_PER_TURN
 
     def _read_on(self) -> None:
-        """Hand out what was put off, as much as goes in one turn; then read on."""
+        """Deliver deferred messages, as many as fit in one turn; then resume reading."""
         until = time.thread_time_ns() + TURN_NS
         while self._put_off and time.thread_time_ns() < until:
             first = self._put_off[0]
@@ -350,8 +350,8 @@ class Bridge:
                         continue
                 elif not first.done():
                     first.set_result(None)
-            except Exception:  # one message, not all
-                log.exception("A message of the leader could not be handed out")
+            except Exception:  # only this message
+                log.exception("A message of the leader could not be delivered")
             self._put_off.popleft()
         self._flush()
         if self._put_off:
@@ -363,18 +363,18 @@ class Bridge:
                 connection.resume_reading()
 
     def may_deliver(self, count: int) -> bool:
-        """Say whether a message may go to so many clients now; else it must be put off."""
+        """Return whether a message may go to so many clients now; else it must be deferred."""
         self._deliveries_left -= count
         return self._deliveries_left >= 0 and not self._put_off
 
     def put_off(self, delivery: "Delivery") -> None:
-        """Hand a message out in a later turn, behind others."""
+        """Deliver a message in a later turn, after others."""
         self._put_off.append(delivery)
 
-    # What the link reports ---------------------------------------------------------------------
+    # Called by the link ------------------------------------------------------------------------
 
     def resume_frames(self) -> list[bytes]:
-        """SUB of everything subscribed here, for a new connection."""
+        """Return the SUBs of all subscriptions, for a new connection."""
         frames = self.core.resume_frames()
         for sink in self._sinks.values():
             sink.delivered = 0
@@ -388,12 +388,12 @@ class Bridge:
         return frames
 
     def on_info(self, info: ServerInfo) -> None:
-        """Take a first or later INFO."""
+        """Handle a first or later INFO."""
         self.core.on_info(info)
         self._on_change()
 
     def on_server_error(self, text: str) -> None:
-        """The leader forbids us something: who wanted it hears that, if it is known."""
+        """Report a violation to the client that caused it, if known."""
         denied = denied_subject(text)
         if denied is not None and denied[0] == "subscription":
             subject = denied[1].encode("utf-8", "surrogateescape")
@@ -405,7 +405,7 @@ class Bridge:
         self.core.on_server_error(text)
 
     def on_up(self, *, again: bool) -> None:
-        """There is a connection."""
+        """Handle a new connection."""
         self.connected = True
         if self.core.link.connection is not None:
             self.core.link.connection.limit_reads(READ_BYTES)
@@ -414,14 +414,14 @@ class Bridge:
         self.queue.work()
 
     def on_down(self) -> None:
-        """The connection is lost."""
+        """Handle a lost connection."""
         self.connected = False
         self.core.on_down()
         self._on_change()
         self.queue.lost()
 
     def on_closed(self, error: Exception) -> None:
-        """The connection is lost for good."""
+        """Handle the end of the connection."""
         self.core.on_closed(error)
 
     async def open(self) -> None:
@@ -429,7 +429,7 @@ class Bridge:
         await self.core.open()
 
     async def close(self) -> None:
-        """Close the connection; PINGs that wait are answered no more."""
+        """Close the connection; waiting PINGs are not answered any more."""
         self.queue.close()
         for task in self._pings:
             task.cancel()
@@ -451,27 +451,27 @@ class UpstreamSink(Sink):
         self._literal = is_literal(self.subject)
         self.delivered: int = 0
         self.members: dict[Subscription, None] = {}
-        # The same to be gone through: the last message that a member wanted ends it.
+        # A copy for iteration: the last message that a member wanted ends it.
         self.listed: list[Subscription] | None = None
-        # Ended by their clients, and the permissions these had then; the leader may not know yet.
+        # Ended by their clients, with their permissions then; the leader may not know yet.
         self.leaving: dict[Subscription, Permissions | None] = {}
 
     def join(self, subscription: Subscription) -> None:
-        """One more client wants it."""
+        """Add a client."""
         self.members[subscription] = None
         self.listed = None
 
     def part(self, subscription: Subscription) -> None:
-        """One client wants it no more."""
+        """Remove a client."""
         del self.members[subscription]
         self.listed = None
 
     def frame(self) -> bytes:
-        """The SUB for it."""
+        """Return its SUB."""
         return encode_sub(self.subject, self.queue, self.sid)
 
     def deliver(self, frame: Frame) -> None:
-        """Hand a message of the leader to the clients."""
+        """Deliver a message of the leader to the clients."""
         self.delivered += 1
         subject, reply = frame.subject(), frame.reply()
         headers, payload = frame.headers(), frame.payload()
@@ -502,7 +502,7 @@ class UpstreamSink(Sink):
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """Give a message to some members; True if one of them got it."""
+        """Deliver a message to some members; True if one of them got it."""
         router = self._router
         give = router.give
         given = False
@@ -519,7 +519,7 @@ class UpstreamSink(Sink):
     def give_rest(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, *, given: bool
     ) -> None:
-        """Give a message to those that ended their subscription, or to another of a queue."""
+        """Deliver a message to ended subscriptions, or to another member of a queue."""
         sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
         for member in self.leaving:
             if self._may_have_rest(member, self.leaving) and (
@@ -533,9 +533,9 @@ class UpstreamSink(Sink):
     def _may_have_rest(
         self, member: Subscription, ended: dict[Subscription, Permissions | None]
     ) -> bool:
-        """Say whether a subscription that was ended gets what comes all the same.
+        """Return whether an ended subscription still gets late messages.
 
-        Unless it had all it wanted. A client that says CONNECT again is somebody else.
+        Unless it had all it wanted. A client that sends CONNECT again is another user.
         """
         receiver = member.receiver
         connection = receiver.connection
@@ -551,7 +551,7 @@ class UpstreamSink(Sink):
     def _give_to_another(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes
     ) -> None:
-        """The leader chose a member of a queue that may not have the message: another one may."""
+        """Deliver to another member of a queue: the one that the leader chose is not permitted."""
         sent_to = subject
         if reply.startswith(_ACK_SUBJECT):
             # A delivery of a consumer has another subject than it was sent to.
@@ -568,9 +568,10 @@ class UpstreamSink(Sink):
                     return
 
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
-        """Nobody answers a request: the leader says so once, to any that matches of ours.
+        """Report no responders: the leader sends that once, to any matching subscription of ours.
 
-        The one that it is for is the most exact: a client that listens to everything did not ask.
+        The most specific one is the requester's: a client that subscribes to everything did not
+        ask.
         """
         found = self._router.route(subject).subscribers
         asked = max(found, key=lambda member: len(member.subject), default=None)
@@ -597,7 +598,7 @@ class Delivery:
         self._given = False
 
     def step(self) -> bool:
-        """Give it to some of them; True when all have it."""
+        """Deliver it to some of them; True when all have it."""
         part = self._members[self._next : self._next + DELIVERIES_AT_ONCE]
         self._next += len(part)
         self._given = self._sink.give(part, *self._message) or self._given
@@ -608,7 +609,7 @@ class Delivery:
 
 
 def may_see_deliveries(member: Subscription) -> bool:
-    """Say whether a client may see what consumers deliver to a subscription with wildcards.
+    """Return whether a client may see what consumers deliver to a subscription with wildcards.
 
     The leader does not say where it was sent to: that may be an inbox that is denied.
     """
@@ -619,14 +620,14 @@ def may_see_deliveries(member: Subscription) -> bool:
 
 
 def message_frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bytes:
-    """PUB, or HPUB when there are headers."""
+    """Return PUB, or HPUB if there are headers."""
     if headers:
         return encode_hpub(subject, reply, headers, payload)
     return encode_pub(subject, reply, payload)
 
 
 def shown(payload: bytes) -> tuple[str, int]:
-    """The stream and the sequence of an acknowledgement or of STREAM.INFO; 0: it is neither."""
+    """Return the stream and sequence of an acknowledgement or of STREAM.INFO; 0: neither."""
     if payload.startswith(_ACK_START):
         name, _, rest = payload[len(_ACK_START) :].partition(b'"')
         found = _ACK_SEQUENCE.search(rest, 0, _ACK_PART)
@@ -638,13 +639,13 @@ def shown(payload: bytes) -> tuple[str, int]:
 
 
 class ChunkEnd(Sink):
-    """Writes to clients once per chunk that the leader sent."""
+    """Writes to clients once per chunk of the leader."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self.listed: bool = False
 
     def wake(self) -> None:
-        """The chunk is at its end."""
+        """Handle the end of the chunk."""
         self.listed = False
         self._bridge.end_chunk()

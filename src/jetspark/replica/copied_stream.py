@@ -1,4 +1,4 @@
-"""A stream of the leader that a replica copies, and what is known of both."""
+"""A copied stream: the state of the leader's stream and of its copy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource, Stre
 from jetspark.engine.stream.stream import Stream
 from jetspark.units import ByteCount
 
-# In the metadata of a copy: when its origin was made, and that it has once been whole.
+# In the metadata of a copy: when its origin was created, and that it has once been complete.
 CREATED_KEY: Final = "jetspark.replica.created"
 WHOLE_KEY: Final = "jetspark.replica.whole"
 
 
 @dataclass(slots=True)
 class CopiedStream:
-    """One stream. ``stream`` is the copy, None while there is none.
+    """One stream. ``stream`` is the copy, None if it does not exist.
 
-    ``whole``: the copy has once had everything; before that it answers nothing, because a key
-    that it lacks may well be there.
+    ``whole``: the copy has once been complete; before that it answers nothing, because a key that
+    it lacks may exist.
     """
 
     name: str
@@ -33,8 +33,8 @@ class CopiedStream:
     find: Callable[[str], Stream | None]
     reads: bool = True
     whole: bool = False
-    # The highest sequence that clients of this replica were shown, by acknowledgements of what
-    # they wrote and by the leader's answers to what they read.
+    # The highest sequence that clients of this replica have seen, in acknowledgements of their
+    # writes and in the leader's answers to their reads.
     shown: int = 0
     # Rounds in which the copy had more, or fewer, messages than the leader.
     surplus: int = 0
@@ -45,22 +45,22 @@ class CopiedStream:
         return self.find(self.name) if self.whole and self.reads else None
 
     def is_current(self) -> bool:
-        """Whether the copy had everything that the leader is known to have had."""
+        """Return whether the copy has everything that the leader is known to have had."""
         stream = self.find(self.name)
         return stream is not None and stream.log.index.last_seq >= self.state.last_seq
 
 
 def wanted(name: str, patterns: tuple[str, ...]) -> bool:
-    """Say whether a stream is to be copied: ``*`` and ``?`` as in a shell."""
+    """Return whether a stream is to be copied: ``*`` and ``?`` as in a shell."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def problem(config: StreamConfig) -> str:
-    """Why a stream cannot be copied; empty if it can."""
+    """Return why a stream cannot be copied; empty if it can."""
     if config.retention != Retention.LIMITS:
         return (
-            f"it has {config.retention.value} retention: its messages go away when they are "
-            "acknowledged, so a copy would show what is no longer there"
+            f"it has {config.retention.value} retention: acknowledged messages are removed from "
+            "it, so a copy would show messages that no longer exist"
         )
     return ""
 
@@ -68,11 +68,11 @@ def problem(config: StreamConfig) -> str:
 def copy_config(
     origin: StreamConfig, remote: str, created: Timestamp, *, whole: bool
 ) -> StreamConfig:
-    """The configuration of a copy.
+    """Return the configuration of a copy.
 
-    What removes messages at the origin by rules that look at messages alone removes them here as
-    well. Sizes are counted differently by other servers, so that limit is followed afterwards,
-    like deletes and purges (reconciler.py). Markers are the origin's to write.
+    Rules of the origin that remove messages by their content or age remove them here as well.
+    Sizes are counted differently by other servers, so that limit is followed afterwards, like
+    deletes and purges (reconciler.py). Only the origin writes markers.
     """
     return StreamConfig(
         name=origin.name,
@@ -94,7 +94,7 @@ def copy_config(
 
 
 def copied_settings(config: StreamConfig) -> StreamConfig:
-    """The part of a copy's configuration that follows its origin, to be compared."""
+    """Return the part of a copy's configuration that follows its origin, for comparisons."""
     return msgspec.structs.replace(
         config,
         duplicate_window=StreamConfig().duplicate_window,

@@ -1,10 +1,9 @@
-"""What the leader no longer has is removed from the copy.
+"""Deletions: removes from a copy what the leader no longer has.
 
-Mirrors copy messages, not what removes them (wire.md, Mirrors and sources). Limits remove the same
-messages here as there; the rest is found by comparing: a stream whose first sequence moved has
-lost its front, and one with fewer messages at the same last sequence has lost some in between,
-which it can name. ADR-53 promises nothing about deletes ("requests can flip"); here they end
-flipping.
+Mirrors copy messages, not deletes (wire.md, Mirrors and sources). Limits remove the same messages
+here as there; the rest is found by comparison: a stream whose first sequence moved has lost its
+front, and one with fewer messages at the same last sequence has lost some in between, which it can
+list. ADR-53 guarantees nothing about deletes ("requests can flip"); here they stop flipping.
 """
 
 import asyncio
@@ -19,17 +18,17 @@ from jetspark.replica.local import LocalStreams
 
 log: logging.Logger = logging.getLogger("jetspark.replica")
 
-# Rounds of looking at the list of streams before a difference counts as lasting.
+# Rounds of checking the list of streams before a difference counts as permanent.
 ROUNDS: Final = 2
-# More deleted messages than this are not asked for by number: the stream is copied again.
+# More deleted messages than this are not requested one by one: the stream is copied again.
 NAMED_MAX: Final = 500_000
 STEP: Final = 2_000
 
 
 class Outcome(enum.Enum):
-    """What came of comparing a copy with its origin."""
+    """The result of comparing a copy with its origin."""
 
-    SAME = enum.auto()  # nothing is here that the leader was seen to have removed
+    SAME = enum.auto()  # nothing is left that the leader has removed
     LATER = enum.auto()  # they cannot be compared now, or only in part
     REMAKE = enum.auto()  # it must be copied again
 
@@ -46,8 +45,8 @@ class Deletions:
     ) -> Outcome:
         """Remove what the leader no longer has.
 
-        ``now``: do not wait whether a difference lasts. ``reached``: what is gone up to here is
-        wanted gone when the copy has come that far, though the stream may never be at rest.
+        ``now``: do not wait whether a difference is permanent. ``reached``: what was removed up to
+        here must be removed once the copy has reached it, even if the stream never becomes idle.
         """
         stream = self._local.find(copied.name)
         if stream is None or stream.log.access.read_only:
@@ -67,7 +66,7 @@ class Deletions:
             return await self._remove(copied, state.num_deleted)
         if copied.lacking > ROUNDS:
             log.error(
-                "The copy of %s has %d messages, the leader %d: it is made again",
+                "The copy of %s has %d messages, the leader %d: it is copied again",
                 copied.name, index.messages, state.messages,
             )  # fmt: skip
             return Outcome.REMAKE
@@ -89,5 +88,5 @@ class Deletions:
         if removed:
             log.info("Stream %s: %d messages were deleted at the leader", copied.name, removed)
         copied.surplus = 0
-        # What was removed is seen until that is on disk.
+        # Removed messages are visible until that is on disk.
         return Outcome.LATER if removed else Outcome.SAME

@@ -1,14 +1,14 @@
-"""What clients of a replica want sent to the leader: each has its turn, and little is under way.
+"""A fair queue of what clients of a replica send to the leader: they take turns.
 
-The clients share one connection, and the leader works off what comes there in order, so a client
-that sends thousands of requests would make all others wait for them. What clients send therefore
-waits in a queue for each, its *lane*. Lanes take turns, and no more is sent than the leader works
-off in some ms: PINGs among the messages show how far it is (`Window`). So a client waits for
-what is under way and for one turn of each other client, whatever these sent.
+The clients share one connection, and the leader processes its input in order, so a client that
+sends thousands of requests would make all others wait for them. So the input of each client waits
+in its own queue, its *lane*. Lanes take turns, and no more is sent than the leader processes in
+some ms: PINGs among the messages measure its progress (`Window`). So a client waits for what is in
+flight and for one turn of each other client, whatever these sent.
 
 A lane keeps the order of everything its client does: messages, subscriptions, PINGs. A client
-whose lane is full is not read until there is room. One that does not read its answers has few
-requests sent until it does, and in the end none, instead of being cut off for what it asked.
+whose lane is full is not read until there is room. One that does not read its answers gets few
+requests sent until it does, and eventually none, instead of being disconnected.
 """
 
 import asyncio
@@ -23,38 +23,38 @@ from jetspark.server.routing.client import ConnectedClient
 
 log: logging.Logger = logging.getLogger("jetspark.replica")
 
-# What a message costs the leader, in units of about one small message.
+# The cost of a message for the leader, in units of about one small message.
 BYTES_PER_UNIT_SHIFT: Final = 10
 REQUEST_UNITS: Final = 16
 CONTROL_UNITS: Final = 2
 # What a lane sends before the next has its turn.
 TURN_UNITS: Final = 64
-# What may be under way: at first, at least and at most.
+# The window: initial, minimum and maximum.
 WINDOW_FIRST: Final = 256
 WINDOW_LEAST: Final = 64
 WINDOW_MOST: Final = 8192
-# What is under way is to take the leader so long, or two round trips if these are longer.
+# The window should take the leader this long, or two round trips if these are longer.
 WINDOW_SECONDS: Final = 0.004
-# So much may be under way without a PING to confirm it.
+# This much may be in flight without a PING to confirm it.
 MARK_UNITS: Final = 32
-# Nothing was sent for so long: all of it has arrived.
+# Nothing was sent for this long: all of it has arrived.
 IDLE_SECONDS: Final = 0.1
-# How often the round trip is measured: when there is an occasion, and in any case.
+# How often the round trip is measured: opportunistically, and at least.
 PROBE_SECONDS: Final = 1.0
 PROBE_SECONDS_MOST: Final = 10.0
 # A lane with more than this is full, and has room again below half of it.
 LANE_BYTES: Final = 512 * 1024
-# What an entry takes in memory beside its bytes.
+# The memory overhead of an entry.
 ENTRY_BYTES: Final = 64
-# A client that has more than this to read gets so many entries sent in so many seconds, and none
-# from half of what it may have waiting on.
+# A client with more unread output than this gets only so many entries sent in so many seconds, and
+# none from half of its limit on.
 UNREAD_BYTES: Final = 4 * 1024 * 1024
 UNREAD_ENTRIES: Final = 16
 UNREAD_SECONDS: Final = 0.005
-# A leader that does not say a word for so long leaves PINGs unanswered no longer: the client is
-# connected to us, and what it sent was handed over.
+# If the leader sends nothing for this long, PINGs are answered anyway: the client is connected to
+# us, and what it sent was handed over.
 SILENT_SECONDS: Final = 1.0
-# So long a connection that is being made is waited for.
+# How long to wait for a connection that is being established.
 WAIT_SECONDS: Final = 2.0
 WAIT_STEP_SECONDS: Final = 0.05
 # What is answered at once, in one turn of the loop, when the leader cannot be reached.
@@ -63,36 +63,36 @@ REFUSED_AT_ONCE: Final = 1000
 _REQUESTS: Final = (b"PUB $JS.API.", b"HPUB $JS.API.")
 
 
-class Way(enum.Enum):
-    """What becomes of messages for the leader now."""
+class LinkState(enum.Enum):
+    """The state of the path to the leader."""
 
     OPEN = enum.auto()
     WAIT = enum.auto()
-    """The connection is being made."""
+    """The connection is being established."""
     NONE = enum.auto()
 
 
 class Carrier(Protocol):
     """The connection to the leader."""
 
-    def way(self) -> Way:
-        """Whether messages can be sent."""
+    def link_state(self) -> LinkState:
+        """Return the state of the path to the leader."""
 
     def carry(self, frames: list[bytes]) -> None:
-        """Send finished frames."""
+        """Send complete frames."""
 
     def ping_leader(self) -> asyncio.Future[None]:
         """Send PING: done when the leader has seen everything that was sent before."""
 
     def refuse(self, client: ConnectedClient, frame: bytes) -> None:
-        """A message cannot be sent: its client hears that, if it asked for an answer."""
+        """Refuse a message that cannot be sent: notify its client, if it expects an answer."""
 
     def flush_clients(self) -> None:
         """Write what was queued for clients."""
 
 
 class Mark:
-    """A PING among the messages; the leader has seen ``units`` before it when PONG comes."""
+    """A PING among the messages; the leader has seen ``units`` before it when PONG arrives."""
 
     __slots__ = ("asking", "confirmed", "limited", "sent_at", "units")
 
@@ -107,15 +107,15 @@ class Mark:
 
 
 class Window:
-    """How much may be under way: what the leader works off in ``WINDOW_SECONDS``.
+    """How much may be in flight: what the leader processes in ``WINDOW_SECONDS``.
 
-    The rate is what it confirmed while a PING was under way. A round trip is measured with
-    nothing of ours before it, so it is long where the leader is far away or busy with others.
+    The rate is what it confirmed while a PING was in flight. A round trip is measured with nothing
+    of ours before it, so it is long if the leader is far away or busy with others.
     """
 
     def __init__(self) -> None:
         self.size: int = WINDOW_FIRST
-        self._under_way = 0
+        self._in_flight = 0
         self._unmarked = 0
         self._marks: deque[Mark] = deque()
         self._confirmed = 0
@@ -124,98 +124,98 @@ class Window:
         self._round_trip_before = 0.0
         self._probed_at = float("-inf")
         self._sent_at = float("-inf")
-        # When the leader last said something.
-        self.heard_at: float = 0.0
+        # When the leader last sent something.
+        self.contact_at: float = 0.0
 
     @property
     def room(self) -> int:
-        """How many units may be sent now; 0 or less: none."""
-        return self.size - self._under_way
+        """Return how many units may be sent now; 0 or less: none."""
+        return self.size - self._in_flight
 
     @property
     def marked(self) -> bool:
-        """Whether a PING is under way."""
+        """Whether a PING is in flight."""
         return bool(self._marks)
 
     def wants_probe(self, now: float) -> bool:
-        """Say whether the round trip is to be measured before more is sent."""
+        """Return whether the round trip is to be measured before more is sent."""
         age = now - self._probed_at
         if age < PROBE_SECONDS:
             return False
         if not self._marks and now - self._sent_at > IDLE_SECONDS:
-            # Begin carefully: what comes now may be other work than before.
+            # Start carefully: the workload may have changed.
             self.reset()
             return True
         return age > PROBE_SECONDS_MOST
 
     def sent(self, units: int, now: float) -> None:
         """Count what was sent."""
-        self._under_way += units
+        self._in_flight += units
         self._unmarked += units
         self._sent_at = now
 
     def needs_mark(self, *, limited: bool) -> bool:
-        """Say whether a PING is due, so that room comes again."""
+        """Return whether a PING is due, so that there will be room again."""
         return self._unmarked >= MARK_UNITS or (limited and not self._marks)
 
     def mark(self, now: float, *, limited: bool, asking: "list[Lane]") -> Mark:
-        """A PING is being sent."""
+        """Return the mark of a PING that is being sent."""
         made = Mark(self._unmarked, now, self._confirmed, limited=limited, asking=asking)
         self._unmarked = 0
         self._marks.append(made)
         return made
 
     def probe(self, now: float) -> Mark:
-        """A PING is being sent that nothing of ours is before."""
+        """Return the mark of a PING that is sent with nothing of ours before it."""
         self._probed_at = now
         made = Mark(0, now, -1, limited=False, asking=[])
         self._marks.append(made)
         return made
 
     def confirm(self, mark: Mark, now: float) -> bool:
-        """PONG came; False when it was for a connection that is gone."""
+        """Handle PONG; False if it was for a lost connection."""
         if not self._marks or self._marks[0] is not mark:
             return False
         self._marks.popleft()
-        self.heard_at = now
+        self.contact_at = now
         took = max(now - mark.sent_at, 1e-6)
         if mark.confirmed < 0:
             self._round_trip_before, self._round_trip = self._round_trip, took
             return True
-        self._under_way -= mark.units
+        self._in_flight -= mark.units
         self._confirmed += mark.units
         rate = (self._confirmed - mark.confirmed) / took
         if rate > self._rate:
             self._rate = rate
         elif mark.limited:
-            # Requests may be slower than those before: soon, but not for one that came late.
+            # Requests may be slower than before: react soon, but not to one late answer.
             self._rate = max(rate, self._rate * 0.75)
-        # One that took long may have met other work by chance.
+        # A slow one may have been delayed by other work by chance.
         round_trip = min(self._round_trip, self._round_trip_before)
         wanted = int(self._rate * max(2 * round_trip, WINDOW_SECONDS))
         self.size = min(max(wanted, WINDOW_LEAST), WINDOW_MOST)
         return True
 
     def asking(self) -> "list[list[Lane]]":
-        """The clients whose PINGs wait for PONG."""
+        """Return the clients whose PINGs wait for PONG."""
         return [mark.asking for mark in self._marks if mark.asking]
 
     def reset(self) -> list[Mark]:
-        """Nothing is under way any more; the PINGs that were not answered."""
+        """Reset: nothing is in flight any more; return the unanswered PINGs."""
         marks = list(self._marks)
         self._marks.clear()
         self.size = WINDOW_FIRST
-        self._under_way = self._unmarked = 0
+        self._in_flight = self._unmarked = 0
         self._rate = 0.0
         return marks
 
 
-# A message, something to be done in its place, or None: a PING.
+# A message, a callback to run in order, or None: a PING.
 Entry = bytes | Callable[[], None] | None
 
 
 class Lane:
-    """What one client wants sent, in order."""
+    """The queue of one client, in order."""
 
     def __init__(self, client: ConnectedClient) -> None:
         self.client: Final = client
@@ -224,14 +224,14 @@ class Lane:
         self.entries: deque[Entry] = deque()
         self._bytes = 0
         self._units = 0
-        # Entries that are no messages.
+        # Entries that are not messages.
         self._controls = 0
-        # What it may send in its turn; negative for what was too much in the last one.
+        # What it may send in its turn; negative for an overdraft of the last one.
         self._credit = 0
         self._held = False
         # Its client does not read: it sends a little, then waits again.
         self.trickles = False
-        # Its client is gone, and its subscriptions may still go.
+        # Its client disconnected, and its unsubscribes may still be sent.
         self.left: bool = client.closing
 
     def put(self, frame: bytes) -> None:
@@ -243,7 +243,7 @@ class Lane:
             self._hold()
 
     def put_control(self, control: Callable[[], None] | None) -> None:
-        """Queue something to be done, or a PING."""
+        """Queue a callback, or a PING."""
         self.entries.append(control)
         self._controls += 1
         self._units += CONTROL_UNITS
@@ -252,7 +252,7 @@ class Lane:
             self._hold()
 
     def take_all(self, room: int, frames: list[bytes]) -> int:
-        """Move everything to ``frames`` if it is messages and fits; how many units it was."""
+        """Move everything to ``frames`` if it is messages and fits; return the units."""
         units = self._units
         if self._controls or units > room:
             return 0
@@ -262,7 +262,7 @@ class Lane:
         return units
 
     def take(self) -> tuple[Entry, int]:
-        """The next entry, and what it costs."""
+        """Return the next entry, and its cost."""
         entry = self.entries.popleft()
         if isinstance(entry, bytes):
             units = cost(entry)
@@ -275,37 +275,37 @@ class Lane:
         return entry, units
 
     def begin_turn(self) -> int:
-        """How many units it may send now: the rest of its turn, or another one."""
+        """Return how many units it may send now: the rest of its turn, or another one."""
         if self._credit <= 0:
             self._credit += TURN_UNITS
         return self._credit
 
     def end_turn(self, credit: int) -> None:
-        """``credit`` is what is left; negative for what was too much."""
+        """``credit`` is what is left; negative for an overdraft."""
         self._credit = credit if self.entries else 0
 
     @property
     def unread(self) -> int:
-        """What its client has not read yet."""
+        """How much its client has not read yet."""
         waiting: int = self._connection.waiting_bytes()
         return waiting
 
     @property
     def unread_max(self) -> int:
-        """From here on it asks for nothing more."""
+        """The amount from which on nothing more is requested for it."""
         return int(self.client.receiver.out_max) // 2
 
     def _hold(self) -> None:
         if not self.client.closing:
             self._held = True
-            self._connection.hold_back()
+            self._connection.pause_reading()
 
     def release(self) -> None:
-        """Read the client on, when there is room again."""
+        """Resume reading the client, if there is room again."""
         if self._held and self._bytes < LANE_BYTES // 2:
             self._held = False
             if not self.client.closing:
-                self._connection.go_on()
+                self._connection.resume_reading()
 
 
 class FairQueue:
@@ -323,7 +323,7 @@ class FairQueue:
         self._monotonic = monotonic
         self._window = Window()
         self._lanes: dict[ConnectedClient, Lane] = {}
-        # Those that have something to send and may.
+        # Those that have something to send and may send.
         self._active: deque[Lane] = deque()
         # Those whose clients do not read.
         self._unread: list[Lane] = []
@@ -337,10 +337,10 @@ class FairQueue:
 
     @property
     def clients(self) -> int:
-        """How many clients have a lane."""
+        """The number of clients with a lane."""
         return len(self._lanes)
 
-    # What clients do ---------------------------------------------------------------------------
+    # Called by clients -------------------------------------------------------------------------
 
     def put(self, client: ConnectedClient, frame: bytes) -> None:
         """Send a message in its client's turn."""
@@ -356,7 +356,7 @@ class FairQueue:
         self._put_control(client, None)
 
     def in_order(self, client: ConnectedClient, control: Callable[[], None]) -> None:
-        """Do something in the client's turn, after what it sent before."""
+        """Run a callback in the client's turn, after what it sent before."""
         self._put_control(client, control)
 
     def _put_control(self, client: ConnectedClient, control: Callable[[], None] | None) -> None:
@@ -368,7 +368,7 @@ class FairQueue:
         lane.put_control(control)
 
     def forget(self, client: ConnectedClient) -> None:
-        """A client left; what it sent before goes its way."""
+        """Remove a disconnected client; what it sent before is still sent."""
         lane = self._lanes.get(client)
         if lane is not None:
             lane.left = True
@@ -393,12 +393,12 @@ class FairQueue:
             return
         self._working = True
         try:
-            way = self._carrier.way()
-            if way is Way.OPEN:
+            link_state = self._carrier.link_state()
+            if link_state is LinkState.OPEN:
                 self._waiting_since = None
                 self._send()
             elif self._active or self._unread:
-                if way is Way.NONE or self._is_waited_out():
+                if link_state is LinkState.NONE or self._is_waited_out():
                     self._refuse_some()
                 elif self._wait_timer is None:
                     self._wait_timer = self._loop.call_later(WAIT_STEP_SECONDS, self._look_again)
@@ -410,7 +410,7 @@ class FairQueue:
         now = self._monotonic()
         if self._active and window.wants_probe(now):
             if window.marked:
-                return  # so that the PING has nothing before it; PONG of the last one goes on
+                return  # until PONG of the last one: the PING must have nothing before it
             self._watch(window.probe(now))
         room = window.room
         frames: list[bytes] = []
@@ -426,7 +426,7 @@ class FairQueue:
                 units = lane.take_all(room - spent, frames)
             if not units:
                 units, over = self._turn(lane, frames, room - spent)
-                if not over:  # there is no room: its turn goes on when there is
+                if not over:  # no room: its turn continues when there is
                     spent += units
                     lane.release()
                     break
@@ -443,7 +443,7 @@ class FairQueue:
             self._watch(window.mark(now, limited=limited, asking=asking))
 
     def _turn(self, lane: Lane, frames: list[bytes], room: int) -> tuple[int, bool]:
-        """One turn of a lane; how many units it sent, and whether its turn is over."""
+        """Run one turn of a lane; return how many units it sent, and whether its turn is over."""
         left = lane.begin_turn()
         entries = UNREAD_ENTRIES if lane.trickles else left
         spent = 0
@@ -480,10 +480,10 @@ class FairQueue:
     def _do(self, control: Callable[[], None]) -> None:
         try:
             control()
-        except Exception:  # one client, not all
-            log.exception("What a client of the replica asked for failed")
+        except Exception:  # only this client
+            log.exception("An operation of a client of the replica failed")
 
-    # The leader's word -------------------------------------------------------------------------
+    # PONGs of the leader -----------------------------------------------------------------------
 
     def _watch(self, mark: Mark) -> None:
         """Send PING for a mark."""
@@ -493,7 +493,7 @@ class FairQueue:
 
     def _on_pong(self, mark: Mark, pong: "asyncio.Future[None]") -> None:
         if pong.cancelled() or pong.exception() is not None:
-            return  # `lost` sees to it
+            return  # `lost` handles it
         if self._window.confirm(mark, self._monotonic()):
             self._answer(mark.asking)
             if self._active:
@@ -514,7 +514,7 @@ class FairQueue:
         asking = self._window.asking()
         if not asking:
             return
-        if self._monotonic() - self._window.heard_at >= SILENT_SECONDS:
+        if self._monotonic() - self._window.contact_at >= SILENT_SECONDS:
             for lanes in asking:
                 self._answer(lanes)
         else:
@@ -523,7 +523,7 @@ class FairQueue:
     # Without a leader --------------------------------------------------------------------------
 
     def lost(self) -> None:
-        """The connection is gone: nothing is under way, and PINGs are answered."""
+        """Handle a lost connection: nothing is in flight, and PINGs are answered."""
         for mark in self._window.reset():
             self._answer(mark.asking)
         self.work()
@@ -539,7 +539,7 @@ class FairQueue:
         self.work()
 
     def _refuse_some(self) -> None:
-        """Answer for a leader that cannot be reached, in order, as much as goes in one turn."""
+        """Answer for a leader that cannot be reached, in order, as much as fits in one turn."""
         self._active.extend(self._unread)
         self._unread.clear()
         left = REFUSED_AT_ONCE
@@ -576,7 +576,7 @@ class FairQueue:
             lane.release()
         self._active.clear()
         self._unread.clear()
-        if frames and self._carrier.way() is Way.OPEN:
+        if frames and self._carrier.link_state() is LinkState.OPEN:
             self._carrier.carry(frames)
 
     # Clients that do not read ------------------------------------------------------------------
@@ -602,6 +602,6 @@ class FairQueue:
 
 
 def cost(frame: bytes) -> int:
-    """What a message costs the leader, in units."""
+    """Return the cost of a message for the leader, in units."""
     units = 1 + (len(frame) >> BYTES_PER_UNIT_SHIFT)
     return units + REQUEST_UNITS if frame.startswith(_REQUESTS) else units

@@ -1,14 +1,14 @@
-"""One stream of a remote server, read for one copy.
+"""Reads one stream of a remote server for one copy.
 
-It is read by a consumer, which lives with the leader of the stream or reads what a follower has
-in the order of the leader: neither can skip a message. The consumer is ordered: nothing is
-acknowledged, its messages are counted, and when one is missing, when it falls silent, or when the
-connection was replaced, another one is made behind the last message that came. Asking for the
-stream before and after tells which stream of that name the consumer reads (a stream that was made
-again has messages of its own).
+It is read by a consumer, which is at the leader of the stream or reads a follower in the order of
+the leader: neither can skip a message. The consumer is ordered: nothing is acknowledged, its
+messages are counted, and when one is missing, when heartbeats are missed, or when the connection
+was replaced, another one is created after the last message received. Reading the stream's info
+before and after shows which stream of that name the consumer reads (a stream that was created
+again has its own messages).
 
-One task per feed. What came and was not taken is bounded: the requests to the remote ask for no
-more than there is room for.
+One task per feed. The buffer is limited: requests to the remote ask for no more than there is room
+for.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger("jetspark.replica")
 
-# What may wait to be taken: more is not asked for.
+# The buffer limits: more is not requested.
 WAITING_CHUNKS: Final = 8
 WAITING_BYTES: Final = 8 * 1024 * 1024
-# So many looks in a row must find less than was copied: a leader in a cluster may say for a while
-# what was true before.
-LOOKS_BEHIND: Final = 2
+# This many checks in a row must find less than was copied: the leader of a cluster may report
+# outdated state for a while.
+STALE_CHECKS: Final = 2
 
 
 class TakingNotGranted(Error):
-    """A stream loses what is copied from it, and nobody said that this account may do that."""
+    """Copying would remove messages from a stream, and this account has no permission for that."""
 
     def __init__(self, stream: str, retention: Retention) -> None:
         super().__init__(
@@ -85,8 +85,8 @@ class RemoteFeed:
     ) -> None:
         self.origin: OriginState | None = None
         self.error: bytes = b""
-        self.heard_ns: int = 0
-        self.parted: bool = False
+        self.contact_ns: int = 0
+        self.diverged: bool = False
         self._upstream = upstream
         self._stream = stream
         self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]
@@ -98,13 +98,13 @@ class RemoteFeed:
         self._waiting: deque[Chunk] = deque()
         self._bytes = 0
         self._pending = 0
-        # From where the copy reads; None until it said so. ``_read`` is what came so far.
+        # From where the copy reads; None until it is set. ``_read`` is what was received so far.
         self._start: tuple[int, int] | None = None
         self._read = 0
-        self._started_ns = 0  # when the stream was made that it reads
-        self._stored = 0  # what the copy has on disk of that one
-        self._newest = NOTHING  # what came so far, or what the copy had before
-        self._looks_behind = 0  # in a row that found the stream before what was read
+        self._started_ns = 0  # when the stream that it reads was created
+        self._stored = 0  # what the copy has on disk of that stream
+        self._newest = NOTHING  # what was received so far, or what the copy had before
+        self._stale_checks = 0  # checks in a row that found the stream at an earlier sequence
         self._room = asyncio.Event()
         self._started = asyncio.Event()
         self._again = asyncio.Event()
@@ -117,17 +117,17 @@ class RemoteFeed:
 
     @property
     def lag(self) -> int:
-        """What the remote has and nobody has taken, as far as is known."""
+        """What the remote has and was not taken, as far as known."""
         return self._pending + sum(len(chunk) for chunk in self._waiting)
 
-    # What the engine asks for ------------------------------------------------------------------
+    # Called by the engine ----------------------------------------------------------------------
 
     def start(self, seq: int, time_ns: int = 0, newest: Newest = NOTHING) -> None:
         """Read from a sequence on, or from a time; forget what was read."""
         self._forget()
         self._newest = newest
-        self._looks_behind = 0
-        self.parted = False
+        self._stale_checks = 0
+        self.diverged = False
         self._start = (seq, time_ns)
         self._read = seq - 1
         made_ns = self.origin.created_ns if self.origin is not None else 0
@@ -138,7 +138,7 @@ class RemoteFeed:
         self.renew()
 
     def take(self) -> Chunk | None:
-        """The next chunk, if there is one."""
+        """Return the next chunk, if any."""
         if not self._waiting:
             return None
         self._room.set()
@@ -147,34 +147,34 @@ class RemoteFeed:
         return chunk
 
     def stored(self, seq: int) -> None:
-        """Everything up to a sequence is durable here."""
+        """Note that everything up to a sequence is durable here."""
         self._stored = seq
         if self._reader is not None:
-            with contextlib.suppress(Error):  # without a connection: said again later
+            with contextlib.suppress(Error):  # without a connection: repeated later
                 self._reader.acknowledge(seq)
 
     def close(self, *, for_good: bool) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._closed = True
         self._for_good = for_good
-        self._woken = _nobody
+        self._woken = _ignore
         self._task.cancel()
         self._upstream.forget(self)
 
     async def ended(self) -> None:
-        """Wait until its task is over."""
+        """Wait until its task has ended."""
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     def renew(self) -> None:
-        """Read again with another consumer, at once (the connection was replaced, for example)."""
+        """Read again with another consumer, now (the connection was replaced, for example)."""
         self._pause = self._times.retry_first
         self._again.set()
         if self._reader is not None:
             self._reader.stop()
 
     def disconnected(self, error: Exception) -> None:
-        """There is no connection; what was being read is read again when there is one."""
+        """Note a lost connection; what was being read is read again later."""
         self._note(error)
 
     # Reading -----------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ class RemoteFeed:
             try:
                 await self._read_on()
             except (ConsumerDeleted, ConsumerGap, ConsumerNotFound) as error:
-                if not isinstance(error, ConsumerGap):  # consumers end with their streams
+                if not isinstance(error, ConsumerGap):  # consumers are deleted with their streams
                     self._upstream.on_doubt(self._stream)
-                # Another consumer will do; at once, unless the last one came to nothing.
+                # Use another consumer; at once, unless the last one got nothing.
                 if self._pause > self._times.retry_first:
                     self._note(error)
                 else:
@@ -195,18 +195,18 @@ class RemoteFeed:
                     self._pause = min(self._pause * 2, self._times.retry_max)
             except (Error, OSError) as error:
                 self._note(error)
-            except Exception as error:  # a feed that died silently would be a copy that lies
+            except Exception as error:  # a feed that died silently would leave a stale copy
                 log.exception("Reading stream %r of a remote failed", self._stream)
                 self._note(error)
             if not self._again.is_set():
-                # Again after 2 s, then less and less often up to 2 min.
+                # Retry after 2 s, then less and less often up to 2 min.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._pause):
                         await self._again.wait()
                 self._pause = min(self._pause * 2, self._times.retry_max)
 
     async def _read_on(self) -> None:
-        """Find the stream, make a consumer, and read until that is over."""
+        """Find the stream, create a consumer, and read until that ends."""
         api = await self._upstream.api()
         await self._look(api)
         if not self._started.is_set():
@@ -221,7 +221,7 @@ class RemoteFeed:
         self._reader = reader
         try:
             await reader.open()
-            # The stream that was looked up before is still the one: the consumer reads that.
+            # The stream is still the one that was looked up before: the consumer reads that.
             await self._look(api)
             if self._started_ns == made_ns:
                 await self._pass_on(api, reader)
@@ -257,7 +257,7 @@ class RemoteFeed:
         )
 
     async def _pass_on(self, api: ApiClient, reader: OrderedReader) -> None:
-        """Put what comes where it is taken from, until something else is to be read."""
+        """Put received messages into the buffer, until something else is to be read."""
         chunk: Chunk | None = None
         if reader.position > self._read:
             chunk = reader.nothing_up_to(reader.position)
@@ -271,8 +271,8 @@ class RemoteFeed:
             chunk = await reader.next_chunk()
             if chunk is None and not reader.stopped:
                 await self._look(api)
-                chunk = await reader.look_behind(self.origin)
-            self._heard()
+                chunk = await reader.check_idle(self.origin)
+            self._note_contact()
             self._pause = self._times.retry_first
 
     def _put(self, chunk: Chunk, reader: OrderedReader) -> None:
@@ -293,7 +293,7 @@ class RemoteFeed:
         self._bytes = 0
 
     async def _look(self, api: ApiClient) -> None:
-        """Ask the leader about the stream; a new one is read when the copy says from where."""
+        """Ask the leader about the stream; a new one is read when the copy sets a start."""
         ours = api.core.server_info.jetspark is not None
         info: StreamInfo = await api.call(
             f"STREAM.INFO.{self._stream}",
@@ -308,10 +308,10 @@ class RemoteFeed:
             first_seq=info.state.first_seq,
             last_seq=info.state.last_seq,
         )
-        self._heard()
+        self._note_contact()
         self.error = b""
         if self._reader is None and not self._filters:
-            # A guess, until a consumer counts.
+            # An estimate, until a consumer counts.
             behind = max(self._read, info.state.first_seq - 1)
             self._pending = max(info.state.last_seq - behind, 0)
         if self._started.is_set() and created_ns != self._started_ns:
@@ -329,43 +329,43 @@ class RemoteFeed:
             self._woken()
 
     def _look_for_loss(self, last_seq: int) -> None:
-        """Say so when the stream does not have what was copied from it."""
-        self._looks_behind = self._looks_behind + 1 if last_seq < self._read else 0
-        if self._looks_behind >= LOOKS_BEHIND:
-            self._part()
-        if self._looks_behind:
+        """Report that the stream does not have what was copied from it."""
+        self._stale_checks = self._stale_checks + 1 if last_seq < self._read else 0
+        if self._stale_checks >= STALE_CHECKS:
+            self._diverge()
+        if self._stale_checks:
             self.error = error_body(
                 ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
                 err=f"stream {self._stream} of the remote is at sequence {last_seq}, "
                 f"and {self._read} was copied from it: it has lost messages; what it stores under "
                 "sequences that were copied before is not copied",
             )
-        elif self.parted:
+        elif self.diverged:
             self.error = error_body(
                 ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
                 err=f"stream {self._stream} of the remote has lost messages that were copied from "
                 "it, and has others under their sequences, which are not copied: delete the copy "
-                "and make it again",
+                "and create it again",
             )
 
     def _compare_beginning(self, ours: JetsparkStreamInfo) -> None:
-        """Find out whether the stream went back when it was opened.
+        """Detect whether the stream went back when it was opened.
 
-        It says which message it stored first since then. What was copied under that sequence, or
-        a later one, is that message or younger; or else it is gone there.
+        It reports the first message it stored since then. A message copied under that sequence, or
+        a later one, is that message or newer; otherwise it no longer exists there.
         """
         seq, time_ns = self._newest
         if ours.began is not None and seq >= ours.began_seq and time_ns < ours.began:
-            self._part()
+            self._diverge()
 
     async def _compare(self, api: ApiClient) -> None:
-        """Find out whether the stream still is what was copied.
+        """Detect whether the stream still has what was copied.
 
-        One that was restored from an older copy of its store has given sequences that were copied
-        to other messages, and those are younger than everything that was copied.
+        If it was restored from an older copy of its store it assigned copied sequences to other
+        messages, and those are newer than everything that was copied.
         """
         seq, time_ns = self._newest
-        if self.parted or not seq:
+        if self.diverged or not seq:
             return
         request = MsgGetRequest(start_time=Timestamp(time_ns + 1), next_by_subj=">")
         try:
@@ -373,25 +373,25 @@ class RemoteFeed:
                 f"STREAM.MSG.GET.{self._stream}", request, MSG_GET
             )
         except Error:
-            return  # there is none, or this account may not ask for it: reading goes on
+            return  # there is none, or this account may not read it: continue
         found = answer.message
-        # A server that does not look at the time answers with any message.
+        # A server that ignores the time answers with any message.
         if found is not None and found.seq <= seq and found.time > time_ns:
-            self._part()
+            self._diverge()
 
-    def _part(self) -> None:
-        if not self.parted:
-            self.parted = True
+    def _diverge(self) -> None:
+        if not self.diverged:
+            self.diverged = True
             self._upstream.on_doubt(self._stream)
             self._woken()
 
-    def _heard(self) -> None:
-        self.heard_ns = self._clock.now_ns()
+    def _note_contact(self) -> None:
+        self.contact_ns = self._clock.now_ns()
 
     def _note(self, error: Exception) -> None:
-        """Show what is wrong."""
+        """Show an error."""
         if isinstance(error, ApiError):
-            self._heard()
+            self._note_contact()
             body = ApiErrorBody(
                 code=error.code, err_code=error.err_code, description=error.description
             )
@@ -407,5 +407,5 @@ class RemoteFeed:
         self._woken()
 
 
-def _nobody() -> None:
-    """Whom a feed wakes that was closed."""
+def _ignore() -> None:
+    """Do nothing: the feed was closed."""

@@ -1,10 +1,10 @@
-"""Reads that a replica passes on because its copy is not new enough (ADR-53's follower).
+"""Forwarded reads: a replica's copy is not new enough (ADR-53's follower).
 
-They are asked with a reply subject of the replica's own, so that an answer can be waited for, and
-a leader that does not answer does not leave the client waiting: it is refused with 412 like any
-read that is not met in time. A leader that knows ``min_last_seq`` gets the request as it is, with
-``Nats-Forwarded``. From one that does not (nats-server), STREAM.INFO says when the sequence is
-there, and MSG.GET, which only the stream's leader answers, gets the message.
+They use a reply subject of the replica, so that an answer can be waited for, and a leader that
+does not answer does not leave the client waiting: the read is refused with 412 like any read that
+times out. A leader that supports ``min_last_seq`` gets the request unchanged, with
+``Nats-Forwarded``. With one that does not (nats-server), STREAM.INFO shows when the sequence is
+reached, and MSG.GET, which only the stream's leader answers, gets the message.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import without_min_last_seq
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.stored import own_lines
-from jetspark.engine.advisories import NOBODY
+from jetspark.engine.advisories import INTERNAL
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import stale_refusal
 from jetspark.engine.stream.stream import Stream
@@ -52,7 +52,7 @@ from jetspark.server.routing.router import Router
 
 log: logging.Logger = logging.getLogger("jetspark.replica")
 
-# A leader answers an unmet read after its own wait; so much longer may its answer be on the way.
+# A leader answers an unmet read after its own timeout; its answer may take this much longer.
 GRACE_SECONDS: Final = 0.5
 POLL_FIRST: Final = 0.005
 POLL_MAX: Final = 0.1
@@ -84,9 +84,9 @@ class Read:
 
 
 class ForwardedReads:
-    """The reads that the leader was asked for. ``wait`` is how long an unmet read waits, in s.
+    """The forwarded reads. ``wait`` is how long an unmet read waits, in s.
 
-    As many may be under way as may wait in any server (decisions.md).
+    As many may be in progress as may wait in any server (decisions.md).
     """
 
     def __init__(self, router: Router, bridge: Bridge, wait: float, held: HeldReads) -> None:
@@ -99,7 +99,7 @@ class ForwardedReads:
         self.count: int = 0
 
     def start(self, read: Read) -> None:
-        """Ask the leader."""
+        """Forward a read to the leader."""
         self.count += 1
         if not self._held.take(read.client):
             self.refuse(read)
@@ -112,28 +112,28 @@ class ForwardedReads:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            # Such a leader's followers and mirrors answer these too, and say not how far they
-            # are; the copy gets there by itself, or the client hears that it did not.
+            # Such a leader's followers and mirrors answer these too, and do not report their
+            # progress; the copy catches up on its own, or the client gets an error.
             self.end(read)
             self.answer_here(read)
 
     def end(self, read: Read) -> None:
-        """A read is under way no more."""
+        """Remove a read that has ended."""
         self._held.give_back(read.client)
 
     def answer_here(self, read: Read) -> None:
-        """Have the copy answer, when it gets there in time."""
-        asker = read.client.session or NOBODY  # the client may have left meanwhile
-        self._router.engine.request(read.target, read.reply, read.headers, read.body, asker)
+        """Let the copy answer, if it catches up in time."""
+        requester = read.client.session or INTERNAL  # the client may have disconnected meanwhile
+        self._router.engine.request(read.target, read.reply, read.headers, read.body, requester)
 
     def deliver(self, read: Read, headers: bytes, payload: bytes) -> None:
-        """Give a message of the answer to the client."""
+        """Deliver a message of the answer to the client."""
         self._router.send(read.reply, read.reply, b"", headers, payload)
         self._bridge.wake_at_chunk_end()
 
     def refuse(self, read: Read) -> None:
-        """The leader did not answer in time: answer here if that can be done now, else refuse."""
-        # Without ``min_last_seq`` any copy may answer (ADR-31), when there is no better one.
+        """Answer from the copy if that is possible now, else refuse: the leader did not answer."""
+        # Without ``min_last_seq`` any copy may answer (ADR-31), if there is no better one.
         if read.stream.dropped and read.direct:
             self._router.outbox.reply_status(read.reply, status_block(NO_RESPONDERS, b""))
         elif read.stream.dropped or read.request.min_last_seq <= read.stream.log.index.last_seq:
@@ -144,7 +144,7 @@ class ForwardedReads:
         self._bridge.flush_clients()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop forwarding."""
         for task in self._tasks:
             task.cancel()
 
@@ -159,7 +159,7 @@ class ForwardedReads:
             self.end(read)
             self.answer_here(read)
 
-    # Leaders that do not know the field ---------------------------------------------------------
+    # Leaders without support for the field -----------------------------------------------------
 
     async def _ask_without_field(self, read: Read) -> None:
         answered = False
@@ -179,7 +179,7 @@ class ForwardedReads:
             self.refuse(read)
 
     async def _reached(self, read: Read) -> int:
-        """Wait until the leader has the sequence; its last one then, 0 when it took too long."""
+        """Wait until the leader has the sequence; return its last one, 0 if it took too long."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.wait
         pause = POLL_FIRST
@@ -215,7 +215,7 @@ class ForwardedReads:
 
 
 class ForwardedRead(ReplySink):
-    """Takes the leader's answer to one read."""
+    """Receives the leader's answer to one read."""
 
     def __init__(self, owner: ForwardedReads, read: Read) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ class ForwardedRead(ReplySink):
         self._moved = False
 
     def on_reply(self, frame: Frame) -> bool:
-        """Pass one message of the answer on; True when it was the last."""
+        """Forward one message of the answer; True when it was the last."""
         self._moved = True
         headers, payload = frame.headers(), frame.payload()
         read = self._read
@@ -239,14 +239,14 @@ class ForwardedRead(ReplySink):
         return done
 
     def renew(self, now: float) -> bool:
-        """A long answer has time as long as it goes on."""
+        """Extend the deadline of a long answer as long as it continues."""
         moved, self._moved = self._moved, False
         if moved:
             self.deadline: float = now + self._owner.wait + GRACE_SECONDS
         return moved
 
     def fail(self, error: Exception) -> None:  # noqa: ARG002 - whatever it was
-        """There is no answer, or not all of it."""
+        """Handle a missing or incomplete answer."""
         self._owner.end(self._read)
         self._owner.refuse(self._read)
 
@@ -254,7 +254,7 @@ class ForwardedRead(ReplySink):
 def direct_answer(
     stream: str, message: StoredMessage | None, last: int, *, bare: bool
 ) -> tuple[bytes, bytes]:
-    """The headers and the payload of a direct get, from what MSG.GET said; with the proof."""
+    """Return headers and payload of a direct get from the answer of MSG.GET; with the proof."""
     proof = b"%b: %d\r\n" % (MIN_LAST_SEQUENCE, last)
     if message is None:
         return status_block(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, proof), b""
@@ -268,7 +268,7 @@ def direct_answer(
 
 
 def message_answer(message: StoredMessage | None, error: bytes, last: int, bare: bool) -> bytes:
-    """The answer of MSG.GET with the proof in it."""
+    """Return the answer of MSG.GET with the proof in it."""
     if message is None:
         return b'%s,"min_last_seq":%d}' % (MSG_GET.error(error)[:-1], last)
     if bare:

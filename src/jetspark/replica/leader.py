@@ -1,4 +1,4 @@
-"""Who the leader of a replica is, and the settings of a replica from its arguments."""
+"""The leader of a replica, and the settings of a replica from its arguments."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from jetspark.server.auth.users import build_directory
-from jetspark.server.config import ConfigProblem, ConfigRefused
 from jetspark.server.config.jetspark import Remote
+from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.replica import LEADER_NAME, Replica
 from jetspark.server.config.settings import Settings
 
@@ -22,9 +22,10 @@ def with_replica(
     no_reads: Sequence[str] | None,
     read_only: bool | None,
 ) -> Settings:
-    """The settings of a replica: its arguments over its configuration; raises ConfigRefused.
+    """Return the settings of a replica: its configuration overridden by its arguments.
 
-    A leader given by URL becomes a remote, which is what its streams are copied from.
+    A leader given by URL becomes a remote, from which its streams are copied. Raises
+    ConfigRefused.
     """
     replica = settings.jetspark.replica
     given: dict[str, Any] = {
@@ -36,7 +37,7 @@ def with_replica(
     if of:
         given["of"] = of
     if replica is None and not of:
-        raise refused("whose replica? give the leader's URL, like nats://leader:4222")
+        raise refused("the leader is missing: give its URL, like nats://leader:4222")
     replica = Replica(**given) if replica is None else msgspec.structs.replace(replica, **given)
     remotes = settings.jetspark.remotes
     if not replica.remote:
@@ -45,7 +46,7 @@ def with_replica(
     elif replica.remote not in {remote.name for remote in remotes}:
         known = ", ".join(sorted(remote.name for remote in remotes)) or "none"
         raise refused(
-            f"replica of '{replica.remote}': there is no such remote (known: {known}); give a URL "
+            f"replica of '{replica.remote}': unknown remote (known: {known}); give a URL "
             "like nats://leader:4222 or add it to jetspark.remotes"
         )
     ours = msgspec.structs.replace(settings.jetspark, replica=replica, remotes=remotes)
@@ -56,7 +57,7 @@ def with_replica(
 
 
 def _check_exposure(settings: Settings) -> None:
-    """Refuse to lend the rights of the leader's user to everybody who can connect."""
+    """Refuse to give the permissions of the leader's user to anyone who can connect."""
     leader = leader_remote(settings)
     if not _shows_credentials(leader):
         return
@@ -70,15 +71,15 @@ def _check_exposure(settings: Settings) -> None:
     for host, asks in listening:
         if not _is_loopback(host) and not (asks and not settings.allow_non_tls):
             raise refused(
-                f"this replica shows the leader credentials (remote '{leader.name}') and asks its "
-                f"own clients for none, so everybody who reaches {host} would have the rights of "
-                "the leader's user: add an 'authorization' or 'accounts' block with users, or "
-                "listen on 127.0.0.1"
+                f"this replica has credentials for the leader (remote '{leader.name}') and "
+                f"requires none from its own clients, so anyone who can reach {host} would have "
+                "the permissions of the leader's user: add an 'authorization' or 'accounts' "
+                "block with users, or listen on 127.0.0.1"
             )
 
 
 def _shows_credentials(remote: Remote) -> bool:
-    """Say whether the remote knows who we are."""
+    """Return whether we authenticate at the remote."""
     if remote.user or remote.token or remote.nkey or remote.credentials:
         return True
     if remote.tls is not None and remote.tls.pairs():
@@ -94,7 +95,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def leader_remote(settings: Settings) -> Remote:
-    """The leader as a remote."""
+    """Return the leader as a remote."""
     replica = settings.jetspark.replica
     assert replica is not None
     name = replica.remote or LEADER_NAME
@@ -102,5 +103,5 @@ def leader_remote(settings: Settings) -> Remote:
 
 
 def refused(text: str) -> ConfigRefused:
-    """A replica that cannot be, and why."""
+    """Return the error for an invalid replica."""
     return ConfigRefused((ConfigProblem("", 0, text),))

@@ -1,4 +1,4 @@
-"""The streams of a replica's own engine: its copies. Made, changed and dropped by the replica."""
+"""The streams of a replica's own engine: its copies, managed by the replica."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,8 +15,8 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.replica.copied_stream import CopiedStream
 from jetspark.server.jetstream.driver import EngineDriver
 
-# Answers that wait for the disk go to a subject that nobody listens on.
-_NOBODY: Final = b"_JETSPARK.REPLICA"
+# Answers that wait for the disk go to a subject without subscribers.
+_UNSUBSCRIBED: Final = b"_JETSPARK.REPLICA"
 
 
 class _Answer(ApiStruct, frozen=True, kw_only=True):
@@ -32,24 +32,24 @@ class LocalStreams:
     def __init__(self, driver: EngineDriver, clock: Clock) -> None:
         self._driver = driver
         self.clock: Final = clock
-        # What happens to copies is nobody's business: the leader tells of its streams itself.
+        # No advisories about copies: the leader sends those of its streams itself.
         driver.engine.advisories.silence()
 
     @property
     def engine(self) -> Engine:
-        """The engine that keeps the copies."""
+        """The engine of the copies."""
         return self._driver.engine
 
     def find(self, name: str) -> Stream | None:
-        """A copy by its name."""
+        """Return a copy by name."""
         return self.engine.streams.get(name)
 
     def names(self) -> list[str]:
-        """All copies."""
+        """Return the names of all copies."""
         return sorted(self.engine.streams)
 
     def create(self, config: StreamConfig) -> str:
-        """Begin a copy."""
+        """Create a copy."""
         return self._ask("STREAM.CREATE", config.name, config)
 
     def update(self, config: StreamConfig) -> str:
@@ -65,7 +65,7 @@ class LocalStreams:
         return self._ask("STREAM.PURGE", name, PurgeRequest(seq=seq))
 
     def delete(self, name: str, sequences: Sequence[int]) -> int:
-        """Remove messages that the leader no longer has; how many of them were there."""
+        """Remove messages that the leader no longer has; return how many of them existed."""
         stream = self.find(name)
         if stream is None or stream.log.access.read_only:
             return 0
@@ -78,12 +78,12 @@ class LocalStreams:
     def describe(self, copied: CopiedStream, body: bytes) -> bytes:
         """Answer STREAM.INFO of a copied stream, for a leader that cannot be reached.
 
-        The state is the copy's, so no sequence is promised that could not be read here; the
-        configuration is the leader's, as far as it is known.
+        The state is the copy's, so every sequence in it can be read here; the configuration is the
+        leader's, as far as known.
         """
         outbox = Outbox()
         subject = f"STREAM.INFO.{copied.name}".encode()
-        handle(self.engine, subject, body, _NOBODY, self.clock.now_ns(), outbox)
+        handle(self.engine, subject, body, _UNSUBSCRIBED, self.clock.now_ns(), outbox)
         answer: bytes = outbox.now[-1][4]
         fields: dict[str, object] = msgspec.json.decode(answer)
         if "error" in fields:
@@ -98,7 +98,7 @@ class LocalStreams:
         outbox = Outbox()
         body = b"" if request is None else encode_request(request)
         subject = f"{verb}.{name}".encode()
-        handle(self.engine, subject, body, _NOBODY, self.clock.now_ns(), outbox)
+        handle(self.engine, subject, body, _UNSUBSCRIBED, self.clock.now_ns(), outbox)
         self._driver.follow_streams()
         for _, _, _, _, payload in outbox.now:
             try:

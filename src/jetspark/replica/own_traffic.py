@@ -1,8 +1,8 @@
-"""How a replica's own requests and copies are distinguished from the messages of its clients.
+"""Distinguishes a replica's own requests and copies from the messages of its clients.
 
-Both go through the account of the replica's user at the leader, so that a client that listens to
-``>`` or ``_INBOX.>`` would get the answers to the replica's requests and, with every message, the
-copies of all streams, whatever its permissions say about those.
+Both use the account of the replica's user at the leader, so that a client that subscribes to ``>``
+or ``_INBOX.>`` would get the answers to the replica's requests and, with every message, the copies
+of all streams, whatever its permissions.
 """
 
 from jetspark.ids import Nuid
@@ -11,9 +11,9 @@ _ACK_START = b"$JS.ACK."
 
 
 class OwnTraffic:
-    """The reply subjects of one replica and the names of the consumers that it reads with.
+    """The reply subjects of one replica and the names of its consumers.
 
-    ``inbox`` begins all its reply subjects, ``tag`` the names of its consumers.
+    ``inbox`` is the prefix of all its reply subjects, ``tag`` that of the names of its consumers.
     """
 
     def __init__(self, inbox_prefix: str) -> None:
@@ -23,7 +23,7 @@ class OwnTraffic:
         self._consumer = b".%b" % self.tag.encode()
 
     def has(self, subject: bytes, reply: bytes) -> bool:
-        """Say whether a message is an answer to the replica, or for one of its copies."""
+        """Return whether a message is an answer to the replica, or for one of its copies."""
         return subject.startswith(self.inbox_start) or (
             reply.startswith(_ACK_START) and self._consumer in reply
         )

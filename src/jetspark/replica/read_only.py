@@ -1,13 +1,13 @@
-"""A replica that takes no writes (ADR-8, read-only mode): refused here, with a clear error.
+"""Read-only replicas (ADR-8, read-only mode): writes are refused here, with a clear error.
 
-Under ``$JS.`` only what is known to be a read passes, whatever the domain: everything else is
-refused, so a request that a later leader learns is no way around. Consumers count as reads where
-they change nothing that is stored: made and deleted without a durable name, on streams with limits
-retention, where an acknowledgement removes nothing.
+Under ``$JS.`` only known reads pass, in any domain: everything else is refused, so a request that
+a later leader supports is not a loophole. Consumers count as reads if they change nothing that is
+stored: created and deleted without a durable name, on streams with limits retention, where an
+acknowledgement removes nothing.
 
 Other messages pass unless a stream of the leader stores their subject, so requests to services
-work. Where an answer goes is looked at as well: a leader that publishes its answer to a subject
-that a stream stores would write it there.
+work. Reply subjects are checked as well: a leader that publishes its answer to a subject that a
+stream stores would write it there.
 """
 
 import asyncio
@@ -43,18 +43,18 @@ DURABLE: Final = (
     "and deliver to no subject that a stream stores: connect to the leader"
 )
 KEEPS: Final = (
-    "this server is a read-only replica, and consumers of this stream take messages out of it, or "
+    "this server is a read-only replica, and consumers of this stream remove messages from it, or "
     "the stream is not known here: connect to the leader"
 )
 BUSY: Final = (
-    "this server is a read-only replica and has many consumers of this connection to delete "
-    "already: wait for answers, then try again"
+    "this server is a read-only replica, and many consumers of this connection already wait to be "
+    "deleted: wait for answers, then try again"
 )
 
 _JS: Final = b"$JS."
 _INBOX: Final = b"_INBOX."
 _API: Final = b"API."
-# Requests that change nothing, whatever they ask for.
+# Requests that change nothing, whatever they contain.
 _READS: Final = frozenset({b"INFO", b"STREAM.NAMES", b"STREAM.LIST"})
 _READ_STARTS: Final = (
     b"STREAM.INFO.",
@@ -70,39 +70,39 @@ _DELETE: Final = b"CONSUMER.DELETE."
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
 _SNAPSHOT: Final = b"STREAM.SNAPSHOT."
 _ACK: Final = b"ACK."
-# Answers to flow control, and to chunks of a snapshot: they only let more come.
+# Answers to flow control, and to chunks of a snapshot: they only allow more to be sent.
 _ANSWERS: Final = (b"FC.", b"SNAPSHOT.ACK.")
 # `$JS.ACK.<stream>.<consumer>` and five numbers, or with a domain and an account before them.
 _ACK_TOKENS: Final = 9
 _ACK_TOKENS_LONG: Final = 11
 _NO_DOMAIN: Final = b"_"
-# So many consumers one client may wait to have deleted; they go one after the other.
+# This many consumers of one client may wait to be deleted; they are deleted one by one.
 _DELETIONS_MAX: Final = 1000
-# Servers give no consumer a longer name.
+# No consumer on a server has a longer name.
 _NAME_MAX: Final = 255
 
 
 class WriteGuard:
-    """Knows what would be a write at the leader."""
+    """Recognises what would be a write at the leader."""
 
     def __init__(self, router: Router, bridge: Bridge, stored: StoredSubjects) -> None:
         self._router = router
         self._bridge = bridge
         self._stored = stored
         self._api = ApiClient(bridge.core, DEFAULT_PREFIX, bridge.core.options.timeout)
-        # What each client wants deleted: stream, consumer and reply subject.
+        # The consumers that each client wants deleted: stream, consumer and reply subject.
         self._deletions: dict[ConnectedClient, deque[tuple[str, str, bytes]]] = {}
         self._deleting: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop."""
         for task in self._deleting:
             task.cancel()
 
     def checked(
         self, client: ConnectedClient, subject: bytes, reply: bytes, body: bytes
     ) -> bytes | None:
-        """The body to pass on, mostly the same; None: refused, or seen to already."""
+        """Return the body to forward, mostly unchanged; None: refused, or handled already."""
         if reply and (reply.startswith(_JS) or self._may_store(reply)):
             client.session.on_reply_denied(reply)
             return None
@@ -117,7 +117,7 @@ class WriteGuard:
         return body
 
     def _may_store(self, subject: bytes) -> bool:
-        """Say whether a message there may be stored; nobody stores inboxes of today's clients."""
+        """Return whether a message there may be stored; streams rarely store clients' inboxes."""
         return self._stored.has(subject) or not (self._stored.known or subject.startswith(_INBOX))
 
     def _refuse(
@@ -145,7 +145,7 @@ class WriteGuard:
         if verb in _READS or verb.startswith(_READ_STARTS):
             return body
         if domain and domain != self._bridge.core.server_info.domain.encode():
-            # Streams of that name in another domain are none that are known here.
+            # Streams of that name in another domain are unknown here.
             self._refuse_request(client, subject, reply, verb, READ_ONLY)
             return None
         if verb.startswith(_CREATE):
@@ -173,7 +173,7 @@ class WriteGuard:
         self._refuse(client, subject, reply, answer or b'{"error":%b}' % error)
 
     def _keeps(self, named: bytes) -> bool:
-        """Say whether a stream, the first token, keeps its messages whatever consumers do."""
+        """Return whether a stream, the first token, keeps its messages whatever consumers do."""
         return self._stored.keeps(named.partition(b".")[0].decode(errors="replace"))
 
     def _checked_ack(
@@ -192,7 +192,7 @@ class WriteGuard:
             return body
         client.session.on_publish_denied(subject)
         if reply and client.no_responders:
-            # Clients take any answer to an acknowledgement for its confirmation.
+            # Clients treat any answer to an acknowledgement as its confirmation.
             client.say_no_responders(subject, reply)
         return None
 
@@ -216,7 +216,7 @@ class WriteGuard:
         ):
             self._refuse_request(client, subject, reply, verb, DURABLE)
             return None
-        # One that exists is not changed; and the leader reads what was read here.
+        # An existing one is not changed; and the leader reads what was checked here.
         only_new = msgspec.structs.replace(wanted, action=ConsumerAction.CREATE)
         return encode_request(only_new)
 
@@ -235,11 +235,11 @@ class WriteGuard:
         return encode(wanted)
 
     def _writes_to(self, deliver: str) -> bool:
-        """Say whether the leader would write where it delivers."""
+        """Return whether the leader would write to where it delivers."""
         subject = deliver.encode("utf-8", "surrogateescape")
         return bool(subject) and (subject.startswith(_JS) or self._may_store(subject))
 
-    # Consumers that go -------------------------------------------------------------------------
+    # Deletion of consumers ---------------------------------------------------------------------
 
     def _start_deletion(
         self, client: ConnectedClient, subject: bytes, reply: bytes, verb: bytes
@@ -272,7 +272,7 @@ class WriteGuard:
             del self._deletions[client]
 
     async def _delete(self, stream: str, consumer: str, reply: bytes) -> None:
-        """Delete a consumer unless it is durable: that is somebody's place in the stream."""
+        """Delete a consumer unless it is durable: that is a client's position in the stream."""
         try:
             if len(consumer) > _NAME_MAX:
                 raise BadName("consumer", consumer, "too long")
@@ -282,7 +282,7 @@ class WriteGuard:
             else:
                 verb = f"CONSUMER.DELETE.{stream}.{consumer}"
                 answer = CONSUMER_DELETE.ok(await self._api.call(verb, None, CONSUMER_DELETE))
-        except (ConsumerNotFound, ValueError):  # or no consumer can have that name
+        except (ConsumerNotFound, ValueError):  # or an invalid name
             answer = CONSUMER_DELETE.error(error_body(ErrCode.CONSUMER_NOT_FOUND))
         except ApiError as refused:
             answer = CONSUMER_DELETE.error(
@@ -290,14 +290,14 @@ class WriteGuard:
                 % (refused.code, refused.err_code, encode(refused.description))
             )
         except Error:
-            return  # the client hears nothing, as of any request that the leader did not answer
+            return  # no answer, as for any request that the leader did not answer
         if reply:
             self._router.send(reply, reply, b"", b"", answer)
             self._bridge.flush_clients()
 
 
 def _error(text: str) -> bytes:
-    """The error of a refusal; texts here have nothing that JSON escapes."""
+    """Return the error of a refusal; the texts here contain nothing that JSON escapes."""
     return b'{"code":403,"err_code":%d,"description":"%b"}' % (
         ErrCode.STREAM_SEALED, text.encode(),
     )  # fmt: skip

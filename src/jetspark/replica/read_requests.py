@@ -1,15 +1,14 @@
-"""Reads at a replica: answered here when the copy is new enough, else by the leader (ADR-53).
+"""Reads at a replica: answered here if the copy is new enough, else by the leader (ADR-53).
 
 *New enough* is, for a request with ``min_last_seq``, a copy that has reached it; for a direct get
-without, one that has reached what clients of this replica were shown already: the sequences of
-their own writes, and of what the leader read for them. MSG.GET without it is what clients ask when
-they want the leader's word, so nobody else answers it: while the leader cannot be reached, what it
-wrote last may be missing here, and no copy can tell. STREAM.INFO is the leader's too; while it
-cannot be reached the state of the copy is reported, so that a bucket can still be opened and read.
+without, one that has reached what clients of this replica have seen already: the sequences of
+their own writes, and of what the leader read for them. Clients send MSG.GET without it when they
+need the leader's answer, so only the leader answers it: while it cannot be reached, its last
+writes may be missing here, and no copy can know. STREAM.INFO is the leader's too; while it cannot
+be reached the state of the copy is reported, so that a bucket can still be opened and read.
 
-A request that came with ``Nats-Forwarded`` is never passed on again, so that replicas of each
-other end: it waits here for the copy like any read of a mirror, and is refused when that takes too
-long.
+A request with ``Nats-Forwarded`` is never forwarded again, so that loops of replicas end: it waits
+here for the copy like any read of a mirror, and is refused when that takes too long.
 """
 
 from collections.abc import Callable
@@ -52,16 +51,16 @@ class ReadRequests:
         self._reconciler = reconciler
         self._forwarded = forwarded
         self._describe = describe
-        # Streams that were read and may be read again, until something happens to one.
+        # Streams that were read and may be read again, until something changes.
         self._answering: dict[bytes, tuple[CopiedStream, Stream]] = {}
         reconciler.on_change = self._answering.clear
-        # For people: how many were answered here, and how many by the leader.
+        # Statistics: how many were answered here, and how many by the leader.
         self.answered: int = 0
 
     def take(
         self, client: ConnectedClient, subject: bytes, reply: bytes, headers: bytes, body: bytes
     ) -> bool:
-        """See to a request if it is a read of a copied stream; False: it is the leader's."""
+        """Handle a request if it is a read of a copied stream; False: it is the leader's."""
         if not reply:
             return False
         if subject.startswith(DIRECT_PREFIX):
@@ -154,7 +153,7 @@ class ReadRequests:
     def _answer(
         self, client: ConnectedClient, target: Target, reply: bytes, headers: bytes, body: bytes
     ) -> None:
-        """Have the engine answer, now or when the copy is new enough."""
+        """Let the engine answer, now or when the copy is new enough."""
         self.answered += 1
         self._router.turn.spend(REQUEST_UNITS)
         self._router.engine.request(target, reply, headers, body, client.session)
@@ -165,7 +164,7 @@ class ReadRequests:
 
 
 def _decoded(body: bytes) -> MsgGetRequest | None:
-    """The request, or None for what only a strict reader can judge."""
+    """Return the request, or None if only a strict decoder can decide."""
     try:
         return decode_msg_get(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Consumers that read a remote stream: chunks of columns, and what follows the last of them."""
+"""Consumers that read a remote stream: as chunks of columns."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ from jetspark.errors.codes import ErrCode
 from jetspark.replica.times import LinkTimes
 from jetspark.units import hours, minutes
 
-# What is asked for at once; a request also asks for no more bytes than this, or than two of the
-# largest messages that the remote takes.
+# The batch of a request; it also asks for no more bytes than this, or than two of the largest
+# messages that the remote accepts.
 BATCH: Final = 4000
 BATCH_BYTES: Final = 8 * 1024 * 1024
 INACTIVE_THRESHOLD: Final = minutes(1)
 EXPIRES: Final = 30.0
 CHUNK_ROWS: Final = 1000
-# Nothing is sent again meanwhile: what got lost is found by counting.
+# Nothing is redelivered meanwhile: losses are detected by counting.
 ACK_WAIT: Final = hours(1)
 _TAKEN: Final = (ErrCode.WORKQUEUE_MULTIPLE_UNFILTERED, ErrCode.WORKQUEUE_FILTER_NOT_UNIQUE)
 
 
 class OrderedReader:
-    """One consumer, from its making to its end.
+    """One consumer, from its creation to its end.
 
-    ``position`` is the last sequence of the stream that is known to be behind us, ``pending`` how
-    many messages were to come after the last one.
+    ``position`` is the last sequence of the stream that has been passed, ``pending`` how many
+    messages were to follow the last one.
     """
 
     chunk_rows: Final = CHUNK_ROWS
@@ -80,7 +80,7 @@ class OrderedReader:
         self._source: EndlessPull | None = None
         self._made = False
         self._expected = 1
-        # Deliveries that the consumer counted and that had not come when it was asked.
+        # Deliveries that the consumer had counted and that had not arrived when it was queried.
         self._missing_from = 0
         self._ending: asyncio.Task[None] | None = None
         self._unread: asyncio.Task[list[JetStreamMessage]] | None = None
@@ -89,9 +89,9 @@ class OrderedReader:
         self.stopped: bool = False
 
     async def open(self) -> None:
-        """Make the consumer."""
+        """Create the consumer."""
         api = self._api
-        self._made = True  # it may be there even when no answer comes
+        self._made = True  # it may exist even if no answer arrives
         info = await create_consumer(api, self._stream, self._config(), ConsumerAction.CREATE)
         self.pending = info.num_pending
         # Nothing from the start on up to here is in the stream.
@@ -135,9 +135,9 @@ class OrderedReader:
         )
 
     async def next_chunk(self) -> Chunk | None:
-        """Wait for messages; None when none came for a while, or it was stopped.
+        """Wait for messages; None if none arrived for a while, or it was stopped.
 
-        Raises ConsumerGap when one is missing, HeartbeatMissed, ConsumerDeleted, and so on.
+        Raises ConsumerGap if one is missing, HeartbeatMissed, ConsumerDeleted, and so on.
         """
         assert self._source is not None
         if self._unread is None and self._source.buffered:
@@ -182,14 +182,14 @@ class OrderedReader:
         chunk.size = sum(map(len, payloads)) + sum(map(len, headers))
         return chunk
 
-    async def look_behind(self, origin: OriginState | None) -> Chunk | None:
-        """Nothing came for a while: find out whether that is because there is nothing.
+    async def check_idle(self, origin: OriginState | None) -> Chunk | None:
+        """Determine whether nothing arrived because there is nothing.
 
-        Raises ConsumerGap when messages were sent that never came.
+        Raises ConsumerGap if messages were sent that never arrived.
         """
         info = await consumer_info(self._api, self._stream, self._name)
         if self._unread is not None and self._unread.done():
-            return None  # something came meanwhile
+            return None  # something arrived meanwhile
         sent = info.delivered.consumer_seq
         if sent >= self._expected and self._missing_from == self._expected:
             raise ConsumerGap(self._expected, sent)
@@ -201,7 +201,7 @@ class OrderedReader:
             return None
         if origin.last_seq <= self.position:
             return None
-        # The leader says that nothing is there any more up to what was its end.
+        # The leader reports that nothing is left up to its previous end.
         request = MsgGetRequest(seq=self.position + 1, next_by_subj=">")
         try:
             await self._api.call(f"STREAM.MSG.GET.{self._stream}", request, MSG_GET)
@@ -210,7 +210,7 @@ class OrderedReader:
         return None
 
     def nothing_up_to(self, seq: int) -> Chunk:
-        """A chunk that says that there is nothing up to a sequence."""
+        """Return a chunk that says that there is nothing up to a sequence."""
         chunk = Chunk()
         chunk.through = self.position = seq
         return chunk
@@ -222,10 +222,10 @@ class OrderedReader:
             self._ending = asyncio.get_running_loop().create_task(self._source.stop())
 
     def acknowledge(self, seq: int) -> None:
-        """Nothing is acknowledged: the stream keeps its messages for reasons of its own."""
+        """Do nothing: the retention of the stream does not depend on acknowledgements."""
 
     async def close(self, *, for_good: bool = False) -> None:  # noqa: ARG002 - see kept.py
-        """Leave nothing behind: the consumer would go by itself, later."""
+        """Delete the consumer, which would otherwise expire later."""
         self.stop()
         for task in (self._ending, self._unread):
             if task is not None:
@@ -243,14 +243,14 @@ class OrderedReader:
 class DurableReader(OrderedReader):
     """One durable consumer, for streams with interest or work-queue retention.
 
-    What was sent must stay there until it is on disk here, so the consumer is durable and each
-    message is acknowledged when the copy has it. Order matters all the same: after a break,
-    messages that were sent and never came would come after later ones. So another consumer is
-    made, which gets everything that was not acknowledged, in order, and then the one before is
-    deleted; in a work queue, which has room for one, the other way round: there messages stay
-    without a consumer too.
+    Messages must stay there until they are on disk here, so the consumer is durable and each
+    message is acknowledged when the copy has it. Order still matters: after an interruption,
+    messages that were sent and never arrived would arrive after later ones. So another consumer is
+    created, which gets everything that was not acknowledged, in order, and then the previous one
+    is deleted; in a work queue, which allows only one, the other way round: there messages are
+    kept without a consumer too.
 
-    ``reader`` begins the names of all that were made for the copy.
+    ``reader`` is the prefix of the names of all consumers of the copy.
     """
 
     def __init__(
@@ -269,11 +269,11 @@ class DurableReader(OrderedReader):
         self._reader_name = f"{reader}_"
         self._name = f"{self._reader_name}{api.nuid.next()[-8:]}"
         self._stored = stored
-        # Sequence and reply subject of what was not acknowledged, in the order in which it came.
+        # Sequence and reply subject of unacknowledged messages, in order of arrival.
         self._unacknowledged: deque[tuple[int, bytes]] = deque()
 
     async def open(self) -> None:
-        """Make the consumer; those that were made before are deleted."""
+        """Create the consumer and delete earlier ones."""
         try:
             await super().open()
         except ApiError as error:
@@ -313,7 +313,7 @@ class DurableReader(OrderedReader):
         if chunk is not None:
             replies = (message.reply.encode() for message in messages)
             self._unacknowledged.extend(zip(chunk.sequences, replies, strict=False))
-            # A work queue gives out everything: what is from before the start is not for us.
+            # A work queue delivers everything: messages before the start are not for us.
             early = bisect_left(chunk.times, self._time_ns)
             if early:
                 self.acknowledge(chunk.sequences[early - 1])
@@ -322,7 +322,7 @@ class DurableReader(OrderedReader):
         return chunk
 
     def acknowledge(self, seq: int) -> None:
-        """Everything up to a sequence is on disk here, or is not wanted."""
+        """Acknowledge everything up to a sequence: it is on disk here, or not wanted."""
         self._stored = max(self._stored, seq)
         waiting = self._unacknowledged
         while waiting and waiting[0][0] <= seq:
@@ -330,6 +330,6 @@ class DurableReader(OrderedReader):
             waiting.popleft()
 
     async def close(self, *, for_good: bool = False) -> None:
-        """Read no more; the consumer stays for the next one unless the copy is gone."""
+        """Stop reading; the consumer is kept for the next one unless the copy was deleted."""
         self._made = self._made and for_good
         await super().close(for_good=for_good)

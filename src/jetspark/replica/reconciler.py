@@ -1,10 +1,10 @@
-"""Which streams of the leader a replica copies, and that the copies stay copies.
+"""The reconciler: makes the copies of a replica match the leader's streams.
 
-The leader's list of streams is the truth; it is read again every few seconds, and at once when
-the leader says that a stream came, went or changed, or when a client of ours asked for that. New
-streams that match are copied, those that are gone are dropped, those that were made again are
-copied again, and changed limits are followed. Mirrors do not follow deletes and purges
-(wire.md, Mirrors and sources), so what the leader no longer has is removed here.
+The leader's list of streams is authoritative; it is read every few seconds, and immediately when
+the leader reports that a stream was created, deleted or changed, or when a client of ours
+requested that. New streams that match are copied, deleted ones are dropped, those that were
+created again are copied again, and changed limits are applied. Mirrors do not follow deletes and
+purges (wire.md, Mirrors and sources), so what the leader no longer has is removed here.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ from jetspark.units import parse_rfc3339
 log: logging.Logger = logging.getLogger("jetspark.replica")
 
 ADVISORIES: Final = "$JS.EVENT.ADVISORY.STREAM.*.>"
-# Listing takes no more than one part in so many of the time.
+# Listing takes at most one part in this many of the time.
 LIST_SHARE: Final = 20
-# So many looks follow a change at once; what they do not settle waits for its turn.
+# This many checks follow a change immediately; what they do not settle waits for its turn.
 QUICK_LOOKS: Final = 10
-# How often a copy that is not whole yet is looked at.
+# How often an incomplete copy is checked.
 WHOLE_SECONDS: Final = 0.02
 
 
@@ -69,34 +69,34 @@ class CopyReconciler:
         self._poll = poll
         self._api = ApiClient(bridge.core, DEFAULT_PREFIX, bridge.core.options.timeout)
         self._deletions = Deletions(self._api, local)
-        # Told when a copy may no longer be what it was.
+        # Called when a copy may be outdated.
         self.on_change: Callable[[], None] = lambda: None
         self._look = asyncio.Event()
-        self._complained: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self.streams: dict[str, CopiedStream] = {}
-        # Streams that something was done to through this replica: to be looked at before the
-        # copy answers again.
+        # Streams that were changed through this replica: to be checked before the copy answers
+        # again.
         self.suspects: dict[str, int] = {}
         self._looks = 0
-        # How far the copies of suspects must have come to be compared with their origins.
+        # How far the copies of suspects must be to be compared with their origins.
         self._goals: dict[str, int] = {}
         # When the leader last listed its streams; 0: never.
-        self.heard_ns: int = 0
+        self.contact_ns: int = 0
 
     def find(self, name: str) -> CopiedStream | None:
-        """A copied stream whose copy may be asked."""
+        """Return a copied stream whose copy may be read."""
         if name in self.suspects and self._bridge.up:
             return None
         return self.streams.get(name)
 
     def note_shown(self, name: str, seq: int) -> None:
-        """Clients were shown a sequence of a stream: the copy does not answer from before it."""
+        """Note that clients have seen a sequence: the copy does not answer from before it."""
         copied = self.streams.get(name)
         if copied is not None and seq > copied.shown:
             copied.shown = seq
 
     def suspect(self, name: str) -> None:
-        """A client asks the leader to change a stream: its copy answers when that is followed."""
+        """Note that a client changes a stream: its copy answers once that is applied."""
         if wanted(name, self._patterns):
             self.suspects[name] = self._looks + 2
             self._goals.pop(name, None)
@@ -104,7 +104,7 @@ class CopyReconciler:
             self._look.set()
 
     def adopt(self) -> None:
-        """Take over the copies of an earlier run, which may answer before the leader does."""
+        """Adopt the copies of an earlier run, which may answer before the leader does."""
         for name in self._local.names():
             stream = self._local.find(name)
             assert stream is not None
@@ -112,11 +112,11 @@ class CopyReconciler:
             created = metadata.get(CREATED_KEY)
             if created is None:
                 raise refused(
-                    f"the store has a stream {name} that is no copy: a replica needs a store of "
-                    "its own, give it another folder with store_dir="
+                    f"the store has a stream {name} that is not a copy: a replica needs its own "
+                    "store; choose another folder with store_dir="
                 )
             if not wanted(name, self._patterns):
-                log.info("Stream %s is no copy that is asked for any more: dropped", name)
+                log.info("Stream %s is not to be copied any more: dropped", name)
                 self._local.drop(name)
                 continue
             copied = CopiedStream(
@@ -139,13 +139,13 @@ class CopyReconciler:
                 began = loop.time()
                 if self._bridge.up:
                     await self._look_once()
-                # Who has very many streams is not kept busy listing them.
+                # A leader with very many streams is not kept busy listing them.
                 await self._pause(max(self._poll, LIST_SHARE * (loop.time() - began)))
         finally:
             subscription.end(None)
 
     async def _look_once(self) -> None:
-        """Look at the leader's streams; given up when the connection is lost meanwhile."""
+        """Check the leader's streams; given up if the connection is lost meanwhile."""
         looking = asyncio.ensure_future(self._follow())
 
         def give_up() -> None:
@@ -155,7 +155,7 @@ class CopyReconciler:
         try:
             await asyncio.wait({looking})
             if not looking.cancelled() and looking.exception() is not None:
-                # A replica that follows no more would show old streams for ever.
+                # A replica that stopped following would show old streams forever.
                 log.error(
                     "Following the leader's streams failed; trying again",
                     exc_info=looking.exception(),
@@ -165,7 +165,7 @@ class CopyReconciler:
             self._bridge.core.down_listeners.discard(give_up)
 
     def _on_advisory(self, message: Message) -> None:
-        """A stream came, went or changed; one made again is not read from its old copy."""
+        """Handle a created, deleted or changed stream; its old copy is not read any more."""
         self._look.set()
         _, _, kind_and_name = message.subject.partition(".STREAM.")
         kind, _, name = kind_and_name.partition(".")
@@ -173,7 +173,7 @@ class CopyReconciler:
             self.suspect(name)
 
     async def _pause(self, pause: float) -> None:
-        """Wait for the next look; copies that are not whole yet are watched meanwhile."""
+        """Wait for the next check; incomplete copies are watched meanwhile."""
         loop = asyncio.get_running_loop()
         until = loop.time() + pause
         while not self._look.is_set() and loop.time() < until:
@@ -189,7 +189,7 @@ class CopyReconciler:
                     return
 
     def _worth_a_look(self) -> bool:
-        """Say whether looking again may clear a suspicion: not while its copy is behind."""
+        """Return whether another check may clear a suspicion: not while its copy lags."""
         for name, at in self.suspects.items():
             stream = self._local.find(name)
             reached = stream is None or stream.log.index.last_seq >= self._goals.get(name, 0)
@@ -203,18 +203,18 @@ class CopyReconciler:
         unlike: set[str] = set()
         try:
             infos = [info async for page in stream_pages(self._api, "", None) for info in page]
-            self.heard_ns = self._local.clock.now_ns()
+            self.contact_ns = self._local.clock.now_ns()
             whole = self._take(infos)
-            # A copy that is not whole yet may have what was removed meanwhile.
+            # An incomplete copy may have messages that were deleted meanwhile.
             unlike = self.streams.keys() - {info.config.name for info in whole}
             for info in whole:
                 self._forget_invented(info, shown.get(info.config.name, 0))
                 if not await self._follow_deletions(info):
                     unlike.add(info.config.name)
         except Error as error:
-            self._complain("", f"cannot read the list of streams: {error}")
+            self._log_once("", f"cannot read the list of streams: {error}")
             return
-        self._complained.pop("", None)
+        self._logged.pop("", None)
         for name in unlike & self.suspects.keys() & self.streams.keys():
             self._goals.setdefault(name, self.streams[name].state.last_seq)
         done = {name for name, at in self.suspects.items() if at <= self._looks}
@@ -223,17 +223,17 @@ class CopyReconciler:
             self._goals.pop(name, None)
 
     def _forget_invented(self, info: StreamInfo, before: int) -> None:
-        """No stream has a sequence that it had not reached afterwards: that one was made up.
+        """Forget an impossible sequence: no stream had reached it afterwards, so it was forged.
 
-        Anybody can send a client what looks like an acknowledgement; the copy would be read no
-        more.
+        Anyone can send a client what looks like an acknowledgement; the copy would never be read
+        again.
         """
         copied = self.streams[info.config.name]
         if copied.shown == before > info.state.last_seq:
             copied.shown = info.state.last_seq
 
     async def _follow_deletions(self, info: StreamInfo) -> bool:
-        """Remove what is gone at the leader; False: it is not known that nothing is left."""
+        """Remove what was deleted at the leader; False: it is unknown whether anything is left."""
         name = info.config.name
         copied = self.streams[name]
         outcome = await self._deletions.follow(
@@ -245,38 +245,38 @@ class CopyReconciler:
         return outcome == Outcome.SAME
 
     def _take(self, infos: list[StreamInfo]) -> list[StreamInfo]:
-        """Compare what is copied with what there is; returns those whose copies can be checked."""
+        """Compare copies with the list; return those whose copies can be checked."""
         self._on_streams([info.config for info in infos])
         there = {info.config.name: info for info in infos}
         for name in sorted(self.streams.keys() - there.keys()):
-            log.info("Stream %s is gone at the leader: its copy is dropped", name)
+            log.info("Stream %s was deleted at the leader: its copy is dropped", name)
             self._drop(name)
         chosen = [info for info in infos if wanted(info.config.name, self._patterns)]
         if not chosen:
             patterns = ", ".join(self._patterns)
-            self._complain("*", f"no stream at the leader matches {patterns}: waiting for one")
+            self._log_once("*", f"no stream at the leader matches {patterns}: waiting for one")
         else:
-            self._complained.pop("*", None)
+            self._logged.pop("*", None)
         return [info for info in chosen if self._take_one(info)]
 
     def _take_one(self, info: StreamInfo) -> bool:
         name = info.config.name
         refusal = problem(info.config)
         if refusal:
-            self._complain(name, f"stream {name} is not copied, the leader answers for it: "
+            self._log_once(name, f"stream {name} is not copied, the leader answers for it: "
                            f"{refusal}")  # fmt: skip
             if name in self.streams:
                 self._drop(name)
             return False
         copied = self.streams.get(name)
         if copied is not None and copied.created != info.created:
-            log.info("Stream %s was made anew at the leader: it is copied again", name)
+            log.info("Stream %s was created again at the leader: it is copied again", name)
             self._drop(name)
             copied = None
-        if copied is not None and self._has_parted(name):
+        if copied is not None and self._has_diverged(name):
             log.warning(
-                "Replica: stream %s of the leader has lost messages that were copied from it, as "
-                "one that was restored from an older copy of its store: it is copied again", name
+                "Replica: stream %s of the leader has lost messages that were copied from it, for "
+                "example by restoring an older copy of its store: it is copied again", name
             )  # fmt: skip
             self._drop(name)
             copied = None
@@ -288,7 +288,7 @@ class CopyReconciler:
             self.on_change()
         copied.config, copied.state = info.config, info.state
         copied.reads = name not in self._no_reads
-        # So a copy that does not go on is read from for a few seconds at most.
+        # So a copy that cannot continue is read for a few seconds at most.
         copied.shown = max(copied.shown, info.state.last_seq)
         if not copied.whole:
             self._note_whole(copied)
@@ -296,20 +296,20 @@ class CopyReconciler:
         self._note_trouble(name)
         return copied.whole
 
-    def _has_parted(self, name: str) -> bool:
-        """Say whether the leader has other messages under sequences that were copied."""
+    def _has_diverged(self, name: str) -> bool:
+        """Return whether the leader has other messages under sequences that were copied."""
         stream = self._local.find(name)
         origin = stream.copies[0].origin if stream is not None and stream.copies else None
-        return origin is not None and origin.parted
+        return origin is not None and origin.diverged
 
     def _note_trouble(self, name: str) -> None:
         stream = self._local.find(name)
         error = stream.copies[0].error if stream is not None and stream.copies else b""
         if error:
             text = error.decode(errors="replace")
-            self._complain(f"{name} copy", f"the copy of {name} does not go on: {text}")
+            self._log_once(f"{name} copy", f"the copy of {name} cannot continue: {text}")
         else:
-            self._complained.pop(f"{name} copy", None)
+            self._logged.pop(f"{name} copy", None)
 
     def _begin(self, info: StreamInfo) -> CopiedStream | None:
         name = info.config.name
@@ -318,9 +318,9 @@ class CopyReconciler:
         config = copy_config(info.config, self._remote, info.created, whole=False)
         refusal = self._local.create(config)
         if refusal:
-            self._complain(name, f"stream {name} cannot be copied: {refusal}")
+            self._log_once(name, f"stream {name} cannot be copied: {refusal}")
             return None
-        self._complained.pop(name, None)
+        self._logged.pop(name, None)
         log.info("Copying stream %s: %d messages", name, info.state.messages)
         copied = CopiedStream(name, info.config, info.created, info.state, self._local.find)
         self.streams[name] = copied
@@ -337,9 +337,9 @@ class CopyReconciler:
             )
             refusal = self._local.update(config)
             if refusal:
-                self._complain(
+                self._log_once(
                     copied.name,
-                    f"the copy of {copied.name} cannot follow its origin's configuration: "
+                    f"the copy of {copied.name} cannot apply its origin's configuration: "
                     f"{refusal}",
                 )
 
@@ -356,8 +356,8 @@ class CopyReconciler:
         if refusal:
             log.error("The copy of %s cannot be dropped: %s", name, refusal)
 
-    def _complain(self, about: str, text: str) -> None:
-        """Say what is wrong, once until it is another thing."""
-        if self._complained.get(about) != text:
-            self._complained[about] = text
+    def _log_once(self, about: str, text: str) -> None:
+        """Log a problem, once until it changes."""
+        if self._logged.get(about) != text:
+            self._logged[about] = text
             log.warning("Replica: %s", text)

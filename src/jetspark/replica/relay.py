@@ -1,9 +1,9 @@
-"""What becomes of what clients of a replica do: answered here, refused, or passed on.
+"""The relay of a replica: answers, refuses or forwards what clients do.
 
-Reads of copied streams are answered here when the copy is new enough (read_requests.py).
-Everything else is the leader's: messages, requests, subscriptions, acknowledgements. While the
-leader cannot be reached, requests hear at once that nobody answers, and other messages are lost,
-as core NATS may.
+Reads of copied streams are answered here if the copy is new enough (read_requests.py). Everything
+else goes to the leader: messages, requests, subscriptions, acknowledgements. While the leader
+cannot be reached, requests get no responders immediately, and other messages are lost, as allowed
+in core NATS.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from jetspark.server.routing.route import is_compact
 
 API_PREFIX: Final = b"$JS.API."
 STREAM_PREFIX: Final = b"$JS.API.STREAM."
-# What clients ask of streams that changes them.
+# Requests that change streams.
 CHANGES: Final = frozenset({b"CREATE", b"UPDATE", b"DELETE", b"PURGE", b"MSG.DELETE", b"RESTORE"})
 
 
@@ -37,7 +37,7 @@ class ReplicaRelay:
         suspect: Callable[[str], None],
     ) -> None:
         self._bridge = bridge
-        # Where the replica gets the answers to its own requests.
+        # The prefix of reply subjects of the replica's own requests.
         self._own_inbox = bridge.own.inbox_start
         self._reads = reads
         self._guard = guard
@@ -46,17 +46,17 @@ class ReplicaRelay:
         self._suspect = suspect
 
     def bridge_of(self, client: ConnectedClient) -> Bridge:
-        """The connection that a client's messages take.
+        """Return the connection for a client's messages.
 
-        Who wants no echo of its own messages must have one to itself: the leader leaves out
-        the connection they come from.
+        A client that wants no echo of its own messages must have its own: the leader omits the
+        connection that they come from.
         """
         if client.receiver.echo:
             return self._bridge
         return self._own.get(client) or self._make_own(client, self._bridge)
 
     def on_pub(self, client: ConnectedClient, subject: bytes, frame: Frame) -> None:
-        """A client published."""
+        """Handle a publish."""
         reply, headers, payload = frame.reply(), frame.headers(), frame.payload()
         if subject.startswith(API_PREFIX) and self._reads.take(
             client, subject, reply, headers, payload
@@ -81,7 +81,7 @@ class ReplicaRelay:
         else:
             sent = message_frame(subject, reply, headers, checked_body)
             if not self._bridge.takes(sent):
-                # It grew when it was written again.
+                # It grew when it was encoded again.
                 if reply and client.no_responders:
                     client.say_no_responders(subject, reply)
                 return
@@ -91,9 +91,9 @@ class ReplicaRelay:
             self._note_change(client, bridge, subject)
 
     def _note_change(self, client: ConnectedClient, bridge: Bridge, subject: bytes) -> None:
-        """A request may change a stream: its copy is looked at before it answers again.
+        """Check a stream before its copy answers again: a request may change it.
 
-        Again when the leader gets the request: a look before that would see no change.
+        Again when the leader gets the request: a check before that would see no change.
         """
         verb, _, name = subject[len(STREAM_PREFIX) :].rpartition(b".")
         if verb in CHANGES:
@@ -102,17 +102,17 @@ class ReplicaRelay:
             bridge.queue.in_order(client, partial(self._suspect, stream))
 
     def on_sub(self, subscription: Subscription) -> None:
-        """A client subscribed."""
+        """Handle a new subscription."""
         client = subscription.receiver.connection.client
         self.bridge_of(client).add(client, subscription)
 
     def on_limit(self, subscription: Subscription) -> None:
-        """A client wants no more than ``max_msgs`` of a subscription."""
+        """Handle a limit of ``max_msgs`` for a subscription."""
         client = subscription.receiver.connection.client
         self.bridge_of(client).limit(client, subscription)
 
     def on_unsub(self, subscription: Subscription) -> None:
-        """A subscription is over."""
+        """Handle the end of a subscription."""
         # CONNECT may have changed which one it is: the other does not know it.
         client = subscription.receiver.connection.client
         self._bridge.remove(client, subscription)
@@ -121,7 +121,7 @@ class ReplicaRelay:
             own.remove(client, subscription)
 
     def on_ping(self, client: ConnectedClient) -> bool:
-        """A client asks for PONG: it means that the leader has seen what came before."""
+        """Handle a PING: PONG means that the leader has seen what came before."""
         if not client.subscriptions and not client.receiver.traffic.in_msgs:
             return False
         self.bridge_of(client).queue.put_ping(client)

@@ -1,12 +1,12 @@
-"""The read replica server: a server in front of a leader, with copies of the leader's streams.
+"""The read replica server: copies of a leader's streams, and a relay for everything else.
 
 ::
 
     async with ReplicaServer("nats://leader:4222", streams=["KV_*"]) as replica:
         client = await jetspark.connect(replica.client_url)
 
-Reads of copied streams are answered here; everything else is passed to the leader, under the
-replica's own credentials. Clients authenticate here, as the replica's configuration says.
+Reads of copied streams are answered here; everything else is forwarded to the leader, with the
+replica's own credentials. Clients authenticate here, as configured for the replica.
 """
 
 import logging
@@ -51,7 +51,7 @@ log: logging.Logger = logging.getLogger("jetspark.replica")
 
 @dataclass(slots=True)
 class Parts:
-    """What a running replica consists of."""
+    """The parts of a running replica."""
 
     bridge: Bridge
     reconciler: CopyReconciler
@@ -65,9 +65,9 @@ class Parts:
 class ReplicaServer(Server):
     """A read replica of the server at ``of``: its URL, those of its cluster, or a remote's name.
 
-    ``streams`` are the names to copy, with ``*`` and ``?``; ``no_reads`` are copied streams that
-    the leader is asked for all the same; ``read_only`` refuses writes. Everything else is as for
-    `Server`; a configuration may say it all in its ``jetspark.replica`` block.
+    ``streams`` are the names to copy, with ``*`` and ``?``; ``no_reads`` are copied streams whose
+    reads still go to the leader; ``read_only`` refuses writes. The other arguments are those of
+    `Server`; a configuration may contain all of this in its ``jetspark.replica`` block.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ReplicaServer(Server):
     ) -> None:
         for name in ("jetstream", "upstreams"):
             if name in arguments:
-                raise TypeError(f"ReplicaServer() has no {name!r}: a replica decides that itself")
+                raise TypeError(f"ReplicaServer() has no {name!r}: a replica sets it itself")
         arguments["jetstream"] = True
         settings = combined(arguments)
         settings = with_replica(
@@ -112,10 +112,10 @@ class ReplicaServer(Server):
         self._own_bridges: dict[ConnectedClient, Bridge] = {}
         self._parts: Parts | None = None
 
-    # Life --------------------------------------------------------------------------------------
+    # Lifecycle ---------------------------------------------------------------------------------
 
     async def before_listening(self) -> None:
-        """Take over the copies that are there, and look for the leader: once now, then on."""
+        """Adopt the existing copies, and connect to the leader: now, then in the background."""
         account = self._account()
         driver, router = account.driver, account.router
         assert driver is not None
@@ -146,7 +146,7 @@ class ReplicaServer(Server):
         self.run(reconciler.run())
 
     def _account(self) -> Account:
-        """The account whose clients are served; there can be only one."""
+        """Return the account whose clients are served; there can be only one."""
         served = [
             self.accounts[name]
             for name, account in self.directory.accounts.items()
@@ -162,13 +162,13 @@ class ReplicaServer(Server):
         account = used[0] if used else self.default_account
         if account.driver is None:
             raise refused(
-                f"account {account.name} has no JetStream, where copies are kept: add "
+                f"account {account.name} has no JetStream, which stores the copies: add "
                 "'jetstream: enabled' to it"
             )
         return account
 
     async def start(self) -> None:
-        """Recover the copies, listen, and say that we are there."""
+        """Recover the copies, listen, and announce the replica."""
         await super().start()
         assert self._parts is not None
         Announcer(
@@ -185,7 +185,7 @@ class ReplicaServer(Server):
         await bridge.open()
 
     async def close(self) -> None:
-        """Leave the leader, then close as any server does."""
+        """Disconnect from the leader, then close as any server does."""
         parts, self._parts = self._parts, None
         if parts is not None:
             parts.forwarded.close()
@@ -197,7 +197,7 @@ class ReplicaServer(Server):
         await super().close()
 
     def reload(self, settings: Settings) -> None:
-        """Take over new settings; who the leader is cannot change."""
+        """Apply new settings; the leader cannot change."""
         super().reload(with_replica(settings, of=(), streams=None, no_reads=None, read_only=None))
 
     # The leader --------------------------------------------------------------------------------
@@ -227,37 +227,37 @@ class ReplicaServer(Server):
         )
 
     def _make_own(self, client: ConnectedClient, shared: Bridge) -> Bridge:
-        """The connection of a client that wants no echo of what it publishes."""
+        """Create the connection of a client that wants no echo of its messages."""
         bridge = self._bridge(client.router, lambda: None, shared=shared)
         self._own_bridges[client] = bridge
         self.run(self._open(bridge))
         return bridge
 
     def _on_shown(self, stream: str, seq: int) -> None:
-        """A client has seen a sequence: it must not read from before it here."""
+        """Note that a client has seen a sequence: it must not read from before it here."""
         if self._parts is not None:
             self._parts.reconciler.note_shown(stream, seq)
 
     def _on_doubt(self, stream: str) -> None:
-        """A copy may be of a stream that is no more: its advisory may be late, or not for us."""
+        """Suspect that a copy's stream was deleted: its advisory may be late, or invisible."""
         if self._parts is not None:
             self._parts.reconciler.suspect(stream)
 
     def _on_lost(self, error: Exception) -> None:
         log.warning(
-            "The leader cannot be reached (%s): copies answer what they can, other requests hear "
-            "that nobody answers; trying again",
+            "The leader cannot be reached (%s): copies answer what they can, other requests get "
+            "no responders; retrying",
             error,
         )
 
     def _on_error(self, error: Exception) -> None:
         log.warning(
-            "The leader says: %s (to the replica's own user, which needs what its clients do)",
+            "The leader refused: %s (the replica's user needs the permissions of its clients)",
             error,
         )
 
     def _on_change(self) -> None:
-        """The leader came, went, or said something about itself."""
+        """Handle a change of the connection or of the leader's INFO."""
         parts = self._parts
         if parts is None:
             return
@@ -270,7 +270,7 @@ class ReplicaServer(Server):
             looped = self.server_id in theirs
             if looped and not bridge.blocked:
                 log.error(
-                    "The leader %s is this server, or a replica of it: nothing is passed on; give "
+                    "The leader %s is this server, or a replica of it: nothing is forwarded; give "
                     "--replica-of the server that has the streams",
                     ", ".join(self.replica.of),
                 )
@@ -294,7 +294,7 @@ class ReplicaServer(Server):
 
     @property
     def max_payload(self) -> int:
-        """What clients may send: no more than the leader takes."""
+        """The maximum payload of clients: no more than the leader accepts."""
         own = self.settings.max_payload
         theirs = self._leader_info.max_payload if self._leader_info is not None else 0
         if theirs <= 0:
@@ -304,7 +304,7 @@ class ReplicaServer(Server):
     # Clients -----------------------------------------------------------------------------------
 
     def ended(self, connection: Connection) -> None:
-        """A client is served no more."""
+        """Remove a client."""
         super().ended(connection)
         if self._parts is not None:
             self._parts.bridge.queue.forget(connection.client)
@@ -313,7 +313,7 @@ class ReplicaServer(Server):
             self.run(bridge.close())
 
     def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
-        """INFO: what the leader can do is what clients can do here."""
+        """Return INFO: clients can do here what they can do at the leader."""
         info = super().info(client_id, client_ip, account)
         leader = self._leader_info
         theirs = leader.jetspark if leader is not None else None
@@ -329,7 +329,7 @@ class ReplicaServer(Server):
         return msgspec.structs.replace(info, **changes)
 
     def replica_state(self) -> ReplicaState | None:
-        """Who the leader is, and how far the copies are."""
+        """The state of leader and copies."""
         parts = self._parts
         if parts is None:
             return None
@@ -343,11 +343,11 @@ class ReplicaServer(Server):
             reads_passed=self.reads_passed,
         )
 
-    # For people and tests ----------------------------------------------------------------------
+    # For monitoring and tests ------------------------------------------------------------------
 
     @property
     def followed(self) -> dict[str, CopiedStream]:
-        """The streams that are copied, by name."""
+        """The copied streams, by name."""
         return self._parts.reconciler.streams if self._parts is not None else {}
 
     @property
@@ -357,10 +357,10 @@ class ReplicaServer(Server):
 
     @property
     def reads_answered(self) -> int:
-        """Reads that were answered here."""
+        """The number of reads answered here."""
         return self._parts.reads.answered if self._parts is not None else 0
 
     @property
     def reads_passed(self) -> int:
-        """Reads that were passed to the leader because the copy was not new enough."""
+        """The number of reads forwarded to the leader, because the copy was not new enough."""
         return self._parts.forwarded.count if self._parts is not None else 0

@@ -1,4 +1,4 @@
-"""How a read replica is doing, for monitoring (docs/replicas.md)."""
+"""The state of a read replica, for monitoring (docs/replicas.md)."""
 
 from jetspark.engine.stream.state import copies_info
 from jetspark.protocol.handshake import ServerInfo
@@ -18,23 +18,23 @@ def replica_state(
     reads_answered: int,
     reads_passed: int,
 ) -> ReplicaState:
-    """Put together what is known; ``leader`` is the leader's last INFO.
+    """Return the state; ``leader`` is the leader's last INFO.
 
-    The leader is heard of when it tells of its streams, and when something comes for a copy.
+    Contact with the leader is its list of streams, and anything received for a copy.
     """
-    heard_ns = reconciler.heard_ns
+    contact_ns = reconciler.contact_ns
     streams = []
     for _, copied in sorted(reconciler.streams.items()):
-        state, copy_heard_ns = _copied_state(copied, now_ns)
+        state, copy_contact_ns = _copied_state(copied, now_ns)
         streams.append(state)
-        heard_ns = max(heard_ns, copy_heard_ns)
+        contact_ns = max(contact_ns, copy_contact_ns)
     return ReplicaState(
         leader=",".join(address.label for address in bridge.core.options.servers),
         leader_id=leader.server_id if leader is not None else "",
         leader_name=leader.server_name if leader is not None else "",
         connected=bridge.up,
         read_only=read_only,
-        heard_ns=heard_ns,
+        contact_ns=contact_ns,
         reads_answered=reads_answered,
         reads_passed=reads_passed,
         streams=tuple(streams),
@@ -42,13 +42,13 @@ def replica_state(
 
 
 def _copied_state(copied: CopiedStream, now_ns: int) -> tuple[CopiedStreamState, int]:
-    """A stream, and when the leader was last heard of by its copy; 0: never."""
+    """Return the state of a stream, and the last contact of its copy; 0: never."""
     stream = copied.find(copied.name)
     mirror = copies_info(stream, now_ns)[0] if stream is not None else None
     if stream is None or mirror is None:
-        # Between two copies: the one before was dropped.
+        # Between two copies: the previous one was dropped.
         return CopiedStreamState(name=copied.name, lag=copied.state.messages, whole=False), 0
-    # What the leader's list says counts too: a copy that reads nothing knows of nothing to read.
+    # The leader's list counts too: a copy that reads nothing knows of nothing to read.
     behind = max(copied.state.last_seq - stream.log.index.last_seq, 0)
     state = CopiedStreamState(
         name=copied.name,

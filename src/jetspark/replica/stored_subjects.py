@@ -1,4 +1,4 @@
-"""Which subjects the streams of the leader store, by the leader's last list of streams."""
+"""Which subjects the leader's streams store, from the last list of streams."""
 
 from collections.abc import Iterable
 
@@ -8,16 +8,16 @@ from jetspark.subjects.sublist import Sublist
 
 
 class StoredSubjects:
-    """Follows the list of the leader's streams; ``known`` is False until it came once."""
+    """The subjects in the leader's list of streams; ``known`` is False until the first list."""
 
     def __init__(self) -> None:
         self.known: bool = False
         self._subjects = Sublist()
-        # What each stream stores, and whether acknowledgements remove messages from it.
+        # The subjects of each stream, and whether acknowledgements remove messages from it.
         self._streams: dict[str, tuple[tuple[str, ...], bool]] = {}
 
     def follow(self, configs: Iterable[StreamConfig]) -> None:
-        """These are all streams of the leader now."""
+        """Set the leader's streams."""
         self.known = True
         streams = {
             config.name: (config.subjects, config.retention != Retention.LIMITS)
@@ -32,10 +32,10 @@ class StoredSubjects:
                 self._subjects.insert(subject.encode(), b"", subject)
 
     def has(self, subject: bytes) -> bool:
-        """Say whether a stream stores what is published to a subject."""
+        """Return whether a stream stores what is published to a subject."""
         return bool(self._subjects.match_once(subject).plain)
 
     def keeps(self, stream: str) -> bool:
-        """Say whether a stream is known to keep its messages whatever consumers do."""
+        """Return whether a stream is known to keep its messages whatever consumers do."""
         found = self._streams.get(stream)
         return found is not None and not found[1]

@@ -1,14 +1,14 @@
-"""How long the link to a remote waits for what; tests have less patience."""
+"""Timeouts of the link to a remote; tests use shorter ones."""
 
 import msgspec
 
 
 class LinkTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds. ``retry_first`` doubles up to ``retry_max`` while nothing works."""
+    """Seconds. ``retry_first`` doubles up to ``retry_max`` while connecting fails."""
 
-    heartbeat: float = 2.0  # the remote says so often that it is there
-    alarm: float = 6.0  # without a word for so long, another consumer is made
-    probe: float = 5.0  # a quiet stream is asked for so often
+    heartbeat: float = 2.0  # the heartbeat interval of the consumer
+    alarm: float = 6.0  # without a message for this long, another consumer is created
+    probe: float = 5.0  # how often an idle stream is checked
     retry_first: float = 2.0  # wire.md, Mirrors and sources
     retry_max: float = 120.0  # wire.md, Mirrors and sources
     request: float = 5.0  # for an answer
@@ -19,10 +19,10 @@ class LinkTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How patient a read replica is.
+    """Timeouts of a read replica.
 
-    ``poll`` is how often the leader's list of streams is read without a reason; ``bridge`` is for
-    the connection that carries clients' traffic, ``copying`` for the one that copies.
+    ``poll`` is how often the leader's list of streams is read without a cause; ``bridge`` is for
+    the connection of clients' traffic, ``copying`` for the one that copies.
     """
 
     poll: float = 2.0

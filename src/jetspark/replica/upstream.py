@@ -1,8 +1,7 @@
 """A remote server: one connection for all copies of its streams (docs/mirrors.md).
 
-The connection is opened when a first copy wants it, and looked for again for as long as there is
-one that does. A remote that refuses our credentials is asked again too, now and then: they may be
-put right there.
+The connection is opened when the first copy needs it, and reestablished for as long as one does. A
+remote that refuses our credentials is retried too, now and then: they may be corrected there.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ _DEFAULT_TIMES: Final = LinkTimes()
 def connect_remote(
     remote: Remote, clock: Clock, times: LinkTimes = _DEFAULT_TIMES
 ) -> RemoteUpstream:
-    """Make the upstream of a remote; it connects when a first stream is copied from there.
+    """Create the upstream of a remote; it connects when the first stream is copied from it.
 
-    This is what ``jetspark.Server(upstreams=...)`` takes.
+    An argument for ``jetspark.Server(upstreams=...)``.
     """
     return RemoteUpstream(remote, clock, times)
 
@@ -58,29 +57,29 @@ class RemoteUpstream:
         self._core: ClientCore | None = None
         self._api: ApiClient | None = None
         self._opening = asyncio.Lock()
-        # Why there was no connection, last time.
+        # Why the last connection attempt failed.
         self._trouble = ""
-        # Told of a stream that may no longer be the one that was copied.
+        # Called with a stream that may no longer be the one that was copied.
         self.on_doubt: Callable[[str], None] = lambda _stream: None
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now."""
+        """Whether it is connected."""
         return self._core is not None and self._core.link.connection is not None
 
     @property
     def trouble(self) -> str:
-        """Why there is no connection; empty while there is one, or nothing needed it."""
+        """Why it is not connected; empty if it is, or no copy needs it."""
         return "" if self.connected else self._trouble
 
     @property
     def tag(self) -> str:
-        """What the names of consumers that read for this server begin with."""
+        """The prefix of the names of this server's consumers."""
         return self._own.tag if self._own is not None else ""
 
     @property
     def copies(self) -> int:
-        """How many copies read from there."""
+        """The number of copies that read from it."""
         return len(self._feeds)
 
     def open(
@@ -92,7 +91,7 @@ class RemoteUpstream:
         *,
         takes: bool,
     ) -> RemoteFeed:
-        """Begin to find out about a stream."""
+        """Start to find out about a stream."""
         feed = RemoteFeed(
             self,
             stream,
@@ -107,7 +106,7 @@ class RemoteUpstream:
         return feed
 
     def forget(self, feed: RemoteFeed) -> None:
-        """A feed was closed."""
+        """Remove a closed feed."""
         self._feeds.discard(feed)
 
     async def close(self) -> None:
@@ -122,7 +121,7 @@ class RemoteUpstream:
             await core.close()
 
     async def api(self) -> ApiClient:
-        """The API of the remote, when there is a connection; raises why there is none."""
+        """Return the API of the remote, once connected; raises why it is not."""
         async with self._opening:
             if self._core is None or self._core.is_closed:
                 options = check_options(self._options())
@@ -140,14 +139,14 @@ class RemoteUpstream:
         return api
 
     def explain(self, error: Exception) -> str:
-        """What is wrong, for people who know the remote by its name."""
+        """Describe an error for people who know the remote by its name."""
         text = str(error) or type(error).__name__
         if isinstance(error, ConnectionClosed) and self._trouble:
             text = self._trouble
         return f"remote {self._remote.name}: {text}"
 
     def _on_up(self) -> None:
-        """Messages may have been sent to the connection that is gone: all is read again."""
+        """Read everything again: messages may have been sent to the lost connection."""
         self._trouble = ""
         log.info("Remote %r is connected again", self._remote.name)
         for feed in list(self._feeds):
@@ -174,7 +173,7 @@ class RemoteUpstream:
 
 
 def remote_options(remote: Remote, times: LinkTimes, name: str) -> ClientOptions:
-    """How to connect to a remote: for ever, whatever happens."""
+    """Return the options to connect to a remote: retrying forever."""
     return client_options(
         remote.url,
         name=name,
@@ -197,7 +196,7 @@ def remote_options(remote: Remote, times: LinkTimes, name: str) -> ClientOptions
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
-    """How the remote is trusted, and who we are to it."""
+    """Return the TLS context: trusted CAs and our certificate."""
     context = ssl.create_default_context(cafile=tls.ca_file or None)
     for pair in tls.pairs():
         context.load_cert_chain(pair.cert_file, pair.key_file)

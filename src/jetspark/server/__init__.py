@@ -1,1 +1,1 @@
-"""Sockets and wiring: the asyncio shell around protocol, engine and store."""
+"""The asyncio shell around protocol, engine and store: sockets and wiring."""

@@ -1,4 +1,4 @@
-"""Accounts at run time: each has its own subscriptions, its own streams, and sees no other."""
+"""Accounts at run time: each has its own subscriptions and streams, isolated from the others."""
 
 from jetspark.engine.outbox import Outbox
 from jetspark.server.jetstream.driver import EngineDriver
@@ -8,7 +8,7 @@ from jetspark.turn import Turn
 
 
 class Account:
-    """One account: a router, and an engine where JetStream is on."""
+    """One account: a router, and an engine if JetStream is enabled."""
 
     def __init__(self, name: str, turn: Turn) -> None:
         self.name = name
@@ -19,5 +19,5 @@ class Account:
         self.slow_consumers = 0
 
     def refuse_jetstream(self) -> None:
-        """Answer requests to streams with the reason: the account has no JetStream."""
+        """Answer requests to streams with the reason: JetStream is disabled for the account."""
         self.router.serve(AccountWithoutJetStream(self.outbox), {}, {})

@@ -1,4 +1,4 @@
-"""What an embedded server was given: its arguments over its configuration."""
+"""The arguments of an embedded server, and how they combine with its configuration."""
 
 import os
 import resource
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
-from jetspark.server.config import load_file
 from jetspark.server.config.jetspark import Jetspark, Remote, commit_delay_problem
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
@@ -24,17 +23,17 @@ _OURS: Final = ("durability", "commit_delay", "min_last_seq_wait", "held_reads_m
 
 
 class ServerArguments(TypedDict, total=False):
-    """What `jetspark.Server` and its blocking twin take; all of it may be left out.
+    """The arguments of `jetspark.Server` and its blocking twin; all are optional.
 
     The server listens on ``host`` (without a configuration: 127.0.0.1) and ``port`` (-1, the
-    default: any free one). ``store_dir`` None keeps the store in a private folder that is removed
-    when the server closes; ``jetstream`` False leaves JetStream out. ``http_port`` opens the
-    monitoring port (-1: any free one), on which ``mounts`` are served too, ASGI applications by
-    path. ``config`` is a configuration file in nats-server's language, or `Settings`; what is
-    given as an argument wins over it. ``durability``, ``commit_delay``, ``min_last_seq_wait``,
-    ``held_reads_max`` and ``remotes`` are the settings of the ``jetspark`` block, such as
-    ``commit_delay="2ms"`` or ``remotes={"hub": {"url": "nats://hub:4222"}}``; ``upstreams``
-    connects to remotes in another way than `jetspark.replica.connect_remote` does.
+    default: any free one). ``store_dir`` None uses a private folder that is removed when the
+    server closes; ``jetstream`` False disables JetStream. ``http_port`` opens the monitoring port
+    (-1: any free one), which also serves ``mounts``, ASGI applications by path. ``config`` is a
+    configuration file in nats-server's language, or `Settings`; arguments override it.
+    ``durability``, ``commit_delay``, ``min_last_seq_wait``, ``held_reads_max`` and ``remotes`` are
+    the settings of the ``jetspark`` block, such as ``commit_delay="2ms"`` or ``remotes={"hub":
+    {"url": "nats://hub:4222"}}``; ``upstreams`` replaces `jetspark.replica.connect_remote` for
+    connections to remotes.
     """
 
     host: str | None
@@ -54,7 +53,7 @@ class ServerArguments(TypedDict, total=False):
 
 
 def combined(arguments: ServerArguments) -> Settings:
-    """The settings of an embedded server: its arguments over its configuration.
+    """Return the settings of an embedded server: its configuration overridden by its arguments.
 
     Without a configuration it listens on a free loopback port and has JetStream (decisions.md).
     """
@@ -73,6 +72,8 @@ def combined(arguments: ServerArguments) -> Settings:
     elif isinstance(config, Settings):
         settings = config
     else:
+        from jetspark.server.config.loader import load_file
+
         settings = load_file(str(config), os.environ)
     changes: dict[str, object] = {}
     if host is not None:
@@ -97,7 +98,7 @@ def combined(arguments: ServerArguments) -> Settings:
 
 
 def _with_ours(block: Jetspark, ours: Mapping[str, Any]) -> Jetspark:
-    """The block with the arguments over it; raises ValueError for what no file may say."""
+    """Return the block with the arguments applied; raises ValueError as a file would."""
     values: dict[str, object] = dict(ours)
     for name in ("commit_delay", "min_last_seq_wait"):
         if name in values:
@@ -113,16 +114,16 @@ def _with_ours(block: Jetspark, ours: Mapping[str, Any]) -> Jetspark:
 
 
 def raise_open_files_limit() -> None:
-    """Ten thousand connections need as many files; the soft limit is often a tenth of that."""
+    """Raise the soft limit of open files: ten thousand connections need as many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def users_by_name(settings: Settings) -> dict[str, object]:
-    """Everything that was said about each user, to see at a reload who has changed.
+    """Return the settings of each user, to find at a reload who has changed.
 
-    The empty name is who needs none: they change when the authorization as a whole does.
+    The empty name is for clients without one: they change when the authorization as a whole does.
     """
     authorization = settings.authorization
     single = (authorization.user, authorization.password, authorization.token)

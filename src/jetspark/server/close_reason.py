@@ -1,10 +1,10 @@
-"""Why a connection was closed, kept from the place that closed it."""
+"""The reasons for closing a connection."""
 
 from enum import StrEnum
 
 
 class CloseReason(StrEnum):
-    """Why a connection was closed, in nats-server's words."""
+    """Why a connection was closed, with nats-server's texts."""
 
     CLIENT_CLOSED = "Client Closed"
     AUTHENTICATION_TIMEOUT = "Authentication Timeout"

@@ -1,4 +1,4 @@
-"""The server: a listener, its connections, and JetStream behind them. Embed it or run it.
+"""The server: a listener, its connections, and JetStream. Embed it or run it.
 
 ::
 
@@ -33,8 +33,8 @@ from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
+from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.remotes import Remotes
 from jetspark.server.jetstream.runtime import JetStreamRuntime
@@ -65,18 +65,18 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 READ_BUFFER: Final = 256 * 1024  # hot-path.md, Loop and sockets
 BACKLOG: Final = 4096
 AUTHORIZATION_TIMEOUT: Final = seconds(2)
-# How long clients may read on when the server closes.
+# How long clients may keep reading when the server closes.
 CLOSING_S: Final = 2.0
 TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
-# nats-server names the Go that built it in INFO; this one runs on Python, and says so.
 MONITORING: Final = ("server", "monitoring needs")
+# nats-server reports its Go version in INFO; this one reports Python.
 GO: Final = f"python{platform.python_version()}"
 
 
 class Server:
     """A NATS server with JetStream in this process; ``ServerArguments`` lists its arguments.
 
-    This one knows neither the client nor remote servers: ``upstreams`` connects to those.
+    It uses neither the client nor remote servers: ``upstreams`` connects to those.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Server:
         self.turn: Turn = Turn()
         self.turns: TurnQueue = TurnQueue(self._call_soon, self.clock.monotonic_ns)
         self.connections: set[Connection] = set()
-        # Those that are closed and may still read what they were given.
+        # Closed connections that may still read their output.
         self._closing: set[Connection] = set()
         self.read_buffer: memoryview[int] = memoryview(bytearray(READ_BUFFER))
         self.slow_consumers = 0
@@ -106,7 +106,7 @@ class Server:
         self.accounts: dict[str, Account] = {
             name: Account(name, self.turn) for name in self.directory.accounts
         }
-        self.default_account: Account = self.accounts[self.directory.everybody.account.name]
+        self.default_account: Account = self.accounts[self.directory.default_user.account.name]
         self.tls: TlsRuntime | None = tls_runtime(self.settings.tls) if self.settings.tls else None
         self.keepalive: Keepalive = Keepalive(
             self.clock,
@@ -134,7 +134,7 @@ class Server:
         self._no_connections.set()
 
     def _check_packages(self) -> None:
-        """Refuse at once what could not be served: before the store is opened, and by name."""
+        """Report missing packages by name, before the store is opened."""
         if not self._monitored:
             return
         # /connz shows the certificates of clients.
@@ -143,20 +143,20 @@ class Server:
 
     @property
     def _monitored(self) -> bool:
-        """Whether a monitoring port is asked for."""
+        """Whether a monitoring port is configured."""
         return bool(self.settings.http_port or self.settings.https_port)
 
     @property
     def authorization_timeout(self) -> Nanoseconds:
-        """How long a client may take to say who it is."""
+        """How long a client may take to authenticate."""
         return self.settings.authorization.timeout or AUTHORIZATION_TIMEOUT
 
     @property
     def max_payload(self) -> int:
-        """The largest message that a client may send."""
+        """The size of the largest message that a client may send."""
         return self.settings.max_payload
 
-    # Where it is -------------------------------------------------------------------------------
+    # Address -----------------------------------------------------------------------------------
 
     @property
     def port(self) -> int:
@@ -167,16 +167,16 @@ class Server:
 
     @property
     def client_url(self) -> str:
-        """Where clients connect."""
+        """The URL that clients connect to."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.settings.host, self.settings.host)  # noqa: S104
         scheme = "tls" if self.tls is not None else "nats"
         return f"{scheme}://{shown_address(host, self.port)}"
 
     def replica_state(self) -> "ReplicaState | None":
-        """Of what it is a read replica, and how far: nothing, unless it is more than this one."""
+        """The state of a read replica; None unless a subclass is one."""
         return None
 
-    # Life --------------------------------------------------------------------------------------
+    # Lifecycle ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Recover the store and listen."""
@@ -217,7 +217,7 @@ class Server:
         if self._life == "over":
             raise AlreadyEnded("the server was closed, or could not start: make a new one")
         if self._life == "running":
-            raise InvalidState("the server runs already")
+            raise InvalidState("the server is already running")
         self._life = "running"
 
     def _listen(self) -> None:
@@ -231,10 +231,10 @@ class Server:
         self._port = self._listener.port
 
     async def before_listening(self) -> None:
-        """For servers that are more than this one: the store is open, no client is there yet."""
+        """Hook for subclasses: the store is open, no client is connected yet."""
 
     async def _start_monitor(self) -> None:
-        """Open the monitoring ports that are asked for; only then is that code loaded."""
+        """Open the configured monitoring ports; only then is that code loaded."""
         if not self._monitored:
             return
         with extra(*MONITORING):
@@ -250,11 +250,11 @@ class Server:
 
     @property
     def monitor_url(self) -> str:
-        """Where monitoring is; empty when it is off."""
+        """The URL of the monitoring endpoints; empty if monitoring is off."""
         return self._monitor.url if self._monitor is not None else ""
 
     def _granted(self) -> dict[str, AccountJetStream]:
-        """The accounts that have streams, with what they may store."""
+        """Return the accounts with JetStream, with their limits."""
         return {
             name: account.jetstream
             for name, account in self.directory.accounts.items()
@@ -262,16 +262,16 @@ class Server:
         }
 
     def stop_listening(self) -> None:
-        """Take no new connections."""
+        """Accept no new connections."""
         if self._listener is not None:
             self._listener.close()
 
     async def enter_lame_duck_mode(self, stop: asyncio.Event) -> None:
-        """Lame duck mode: let clients go elsewhere, then set ``stop``.
+        """Lame duck mode: let clients move elsewhere, then set ``stop``.
 
-        There are no new connections. Those that exist are notified by an INFO with ``ldm``, have
-        a grace period, and are then closed one by one over the rest of the duration, so that
-        another server does not meet all of them at once.
+        There are no new connections. Existing ones are notified by an INFO with ``ldm``, have a
+        grace period, and are then closed one by one over the rest of the duration, so that another
+        server does not get all of them at once.
         """
         if self.lame_duck:
             return
@@ -290,19 +290,19 @@ class Server:
         for connection in remaining:
             if connection in self.connections:
                 connection.close(CloseReason.SERVER_SHUTDOWN)
-                # At most a second, as nats-server: nobody gains by a longer wait.
+                # At most a second, as in nats-server: a longer wait has no benefit.
                 await asyncio.sleep(min(pause_s, 1.0))
         stop.set()
 
     async def close(self) -> None:
-        """Stop listening, put everything staged on disk, say goodbye, close the store."""
+        """Stop listening, write everything staged to disk, disconnect clients, close the store."""
         self._life = "over"
         self.stop_listening()
         if self._listener is not None:
             await self._listener.wait_closed()
         for connection in self.connections:
-            # What clients send from now on would keep it from the end for as long as they send.
-            connection.hold_back()
+            # Input from now on would delay the end for as long as clients send.
+            connection.pause_reading()
         await self.remotes.close()
         if self.runtime is not None:
             self.runtime.end_requests()
@@ -315,7 +315,7 @@ class Server:
             connection.close(CloseReason.SERVER_SHUTDOWN)
         for task in self._tasks:
             task.cancel()
-        await self._all_gone()
+        await self._all_disconnected()
         self.keepalive.stop()
         if self.runtime is not None:
             await self.runtime.close()
@@ -324,8 +324,8 @@ class Server:
         self._freed_memory.close()
         self._listener = self.runtime = None
 
-    async def _all_gone(self) -> None:
-        """Clients that do not read are not waited for."""
+    async def _all_disconnected(self) -> None:
+        """Wait for clients to disconnect; those that do not read are not waited for."""
         for _ in range(2):
             try:
                 async with asyncio.timeout(CLOSING_S):
@@ -366,12 +366,12 @@ class Server:
         return Connection(self, client)
 
     def next_client_id(self) -> int:
-        """Numbers for connections, in order."""
+        """Return the next connection id."""
         self._last_client_id += 1
         return self._last_client_id
 
     def joined(self, connection: Connection) -> bytes:
-        """A client connected; the answer is why it may not stay, or empty."""
+        """Add a connected client; return why it may not stay, or empty."""
         limit = self.settings.max_connections
         full = limit > 0 and len(self.connections) + len(self._closing) >= limit
         self.connections.add(connection)
@@ -380,7 +380,7 @@ class Server:
         return TOO_MANY_CONNECTIONS if full else b""
 
     def ended(self, connection: Connection) -> None:
-        """A client is served no more; its socket may take a little longer."""
+        """Remove a client; its socket may live a little longer."""
         self.connections.discard(connection)
         self._closing.add(connection)
         self.keepalive.expect_end(connection)
@@ -394,7 +394,7 @@ class Server:
                 self.failures.note(f"{connection.session}, closing", error)
 
     def left(self, connection: Connection) -> None:
-        """The socket of a client is gone."""
+        """Remove a closed connection."""
         self._freed_memory.note(connection.most_waiting)
         self.keepalive.forget(connection)
         self._closing.discard(connection)
@@ -402,10 +402,12 @@ class Server:
             self._no_connections.set()
 
     def reload(self, settings: Settings) -> None:
-        """Take over new settings while running; all of them or, with ConfigRefused, none.
+        """Apply new settings while running: all of them or, with ConfigRefused, none.
 
-        Users that changed or are gone are disconnected, as nats-server does.
+        Users that changed or were removed are disconnected, as nats-server does.
         """
+        from jetspark.server.config.reload import plan_reload
+
         plan = plan_reload(self.settings, settings)
         if plan.refusals:
             raise ConfigRefused(
@@ -446,7 +448,7 @@ class Server:
         self.directory = directory
         self.authenticator = Authenticator(directory)
         old, new = users_by_name(before), users_by_name(self.settings)
-        unnamed_may_stay = self._lets_in_without_name()
+        unnamed_may_stay = self._admits_without_name()
         for connection in self.connections:
             user = connection.session.user
             name = user.name if user is not None else ""
@@ -458,15 +460,15 @@ class Server:
                     AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_FAILURE
                 )
 
-    def _lets_in_without_name(self) -> bool:
-        """Say whether clients that have no name may be there: by a token, or by nothing at all."""
+    def _admits_without_name(self) -> bool:
+        """Return whether clients without a name are admitted: by a token, or anonymously."""
         if self.settings.authorization.token:
             return True
         silent = self.authenticator.examine_silent()
         return isinstance(silent, Accepted) and not silent.user.name
 
     def _close_surplus(self) -> None:
-        """Close as many connections as are too many, at random, as nats-server does."""
+        """Close surplus connections, at random, as nats-server does."""
         limit = self.settings.max_connections
         surplus = len(self.connections) - limit if limit > 0 else 0
         if surplus <= 0:
@@ -476,7 +478,7 @@ class Server:
         log.info("Closed %d connections to fall within max_connections", surplus)
 
     def _send_info(self) -> None:
-        """Send INFO again to the clients that understand it."""
+        """Send INFO again to the clients that support it."""
         for connection in self.connections:
             session = connection.session
             understands = session.connected and session.options.protocol >= 1
@@ -485,14 +487,14 @@ class Server:
         self.flush()
 
     def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
-        """INFO for a client; ``account`` once it is known."""
+        """Return INFO for a client; ``account`` once it is known."""
         tls, settings = self.tls, self.settings
         return ServerInfo(
             server_id=self.server_id,
             server_name=self.server_name,
             version=NATS_VERSION,
             proto=1,
-            # Clients of today do not connect to a server that leaves these out.
+            # Current clients do not connect to a server that omits these.
             git_commit=VERSION,
             go=GO,
             host=settings.client_advertise.rpartition(":")[0] or settings.host,
@@ -518,7 +520,7 @@ class Server:
         )
 
     def flush(self, router: Router | None = None) -> bool:
-        """Write what was queued; True if somebody cannot keep up with what they get."""
+        """Write what was queued; True if a client cannot keep up."""
         if router is not None:
             router.send_outbox()
             if router.flushed():
@@ -535,10 +537,10 @@ class Server:
     def _call_soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
 
-    # Work beside the loop ----------------------------------------------------------------------
+    # Background work ---------------------------------------------------------------------------
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something that belongs to the server; it ends with it."""
+        """Run a background task of the server; it is cancelled when the server closes."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

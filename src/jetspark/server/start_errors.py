@@ -1,4 +1,4 @@
-"""Why a server cannot start, in words that say what to do about it."""
+"""Errors of a start, with advice."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ _ARGUMENTS: Final = {
     "http monitoring": "http_port=",
     "https monitoring": "https_port=",
 }
-# What the command line calls the arguments of an embedded server.
+# The flags of the command line for the arguments of an embedded server.
 _FLAGS: Final = {
     "port": "-p",
     "host": "-a",
@@ -26,7 +26,7 @@ _ADVICE: Final = re.compile(rf"\bwith ({'|'.join(_FLAGS)})=")
 
 
 def cannot_listen(purpose: str, host: str, port: int, error: OSError) -> OSError:
-    """The error for a port that cannot be opened; ``purpose`` says what it would be for."""
+    """Return the error for a port that cannot be opened; ``purpose`` says what it is for."""
     name = _ARGUMENTS[purpose]
     advice = {
         errno.EADDRINUSE: f"stop what uses it, or choose another port with {name} (-1: any free)",
@@ -39,8 +39,8 @@ def cannot_listen(purpose: str, host: str, port: int, error: OSError) -> OSError
 
 
 def cannot_open_store(folder: Path, error: OSError) -> OSError:
-    """The error for a store folder that cannot be made, locked or read."""
-    reason = "it is a file, expected is a folder"
+    """Return the error for a store folder that cannot be created, locked or read."""
+    reason = "it is a file, expected a folder"
     if folder.is_dir() or not folder.exists():
         reason = _reason(error)
         if error.filename and Path(str(error.filename)) != folder:
@@ -50,7 +50,7 @@ def cannot_open_store(folder: Path, error: OSError) -> OSError:
 
 
 def in_words(error: Exception) -> str:
-    """An error as lines for the command line: without ``[Errno 13]``, and with its flags."""
+    """Return an error as lines for the command line: without ``[Errno 13]``, and with flags."""
     return _ADVICE.sub(lambda found: f"with {_FLAGS[found[1]]}", _text(error))
 
 
@@ -63,7 +63,7 @@ def _text(error: Exception) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """What the system says; asyncio repeats the address in its own text."""
+    """Return the text of the system; asyncio repeats the address in its own text."""
     if isinstance(error, socket.gaierror) or not error.errno:
         return error.strerror or str(error)
     return os.strerror(error.errno)

@@ -1,4 +1,4 @@
-"""Messages on disk, through an injected file layer and an injected committer.
+"""Storage of streams on disk, with an injected file layer and an injected committer.
 
-Nothing in here knows asyncio or reads a clock; only ``committer.py`` knows threads.
+Nothing here uses asyncio or reads a clock; only ``committer.py`` and ``threads.py`` use threads.
 """

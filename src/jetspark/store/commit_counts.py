@@ -1,12 +1,12 @@
-"""What the committer did: counted per group, for monitoring."""
+"""Statistics of the committer, per group, for monitoring."""
 
 import errno
 from array import array
 from bisect import bisect_left
 from typing import Final
 
-# Upper bounds of the buckets of commit durations. The figures that matter are those of
-# 0.1 ms is a quick disk, 300 us the limit for inline commits, 10 ms a slow disk.
+# Upper bounds of the buckets of commit durations: 0.1 ms is a fast disk, 300 us the limit for
+# inline commits, 10 ms a slow disk.
 BOUNDS_NS: Final = (
     50_000,
     100_000,
@@ -20,12 +20,12 @@ BOUNDS_NS: Final = (
     1_000_000_000,
     3_000_000_000,
 )
-# Percentiles are of so many groups, the newest.
+# Percentiles cover this many groups, the most recent.
 RECENT: Final = 4096
 
 
 class CommitCounts:
-    """Figures since the start. Percentiles are of the recent groups."""
+    """Figures since the start. Percentiles cover the recent groups."""
 
     def __init__(self) -> None:
         self.groups: int = 0
@@ -33,7 +33,7 @@ class CommitCounts:
         self.bytes: int = 0
         self.errors: int = 0
         self.no_space: int = 0
-        # Written by the loop itself; all others were written by a thread.
+        # Written inline by the loop; all others were written by a thread.
         self.inline: int = 0
         self.duration_counts: list[int] = [0] * (len(BOUNDS_NS) + 1)
         self.duration_sum_ns: int = 0
@@ -41,11 +41,11 @@ class CommitCounts:
         self._recent: array[int] = array("q")
 
     def submitted(self, messages: int) -> None:
-        """A group with so many messages goes to the disk."""
+        """Count a group with this many messages that is submitted to the disk."""
         self.messages += messages
 
     def written(self, size: int, took_ns: int, error: OSError | None, *, inline: bool) -> None:
-        """A group was written, or was not."""
+        """Count a group that was written, or failed."""
         self.groups += 1
         self.bytes += size
         self.inline += inline
@@ -61,7 +61,7 @@ class CommitCounts:
             self._recent[self.groups % RECENT] = took_ns
 
     def percentile(self, share: float) -> int:
-        """How long all but a share of the recent groups took at most; 0 when there are none."""
+        """Return the duration below which this share of the recent groups is; 0 without groups."""
         if not self._recent:
             return 0
         ordered = sorted(self._recent)

@@ -1,15 +1,15 @@
-"""The committer: one synced write per group, beside the event loop.
+"""The committer: one synced write per group, in the background of the event loop.
 
-A plain queue to a thread does not overlap with compiled code, which never gives up the
-interpreter lock: the thread would start only when the loop goes idle. So work is handed over with
-two locks. ``submit`` sets the work, releases ``go`` and then waits for ``started``, which the
-thread releases just before its write; the wait gives the lock away for a few microseconds.
+A plain queue to a thread does not overlap with compiled code, which never releases the interpreter
+lock: the thread would start only once the loop is idle. So work is handed over with two locks.
+``submit`` sets the work, releases ``go`` and then waits for ``started``, which the thread releases
+just before its write; the wait releases the interpreter lock for a few microseconds.
 
-Small groups are written inline as long as the disk is quick: for one publisher that waits for
-each ack, a thread in between costs more than the write.
+Small groups are written inline while the disk is fast: for one publisher that waits for each ack,
+a thread costs more than the write.
 
 Each group is written once and reported once, whatever happens; groups of one owner are written
-and reported in the order in which they were submitted.
+and reported in the order of submission.
 """
 
 import errno
@@ -34,9 +34,9 @@ log: logging.Logger = logging.getLogger("jetspark.store")
 INLINE_BYTES_MAX: Final = 16 * 1024
 INLINE_AVERAGE_MAX_NS: Final = 300_000
 # The average moves by an eighth per inline commit. It decays with each small group that a thread
-# wrote in reasonable time, so that one bad phase of the disk does not switch inline commits off
-# for ever. While threads need longer than that for a group, none is written inline: on a disk that
-# stays slow the loop waits for one sync at most, the one that finds it out.
+# wrote in reasonable time, so that one slow phase of the disk does not disable inline commits
+# permanently. While threads need longer than that for a group, none is written inline: on a disk
+# that stays slow the loop waits for at most one sync, the one that detects it.
 AVERAGE_WEIGHT: Final = 8
 DECAY_WEIGHT: Final = 32
 SLOW_NS: Final = 2_000_000
@@ -47,7 +47,7 @@ _of_manifest_locks: Final = threading.Lock()
 
 
 def manifest_change(folder: Path) -> AbstractContextManager[bool]:
-    """Held while the manifests of a folder are read, changed and written.
+    """Return a lock to hold while the manifests of a folder are read, changed and written.
 
     The loop does that, and so do tasks in the housekeeper's thread. One lock per folder: the loop
     must not wait for the disk because another stream's manifest is being synced. Reentrant: a
@@ -61,7 +61,7 @@ def manifest_change(folder: Path) -> AbstractContextManager[bool]:
 
 
 class Work(Protocol):
-    """What the committer must know of a group (``store.log.Group`` is one)."""
+    """A group as the committer sees it (``store.log.Group`` is one)."""
 
     @property
     def handle(self) -> int:
@@ -70,44 +70,44 @@ class Work(Protocol):
 
     @property
     def offset(self) -> int:
-        """Where in the file."""
+        """The offset in the file."""
         ...
 
     @property
     def size(self) -> int:
-        """How much to write."""
+        """The number of bytes to write."""
         ...
 
     @property
     def blob(self) -> bytes:
-        """What to write, after ``assemble``."""
+        """The bytes to write, after ``assemble``."""
         ...
 
     @property
     def filler(self) -> bytes:
-        """What to write after it; nothing depends on that."""
+        """Bytes to write after the blob; nothing depends on them."""
         ...
 
     @property
     def synced(self) -> bool:
-        """Whether it has to be on the disk before it is reported."""
+        """Whether it must be on disk before it is reported."""
         ...
 
     @property
     def before(self) -> object | None:
-        """What ``prepare`` does; None when nothing has to be done."""
+        """What ``prepare`` has to do; None if nothing."""
         ...
 
     def assemble(self) -> None:
-        """Put together what to write; that may take a while."""
+        """Assemble the bytes to write, which may take a while."""
         ...
 
     def prepare(self) -> None:
-        """Do what has to be done on the disk before it is written; raises OSError."""
+        """Do what must be done on disk before the write; raises OSError."""
         ...
 
-    def cut_off(self, files: Files) -> None:
-        """Cut off what a full disk took of it."""
+    def truncate(self, files: Files) -> None:
+        """Truncate what a full disk accepted of it."""
         ...
 
 
@@ -115,19 +115,19 @@ Report = Callable[[object, OSError | None], None]
 
 
 class Committer(Protocol):
-    """Writes groups durably and reports each one, at once or later, once."""
+    """Writes groups durably and reports each one exactly once, immediately or later."""
 
     def submit(self, owner: object, work: Work) -> None:
-        """Write a group; ``report(owner, error)`` follows."""
+        """Write a group; ``report(owner, error)`` is called afterwards."""
         ...
 
     def close(self) -> None:
-        """Finish what was submitted and stop."""
+        """Finish submitted groups and stop."""
         ...
 
 
 class InlineCommitter:
-    """Writes at once, in the caller: for tests and for tools that have no loop."""
+    """Writes immediately, in the caller: for tests and for tools without a loop."""
 
     def __init__(self, files: Files, report: Report) -> None:
         self._files = files
@@ -138,15 +138,15 @@ class InlineCommitter:
         self._report(owner, write(self._files, work))
 
     def close(self) -> None:
-        """Nothing is ever left over."""
+        """Do nothing: no group is ever outstanding."""
 
 
 class ThreadCommitter:
     """Writes small groups inline and large ones in up to ``workers_max`` threads.
 
     ``report`` is called in the caller's thread for inline groups and through ``hand_back`` (such
-    as ``loop.call_soon_threadsafe``) for the others. Nothing here is called from two threads:
-    ``submit`` and ``close`` belong to the thread in which ``hand_back`` runs what it is given.
+    as ``loop.call_soon_threadsafe``) for the others. Not thread-safe: ``submit`` and ``close``
+    belong to the thread in which ``hand_back`` runs callbacks.
     """
 
     def __init__(
@@ -168,9 +168,9 @@ class ThreadCommitter:
         self._monotonic_ns = monotonic_ns
         self._inline_bytes_max = inline_bytes_max
         self.counts: CommitCounts = counts or CommitCounts()
-        # What the disk is like shows when the first group was written, beside the loop.
+        # The first group, written by a thread, shows how fast the disk is.
         self._average_ns = INLINE_AVERAGE_MAX_NS
-        # All threads at once: later there may be no room for one.
+        # All threads at once: later there may be no room for another.
         self._workers: list[_Worker] = []
         try:
             for _ in range(workers_max):
@@ -180,18 +180,18 @@ class ThreadCommitter:
                 worker.stop()
             raise
         self._idle: list[_Worker] = list(self._workers)
-        # Groups whose owner has none on its way but for which there is no free thread; bounded by
-        # the number of owners, as each of them waits for a report before it submits again.
+        # Groups of owners without a group in flight for which no thread is free; bounded by the
+        # number of owners, as each of them waits for a report before it submits again.
         self._waiting: deque[tuple[object, Work]] = deque()
-        # The owners that have a group in a thread or waiting for one, and what they submitted
+        # The owners with a group in a thread or waiting for one, and the groups they submitted
         # after it.
         self._busy: dict[int, deque[Work]] = {}
         self._closed = False
 
     def submit(self, owner: object, work: Work) -> None:
-        """Write a group; ``report(owner, error)`` follows."""
+        """Write a group; ``report(owner, error)`` is called afterwards."""
         if self._closed:
-            raise StoreClosed("the committer was closed; nothing can be written any more")
+            raise StoreClosed("the committer is closed: nothing can be written")
         queued = self._busy.get(id(owner))
         if queued is not None:
             queued.append(work)
@@ -203,27 +203,27 @@ class ThreadCommitter:
             self._write_inline(owner, work)
         else:
             self._busy[id(owner)] = deque()
-            self._write_beside(owner, work)
+            self._write_in_thread(owner, work)
 
     def _write(self, work: Work) -> OSError | None:
         return write(self._files, work, self._make_room)
 
     def _write_inline(self, owner: object, work: Work) -> None:
-        begun = self._monotonic_ns()
+        started = self._monotonic_ns()
         error = self._write(work)
-        took = self._monotonic_ns() - begun
+        took = self._monotonic_ns() - started
         self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
         self.counts.written(work.size, took, error, inline=True)
         self._report(owner, error)
 
-    def _write_beside(self, owner: object, work: Work) -> None:
+    def _write_in_thread(self, owner: object, work: Work) -> None:
         if self._idle:
             self._idle.pop().start(owner, work)
         else:
             self._waiting.append((owner, work))
 
     def _done(self, worker: "_Worker", owner: object, size: int, error: OSError | None) -> None:
-        # In the worker's thread: everything else happens where the caller lives.
+        # Runs in the worker's thread: everything else happens in the caller's.
         took = worker.took_ns
         self._hand_back(lambda: self._finish(worker, owner, size, took, error))
 
@@ -244,7 +244,7 @@ class ThreadCommitter:
             self._waiting.append((owner, queued.popleft()))
         else:
             del self._busy[id(owner)]
-        # The next group is on its way before the last one is applied: they overlap.
+        # The next group is submitted before the last one is applied: they overlap.
         if self._waiting:
             worker.start(*self._waiting.popleft())
         else:
@@ -256,10 +256,10 @@ class ThreadCommitter:
             self._report(owner, self._write(work))
 
     def close(self) -> None:
-        """Finish every group that was submitted and stop the threads; twice is as good as once.
+        """Finish every submitted group and stop the threads; idempotent.
 
-        Groups that no thread had begun are written and reported before this returns. Those that
-        one had begun are written; their reports come through ``hand_back``.
+        Groups that no thread had started are written and reported before this returns. Those that
+        one had started are written; their reports are delivered through ``hand_back``.
         """
         if self._closed:
             return
@@ -295,13 +295,13 @@ class _Worker:
         self._thread = start_thread("jetspark-committer", self._run)
 
     def start(self, owner: object, work: Work) -> None:
-        """Hand over a group; returns when the thread is about to write it."""
+        """Hand over a group; returns just before the thread writes it."""
         self._task = (owner, work)
         self._go.release()
         self._started.acquire()
 
     def stop(self) -> None:
-        """End the thread when it has written what it has."""
+        """End the thread after its current group."""
         self._task = None
         self._go.release()
         self._thread.join()
@@ -314,30 +314,30 @@ class _Worker:
                 return
             self._started.release()
             owner, work = task
-            begun = self._monotonic_ns()
+            started = self._monotonic_ns()
             error = self._write(work)
-            self.took_ns = self._monotonic_ns() - begun
+            self.took_ns = self._monotonic_ns() - started
             self._done(self, owner, work.size, error)
 
 
 class Steps(Protocol):
-    """Work that can be done in steps (``Task`` is such)."""
+    """Work that can be done in steps (``Task`` implements it)."""
 
     def step(self) -> bool:
-        """Do a bounded piece of it; True when it is done."""
+        """Do a bounded piece of it; True when finished."""
         ...
 
     def pause_ns(self) -> int:
-        """How long to wait before the next step: it must not use up the disk."""
+        """Return how long to wait before the next step, to leave the disk to others."""
         ...
 
 
 class Housekeeper:
-    """Does the tasks of logs in one thread, one after the other; nothing waits for them.
+    """Runs the tasks of logs in one thread, one after the other; nothing waits for them.
 
-    A task that compiled code does holds the interpreter lock for one step at most, and gives it
-    away whenever it reads or writes. One that must go slowly lets others pass; without a clock
-    nothing waits. ``start`` and ``close`` belong to the thread that ``hand_back`` leads to.
+    A compiled task holds the interpreter lock for at most one step, and releases it whenever it
+    reads or writes. A task that must be throttled lets others pass; without a clock nothing waits.
+    ``start`` and ``close`` belong to the thread in which ``hand_back`` runs callbacks.
     """
 
     def __init__(
@@ -349,9 +349,9 @@ class Housekeeper:
         self._monotonic_ns = monotonic_ns
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._open: list[_Job] = []
-        # Tasks that wait; only the thread looks at them.
+        # Waiting tasks; only the thread accesses them.
         self._slow: list[_Job] = []
-        # When the next step of a kind of task is due.
+        # When the next step of each kind of task is due.
         self._resume: dict[type, int] = {}
         self._closing = False
         self._thread: threading.Thread | None = start_thread("jetspark-housekeeper", self._run)
@@ -363,9 +363,9 @@ class Housekeeper:
         is_wanted: Callable[[], bool] = lambda: True,
         what: str = "upkeep",
     ) -> None:
-        """Do a task; ``done(failed)`` is called once when it has ended.
+        """Run a task; ``done(failed)`` is called once when it has ended.
 
-        What went wrong is logged, as failure of ``what``, if the task ``is_wanted`` by then.
+        Errors are logged, as failure of ``what``, if the task ``is_wanted`` by then.
         """
         if self._closing:
             done(True)
@@ -375,7 +375,7 @@ class Housekeeper:
         self._queue.put(job)
 
     def close(self) -> None:
-        """Stop after the step under way; tasks that are not done count as failed."""
+        """Stop after the current step; unfinished tasks count as failed."""
         self._closing = True
         if self._thread is not None:
             self._queue.put(None)
@@ -392,7 +392,7 @@ class Housekeeper:
             self._hand_back(partial(self._finish, job))
 
     def _next(self) -> "_Job | None":
-        """The next job: one that came, or else the one that has waited long enough."""
+        """Return the next job: a new one, or else one whose wait is over."""
         clock = self._monotonic_ns
         while clock is not None:
             first = min(self._slow, key=lambda job: job.resume_ns, default=None)
@@ -400,10 +400,10 @@ class Housekeeper:
             try:
                 job = self._queue.get(timeout=wait)
             except Empty:
-                assert first is not None, "without one there is no end to waiting"
+                assert first is not None, "a wait without a timeout ends with a new job"
                 self._slow.remove(first)
                 return first
-            # Tasks of one kind share one pace, whichever log they are for.
+            # Tasks of one kind share one pace, across all logs.
             if job is None or self._resume.get(type(job.task), 0) <= clock():
                 return job
             job.resume_ns = self._resume[type(job.task)]
@@ -411,7 +411,7 @@ class Housekeeper:
         return self._queue.get()
 
     def _do(self, job: "_Job") -> bool:
-        """Do steps of a task; True when it has ended, False when it has to wait."""
+        """Run steps of a task; True when it has ended, False when it has to wait."""
         try:
             while not self._closing:
                 if job.task.step():
@@ -424,21 +424,22 @@ class Housekeeper:
                     job.resume_ns = self._resume[kind] = begin + pause
                     return False
         except Exception as error:  # noqa: BLE001 - reported when it is finished
-            # Nothing depends on a task, so nothing stops because of it.
+            # Nothing depends on a task, so its failure stops nothing else.
             job.error = error
         return True
 
     def _finish(self, job: "_Job") -> None:
         if job in self._open:
             self._open.remove(job)
-            # A stream that is removed takes its folder away under a task of its own.
+            # A stream that is being removed deletes its folder while a task may use it.
             if job.error is not None and job.is_wanted():
                 passing = isinstance(job.error, OSError | StorageFault)
                 log.error(
-                    "%s failed: %s; it is tried again later",
+                    "%s failed: %s; will be retried",
                     job.what,
                     job.error,
-                    # The disk's errors say all there is to say. Others are mistakes of ours.
+                    # Errors of the disk are self-explanatory. Others are bugs and need a
+                    # traceback.
                     exc_info=None if passing else job.error,
                 )
             job.done(job.failed)
@@ -464,12 +465,12 @@ class _Job:
 
 
 def write(files: Files, work: Work, make_room: Callable[[], None] | None = None) -> OSError | None:
-    """Do the one write of a group, synced if it asks for that; what went wrong, if anything did.
+    """Do the one write of a group, synced if requested; return the error, if any.
 
     ``make_room`` is called when the disk is full, before that is reported.
 
-    An error that is not the disk's is a mistake of ours, but it is one write that failed like any
-    other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
+    An error that is not the disk's is a bug, but still one failed write like any other: its owner
+    must be notified, and the thread must not die silently.
     """
     try:
         work.assemble()
@@ -482,12 +483,12 @@ def write(files: Files, work: Work, make_room: Callable[[], None] | None = None)
             files.write(work.handle, blobs, work.offset)
     except OSError as error:
         if error.errno in NO_SPACE:
-            work.cut_off(files)
+            work.truncate(files)
             if make_room is not None:
                 make_room()
         return error
     except Exception as error:  # noqa: BLE001 - reported, never swallowed
-        unexpected = OSError(errno.EIO, f"the write ended with {type(error).__name__}: {error}")
+        unexpected = OSError(errno.EIO, f"the write failed with {type(error).__name__}: {error}")
         unexpected.__cause__ = error
         return unexpected
     return None

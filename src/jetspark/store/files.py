@@ -1,9 +1,9 @@
-"""The file layer: the only way the store touches a disk.
+"""The file layer: the store's only access to the disk.
 
-``Files`` is what the store needs of a file system, ``OsFiles`` is the real one. Tests put a
-simulated disk in its place (``tests/support/disk/``), so every call here is one that such a disk
-can tear or fail. A call that returned is a promise; a call that raised or was cut short by the end
-of the process promises nothing.
+``Files`` is what the store needs of a file system, ``OsFiles`` is the real one. Tests replace it
+with a simulated disk (``tests/support/disk/``), so every call here is one that such a disk can
+tear or fail. A call that returned is a guarantee; a call that raised, or was interrupted by the
+end of the process, guarantees nothing.
 """
 
 import errno
@@ -15,29 +15,29 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-# The errors that mean "no space": writing may be tried again.
+# The errors that mean "no space": the write may be retried.
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
-# Kernels without RWF_DSYNC are found out by trying once, not by asking; macOS lacks the name.
+# Kernels without RWF_DSYNC are detected by trying once; macOS lacks the name.
 _DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
 _DSYNC_MISSING: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 # On macOS fsync leaves data in the drive's cache; this one does not. Linux has no such command.
 _FULL_SYNC: Final[int] = getattr(fcntl, "F_FULLFSYNC", 0)
 _IOV_MAX: Final = 1024
-# No file that is read whole gets that long. A damaged length (or a sparse file) must not have
-# gigabytes read into memory: all other streams would wait for that, or the system ends us.
+# No file that is read whole is longer. A damaged length (or a sparse file) must not load gigabytes
+# into memory: all other streams would wait for that, or the system would kill the process.
 WHOLE_FILE_MAX: Final = 256 * 1024 * 1024
 
 
 class Files(Protocol):
-    """What the store asks of a file system. Paths are absolute; handles are small integers."""
+    """The store's view of a file system. Paths are absolute; handles are small integers."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """Open for reading and writing; with ``create`` the file must not exist yet."""
         ...
 
     def close(self, handle: int) -> None:
-        """Give a handle back."""
+        """Close a handle."""
         ...
 
     def size(self, handle: int) -> int:
@@ -45,42 +45,42 @@ class Files(Protocol):
         ...
 
     def read(self, handle: int, offset: int, length: int) -> bytes:
-        """Read up to ``length`` bytes; shorter only at the end of the file."""
+        """Read up to ``length`` bytes; fewer only at the end of the file."""
         ...
 
     def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
-        """Write all blobs at ``offset`` and return when they are on the disk."""
+        """Write all blobs at ``offset`` and return once they are on disk."""
         ...
 
     def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
-        """Write all blobs at ``offset``; they are on the disk after a later ``sync``."""
+        """Write all blobs at ``offset``; they are on disk after a later ``sync``."""
         ...
 
     def sync(self, handle: int) -> None:
-        """Return when everything in the file is on the disk, however it was written."""
+        """Return once everything in the file is on disk, however it was written."""
         ...
 
     def drop_cached(self, handle: int) -> None:
-        """Forget what is remembered of a file, so that reading it asks the disk."""
+        """Drop a file from the page cache, so that reads go to the disk."""
         ...
 
     def next_data(self, handle: int, offset: int) -> int:
-        """Where, from ``offset`` on, bytes may be other than the zeros of a hole; at most the end.
+        """Return where, from ``offset`` on, data may start after a hole; at most the end.
 
-        ``offset`` itself where nobody knows.
+        ``offset`` itself if that is unknown.
         """
         ...
 
     def free_space(self, path: Path) -> int:
-        """How many bytes more the file system of a folder takes."""
+        """Return the number of free bytes of the file system of a folder."""
         ...
 
     def truncate(self, handle: int, length: int) -> None:
-        """Cut a file to ``length`` and return when the cut is on the disk."""
+        """Truncate a file to ``length`` and return once that is on disk."""
         ...
 
     def replace(self, path: Path, content: bytes) -> None:
-        """Put a file with this content at ``path``, the old one or the new one at any time."""
+        """Replace the file at ``path`` atomically: it has the old or the new content."""
         ...
 
     def rename(self, old: Path, new: Path) -> None:
@@ -88,13 +88,13 @@ class Files(Protocol):
         ...
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder (parents too) that is still there after a power cut."""
+        """Create a folder, and its parents, durably: it survives a power failure."""
         ...
 
     def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
-        """Create a folder with these files, which are on the disk when this returns.
+        """Create a folder with these files, which are on disk when this returns.
 
-        The folder's own name is durable with the next sync of its parent, such as a ``rename``.
+        The folder's own name becomes durable with the next sync of its parent, as in ``rename``.
         """
         ...
 
@@ -103,15 +103,15 @@ class Files(Protocol):
         ...
 
     def list_folder(self, path: Path) -> list[str]:
-        """Return the names in a folder, sorted; empty when ``path`` is no folder."""
+        """Return the names in a folder, sorted; empty if ``path`` is not a folder."""
         ...
 
     def read_file(self, path: Path) -> bytes:
-        """Return a whole file; FileNotFoundError when it is not there."""
+        """Return a whole file; FileNotFoundError if it does not exist."""
         ...
 
     def remove(self, path: Path) -> None:
-        """Remove a file, durably; FileNotFoundError when it is not there."""
+        """Remove a file, durably; FileNotFoundError if it does not exist."""
         ...
 
     def remove_folder(self, path: Path) -> None:
@@ -119,15 +119,15 @@ class Files(Protocol):
         ...
 
     def lock(self, path: Path) -> int:
-        """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
+        """Open (or create) a file and lock it; BlockingIOError if another process holds it."""
         ...
 
 
 class OsFiles:
     """The real file system.
 
-    ``one_call`` False writes and syncs in two system calls, as platforms without RWF_DSYNC do.
-    ``read_only`` asks for no right to write, which a file system mounted read-only does not give.
+    ``one_call`` False writes and syncs in two system calls, as on platforms without RWF_DSYNC.
+    ``read_only`` opens files read-only, for file systems mounted that way.
     """
 
     def __init__(self, *, one_call: bool = True, read_only: bool = False) -> None:
@@ -142,7 +142,7 @@ class OsFiles:
         return _open_regular(path, flags)
 
     def close(self, handle: int) -> None:
-        """Give a handle back."""
+        """Close a handle."""
         os.close(handle)
 
     def size(self, handle: int) -> int:
@@ -150,7 +150,7 @@ class OsFiles:
         return os.fstat(handle).st_size
 
     def read(self, handle: int, offset: int, length: int) -> bytes:
-        """Read up to ``length`` bytes; shorter only at the end of the file."""
+        """Read up to ``length`` bytes; fewer only at the end of the file."""
         data = os.pread(handle, length, offset)
         if len(data) in {0, length}:
             return data
@@ -165,7 +165,7 @@ class OsFiles:
         return b"".join(pieces)
 
     def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
-        """Write all blobs at ``offset`` and return when they are on the disk.
+        """Write all blobs at ``offset`` and return once they are on disk.
 
         One system call where the platform has RWF_DSYNC: write followed by fdatasync needs the
         interpreter lock in between and would wait for it twice.
@@ -175,7 +175,7 @@ class OsFiles:
             _sync_data(handle)
 
     def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
-        """Write all blobs at ``offset``; they are on the disk after a later ``sync``."""
+        """Write all blobs at ``offset``; they are on disk after a later ``sync``."""
         self._write_all(handle, blobs, offset, os.pwritev)
 
     def _write_all(
@@ -186,7 +186,7 @@ class OsFiles:
         write: Callable[[int, Sequence[bytes], int], int],
     ) -> None:
         if len(blobs) == 1 and blobs[0]:
-            # Nearly always all of it is taken at once.
+            # Nearly always one call writes everything.
             written = self._taken(write(handle, blobs, offset))
             if written == len(blobs[0]):
                 return
@@ -203,8 +203,8 @@ class OsFiles:
 
     def _taken(self, written: int) -> int:
         if written <= 0:
-            # Trying again for ever would hang the writer; a disk that takes nothing is broken.
-            raise OSError(errno.EIO, "the file system took nothing of a write")
+            # Retrying forever would hang the writer; a disk that accepts nothing is broken.
+            raise OSError(errno.EIO, "the file system accepted no byte of a write")
         return written
 
     def _write_once(self, handle: int, blobs: Sequence[bytes], offset: int) -> int:
@@ -218,39 +218,39 @@ class OsFiles:
         return os.pwritev(handle, blobs, offset)
 
     def sync(self, handle: int) -> None:
-        """Return when everything in the file is on the disk, however it was written."""
+        """Return once everything in the file is on disk, however it was written."""
         _sync_all(handle)
 
     def next_data(self, handle: int, offset: int) -> int:
-        """Where, from ``offset`` on, bytes may be other than the zeros of a hole."""
+        """Return where, from ``offset`` on, data may start after a hole."""
         if not hasattr(os, "SEEK_DATA"):
             return offset
         try:
-            # Reads and writes name their offsets: nobody uses that of the handle.
+            # Reads and writes pass their offsets: the offset of the handle is unused.
             return os.lseek(handle, offset, os.SEEK_DATA)
         except OSError as error:
             return os.fstat(handle).st_size if error.errno == errno.ENXIO else offset
 
     def free_space(self, path: Path) -> int:
-        """How many bytes more the file system of a folder takes."""
+        """Return the number of free bytes of the file system of a folder."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
     def drop_cached(self, handle: int) -> None:
-        """Forget what is remembered of a file, so that reading it asks the disk.
+        """Drop a file from the page cache, so that reads go to the disk.
 
-        A request that the system may not honour in full; where there is none, nothing is done.
+        A hint that the system may not follow entirely; without support for it, nothing is done.
         """
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, handle: int, length: int) -> None:
-        """Cut a file to ``length`` and return when the cut is on the disk."""
+        """Truncate a file to ``length`` and return once that is on disk."""
         os.ftruncate(handle, length)
         _sync_all(handle)
 
     def replace(self, path: Path, content: bytes) -> None:
-        """Put a file with this content at ``path``, the old one or the new one at any time."""
+        """Replace the file at ``path`` atomically: it has the old or the new content."""
         temporary = path.with_name(path.name + ".tmp")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -263,7 +263,7 @@ class OsFiles:
                 os.close(handle)
             temporary.replace(path)
         except OSError:
-            # A part of it must not take the last space of a full disk.
+            # A partial file must not take the last space of a full disk.
             with suppress(OSError):
                 temporary.unlink()
             raise
@@ -275,14 +275,14 @@ class OsFiles:
         self.sync_folder(new.parent)
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder (parents too) that is still there after a power cut."""
+        """Create a folder, and its parents, durably: it survives a power failure."""
         missing = []
         while not path.is_dir():
             missing.append(path)
             path = path.parent
         if missing:
-            # The one that exists may come from an attempt that ended before its sync. Where we
-            # may not read its parent, we did not make it.
+            # An existing one may be from an attempt that ended before its sync. If we may not read
+            # its parent, we did not create it.
             with suppress(PermissionError):
                 self.sync_folder(path.parent)
         for folder in reversed(missing):
@@ -290,14 +290,14 @@ class OsFiles:
             self.sync_folder(folder.parent)
 
     def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
-        """Create a folder with these files, which are on the disk when this returns."""
+        """Create a folder with these files, which are on disk when this returns."""
         path.mkdir(mode=0o700)
         handles: list[int] = []
         try:
             for name, content in contents.items():
                 handles.append(self.open(path / name, create=True))
                 self.write(handles[-1], [content], 0)
-                # All of them on their way before the first is waited for: often one commit of
+                # Start writeback of all of them before waiting for the first: often one commit of
                 # the file system's journal is enough then.
                 self.drop_cached(handles[-1])
             for handle in handles:
@@ -316,22 +316,22 @@ class OsFiles:
             os.close(handle)
 
     def list_folder(self, path: Path) -> list[str]:
-        """Return the names in a folder, sorted; empty when ``path`` is no folder."""
+        """Return the names in a folder, sorted; empty if ``path`` is not a folder."""
         try:
             return sorted(entry.name for entry in path.iterdir())
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def read_file(self, path: Path) -> bytes:
-        """Return a whole file; FileNotFoundError when it is not there."""
+        """Return a whole file; FileNotFoundError if it does not exist."""
         with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > WHOLE_FILE_MAX:
-                raise OSError(errno.EFBIG, f"{size} bytes are more than it can have", str(path))
+                raise OSError(errno.EFBIG, f"{size} bytes: not a valid file", str(path))
             return file.read()
 
     def remove(self, path: Path) -> None:
-        """Remove a file, durably; FileNotFoundError when it is not there."""
+        """Remove a file, durably; FileNotFoundError if it does not exist."""
         path.unlink()
         self.sync_folder(path.parent)
 
@@ -347,7 +347,7 @@ class OsFiles:
         self.sync_folder(path.parent)
 
     def lock(self, path: Path) -> int:
-        """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
+        """Open (or create) a file and lock it; BlockingIOError if another process holds it."""
         flags = os.O_RDONLY if self._read_only else os.O_RDWR | os.O_CREAT
         handle = os.open(path, flags | os.O_CLOEXEC, 0o600)
         try:
@@ -359,9 +359,9 @@ class OsFiles:
 
 
 def _open_regular(path: Path, flags: int) -> int:
-    """Open a file; OSError for what is none.
+    """Open a regular file; OSError for anything else.
 
-    Opening a named pipe would wait for its other end, and a device has no end to read to.
+    Opening a named pipe would wait for its other end, and reading a device would never end.
     """
     handle = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -371,7 +371,7 @@ def _open_regular(path: Path, flags: int) -> int:
 
 
 def _sync_data(handle: int) -> None:
-    """Put the content of a file on the disk, and of its metadata what reading it needs."""
+    """Sync the content of a file, and the metadata needed to read it."""
     if _FULL_SYNC:
         fcntl.fcntl(handle, _FULL_SYNC)
     else:
@@ -379,7 +379,7 @@ def _sync_data(handle: int) -> None:
 
 
 def _sync_all(handle: int) -> None:
-    """Put the content and the metadata of a file or folder on the disk."""
+    """Sync the content and the metadata of a file or folder."""
     if _FULL_SYNC:
         fcntl.fcntl(handle, _FULL_SYNC)
     else:

@@ -1,9 +1,9 @@
-"""A store that nobody uses, looked at as a whole: for `jetspark doctor`.
+"""Inspection of a store that no server uses, for `jetspark doctor`.
 
-``examine`` opens every stream, reads every record and says what it found. Over ``OverlayFiles``
-nothing on disk changes. With ``mend`` what can be mended is: opening renews manifests and marks
-torn tails, damaged bytes are copied aside, index files are made again. A good record is never
-left out: the only things that go are copies that can be made again.
+``examine`` opens every stream, reads every record and reports what it found. Over ``OverlayFiles``
+nothing on disk changes. With ``mend`` it repairs what it can: opening renews manifests and marks
+torn tails, damaged bytes are copied to quarantine, index files are created again. A valid record
+is never dropped: only files that can be created again are removed.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ from jetspark.store.upkeep.scrub import Scrub
 
 
 class StreamFinding(msgspec.Struct, kw_only=True):
-    """What was found of one stream."""
+    """The findings about one stream."""
 
     account: str = ""
     name: str = ""
@@ -38,7 +38,7 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     last_seq: int = 0
     disk_bytes: int = 0
     consumers: int = 0
-    # At most; those of damage that was found earlier too.
+    # At most; includes damage that was found earlier.
     lost_messages: int = 0
     damage: list[Damage] = []
     # How many of these were not known before.
@@ -54,18 +54,18 @@ class StreamFinding(msgspec.Struct, kw_only=True):
 
     @property
     def healthy(self) -> bool:
-        """Say whether nothing was found that was not known and copied aside before."""
+        """Return whether nothing was found except what was known and in quarantine before."""
         return not (self.new_damage or self.notes or self.error or self.second_to)
 
 
 class StreamClock(msgspec.Struct, kw_only=True):
-    """How the times of one stream stand to the clock of the machine."""
+    """The times of one stream compared with the system clock."""
 
     account: str
     name: str
     folder: str
     newest_ns: int
-    # How far that is ahead of the clock; 0 when it is not.
+    # How far that is ahead of the clock; 0 if it is not.
     ahead_ns: int = 0
     # How many records got an earlier time.
     mended: int = 0
@@ -73,12 +73,12 @@ class StreamClock(msgspec.Struct, kw_only=True):
 
     @property
     def ahead(self) -> bool:
-        """Say whether it is further ahead than clocks of machines differ."""
+        """Return whether it is further ahead than the clocks of two machines may differ."""
         return self.ahead_ns > AHEAD_MAX_NS
 
 
-class ConsumerAside(msgspec.Struct, kw_only=True):
-    """What is kept of a consumer that was dropped; bytes are in base64."""
+class SavedConsumer(msgspec.Struct, kw_only=True):
+    """The saved records of a consumer that was dropped; bytes are in base64."""
 
     stream: str
     number: int
@@ -88,10 +88,10 @@ class ConsumerAside(msgspec.Struct, kw_only=True):
 
 
 class StoreInspection:
-    """One store, locked while it is looked at."""
+    """One store, locked during the inspection."""
 
     def __init__(self, files: Files, folder: Path, *, mend: bool = False, now: int = 0) -> None:
-        """``now`` dates what is copied aside."""
+        """``now`` is the time recorded with quarantined bytes."""
         self._files = files
         self._folder = folder
         self._mend = mend
@@ -103,34 +103,34 @@ class StoreInspection:
         self.logs: list[StreamLog] = []
 
     def open(self) -> int:
-        """Lock the store and open its streams; how many bytes there are to read.
+        """Lock the store and open its streams; return how many bytes there are to read.
 
-        Raises WrongStoreFormat when it is none, StoreLocked when somebody uses it, OSError.
+        Raises WrongStoreFormat if it is not a store, StoreLocked if it is in use, OSError.
         """
-        # Making one would be the wrong answer to a mistyped name.
+        # Creating a store would be the wrong reaction to a mistyped name.
         if "STORE" not in self._files.list_folder(self._folder):
             self.store.refuse_nats_server()
             raise WrongStoreFormat(
-                f"{self._folder} is no jetspark store: there is no file STORE in it. Expected is "
-                "the folder that `jetspark serve -sd` was given"
+                f"{self._folder} is not a jetspark store: it contains no file STORE. Expected the "
+                "folder that `jetspark serve -sd` was given"
             )
-        self.logs = self.store.open(self._hear, self._cannot_open)
+        self.logs = self.store.open(self._on_recovered, self._cannot_open)
         self._second = second_folders(self.logs)
         return sum(log.segments.disk_bytes for log in self.logs)
 
     @property
     def foreign(self) -> list[Path]:
-        """What lies between the streams and is none."""
+        """Entries between the streams that do not belong to the store."""
         return self.store.foreign
 
-    def _hear(self, _identity: Identity, recovery: Recovery) -> None:
+    def _on_recovered(self, _identity: Identity, recovery: Recovery) -> None:
         self._recoveries.append(recovery)
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
         self._unopened.append(StreamFinding(folder=str(folder), error=str(error)))
 
     def examine(self, advance: Callable[[int], None]) -> Iterator[StreamFinding]:
-        """Look at one stream after the other; ``advance`` hears how many bytes were read."""
+        """Inspect one stream after the other; ``advance`` is called with the bytes read."""
         yield from self._unopened
         for log, recovery in zip(self.logs, self._recoveries, strict=True):
             yield self._examine(log, recovery, advance)
@@ -161,7 +161,7 @@ class StoreInspection:
     def _read_all(
         self, log: StreamLog, found: StreamFinding, advance: Callable[[int], None]
     ) -> None:
-        """Check every record of every segment, and what lies beside it."""
+        """Check every record of every segment, and its index file."""
         for file in log.segments.list_files():
             task = Scrub(log, file)
             before = 0
@@ -171,36 +171,36 @@ class StoreInspection:
                     advance(int(task.moved) - before)
                     before = int(task.moved)
             except OSError as error:
-                # The other files are worth looking at.
+                # Continue with the other files.
                 at = max(task.at, 0)
                 found.notes.append(f"{file.name} cannot be read from {at} on: {error}")
             task.finish(failed=not task.finished)
             if task.index_bad:
-                found.notes.append(f"{file.name}.idx did not check; it can be made again")
+                found.notes.append(f"{file.name}.idx failed its checksum; it can be created again")
             if task.manifest_bad:
-                found.notes.append("a manifest did not check; it was written from the other copy")
+                found.notes.append("a manifest failed its checksum; restored from the other copy")
 
     def _keep_house(self, log: StreamLog, found: StreamFinding) -> None:
-        """Do what housekeeping of a server would do, all of it."""
+        """Do everything that a server's upkeep would do."""
         if log.access.read_only:
-            found.error = "could not be mended: the disk refused a write"
+            found.error = "could not be repaired: the disk failed a write"
             return
-        found.mended = [f"copied aside {len(log.quarantine.waiting)} damaged ranges"]
+        found.mended = [f"quarantined {len(log.quarantine.waiting)} damaged ranges"]
         if not log.quarantine.waiting:
             found.mended = []
         found.mended += found.notes
         while log.maintain(self._now):
             pass
         if log.quarantine.refused:
-            found.error = "damaged bytes could not be copied aside: the disk refused"
+            found.error = "damaged bytes could not be quarantined: the disk failed a write"
 
     def drop_consumer(self, log: StreamLog, number: int) -> Path:
-        """Delete a consumer, durably; the file that has its records from now on. Raises OSError.
+        """Delete a consumer, durably; return the file that has its records now. Raises OSError.
 
-        The log takes it as it takes a deletion by a client.
+        The log records it like a deletion by a client.
         """
         records = log.engine_state.consumers[number]
-        kept = ConsumerAside(
+        kept = SavedConsumer(
             stream=log.identity.name,
             number=number,
             document=records.document,
@@ -222,7 +222,7 @@ class StoreInspection:
     def clocks(self, now: int) -> list[StreamClock]:
         """Compare the times of each stream with the clock; with ``mend`` set them back.
 
-        A log is not good for anything else afterwards.
+        A log cannot be used for anything else afterwards.
         """
         return [self._clock_of(log, now) for log in self.logs]
 
@@ -242,11 +242,11 @@ class StoreInspection:
                 retiming = Retiming(self._files, log.segments.folder, identity.stream_id)
                 found.mended = retiming.set_back(now)
             except OSError as error:
-                found.error = f"could not be mended: {error}"
+                found.error = f"could not be repaired: {error}"
         return found
 
     def close(self) -> None:
-        """Give everything back."""
+        """Unlock the store and close all files."""
         for log in self.logs:
             log.close()
         self.store.close()

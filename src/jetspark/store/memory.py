@@ -1,7 +1,7 @@
 """Files in memory: streams with ``storage: memory`` are the same log over these.
 
-Nothing is ever synced, and everything is gone with the process. A log over it needs no cache: its
-bytes are in memory as they are.
+Nothing is ever synced, and everything is lost with the process. A log over it needs no cache: its
+bytes are in memory already.
 """
 
 import errno
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 ENDLESS: Final = 1 << 62
-# What is written in pieces of this size or more is kept as it is, not copied.
+# Pieces of this size or more are kept as written, not copied.
 KEPT_MIN: Final = 512 * 1024
 
 
 class _Content:
-    """The bytes of one file: large pieces as they were written, all others in between."""
+    """The bytes of one file: large pieces as they were written, everything else in between."""
 
     def __init__(self, content: bytes = b"") -> None:
         self.size = 0
@@ -27,7 +27,7 @@ class _Content:
             self.write(content, 0)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return up to so many bytes from there."""
+        """Return up to ``length`` bytes from ``offset``."""
         end = min(offset + length, self.size)
         found: list[bytes | memoryview] = []
         number = bisect_right(self._starts, offset) - 1
@@ -41,7 +41,7 @@ class _Content:
         return b"".join(found)
 
     def write(self, data: bytes, offset: int) -> None:
-        """Put bytes there, instead of what is there."""
+        """Overwrite bytes at ``offset``."""
         if offset > self.size:
             self._append(bytes(offset - self.size))
         if offset == self.size:
@@ -51,7 +51,7 @@ class _Content:
             self._pieces = [bytearray(b"".join(self._pieces))]
             self._starts = [0]
         last, at = self._pieces[-1], offset - self._starts[-1]
-        assert isinstance(last, bytearray), "a file that is changed is one piece"
+        assert isinstance(last, bytearray), "a file that is overwritten is one piece"
         last[at : at + len(data)] = data
         self.size = self._starts[-1] + len(last)
 
@@ -62,7 +62,7 @@ class _Content:
             self._add(bytearray(data))
         else:
             last = self._pieces[-1]
-            assert isinstance(last, bytearray), "it is no kept piece"
+            assert isinstance(last, bytearray), "it is not a large piece"
             last.extend(data)
         self.size += len(data)
 
@@ -71,7 +71,7 @@ class _Content:
         self._starts.append(self.size)
 
     def truncate(self, length: int) -> None:
-        """Cut it, or fill it up with zeros."""
+        """Truncate it, or extend it with zeros."""
         if length > self.size:
             self._append(bytes(length - self.size))
             return
@@ -95,7 +95,7 @@ class MemoryFiles:
 
     @property
     def open_handles(self) -> int:
-        """How many handles nobody has closed yet."""
+        """The number of open handles."""
         return len(self._handles)
 
     def open(self, path: Path, *, create: bool = False) -> int:
@@ -112,7 +112,7 @@ class MemoryFiles:
         return self._last_handle
 
     def close(self, handle: int) -> None:
-        """Give a handle back."""
+        """Close a handle."""
         self._held(handle)
         del self._handles[handle]
         self._locked.pop(handle, None)
@@ -122,7 +122,7 @@ class MemoryFiles:
         return self._held(handle).size
 
     def read(self, handle: int, offset: int, length: int) -> bytes:
-        """Read up to ``length`` bytes; shorter only at the end of the file."""
+        """Read up to ``length`` bytes; fewer only at the end of the file."""
         return self._held(handle).read(offset, length)
 
     def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
@@ -137,29 +137,29 @@ class MemoryFiles:
         self.write_synced(handle, blobs, offset)
 
     def sync(self, handle: int) -> None:
-        """Nothing has to be done."""
+        """Do nothing."""
         self._held(handle)
 
     def next_data(self, handle: int, offset: int) -> int:
-        """There are no holes in memory."""
+        """Return ``offset``: memory has no holes."""
         del handle
         return offset
 
     def drop_cached(self, handle: int) -> None:
-        """Nothing has to be done."""
+        """Do nothing."""
         self._held(handle)
 
     def free_space(self, path: Path) -> int:
-        """Memory has no end that can be seen from here."""
+        """Return a very large number: the limit of memory is unknown here."""
         del path
         return ENDLESS
 
     def truncate(self, handle: int, length: int) -> None:
-        """Cut a file to ``length``."""
+        """Truncate a file to ``length``."""
         self._held(handle).truncate(length)
 
     def replace(self, path: Path, content: bytes) -> None:
-        """Put a file with this content at ``path``."""
+        """Create or replace the file at ``path``."""
         self._files[str(path)] = _Content(content)
 
     def rename(self, old: Path, new: Path) -> None:
@@ -179,7 +179,7 @@ class MemoryFiles:
         } | {str(new)}
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder, parents too."""
+        """Create a folder and its parents."""
         self._folders |= {str(folder) for folder in (path, *path.parents)}
 
     def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
@@ -189,24 +189,24 @@ class MemoryFiles:
             self.replace(path / name, content)
 
     def sync_folder(self, path: Path) -> None:
-        """Nothing has to be done."""
+        """Do nothing."""
         if str(path) not in self._folders:
             raise _error(errno.ENOENT, path)
 
     def list_folder(self, path: Path) -> list[str]:
-        """Return the names in a folder, sorted; empty when ``path`` is no folder."""
+        """Return the names in a folder, sorted; empty if ``path`` is not a folder."""
         names = (Path(name) for name in (*self._files, *self._folders) if name != "/")
         return sorted(name.name for name in names if name.parent == path)
 
     def read_file(self, path: Path) -> bytes:
-        """Return a whole file; FileNotFoundError when it is not there."""
+        """Return a whole file; FileNotFoundError if it does not exist."""
         found = self._files.get(str(path))
         if found is None:
             raise _error(errno.ENOENT, path)
         return found.read(0, found.size)
 
     def remove(self, path: Path) -> None:
-        """Remove a file; FileNotFoundError when it is not there."""
+        """Remove a file; FileNotFoundError if it does not exist."""
         if self._files.pop(str(path), None) is None:
             raise _error(errno.ENOENT, path)
 
@@ -219,7 +219,7 @@ class MemoryFiles:
         }
 
     def lock(self, path: Path) -> int:
-        """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
+        """Open (or create) a file and lock it; BlockingIOError if it is locked."""
         content = self._files.setdefault(str(path), _Content())
         if any(held is content for held in self._locked.values()):
             raise _error(errno.EWOULDBLOCK, path)

@@ -1,9 +1,9 @@
-"""Disk full: space kept back for what must go on, and when messages are taken again.
+"""Disk full: a reserve of space for essential writes, and when messages are accepted again.
 
-A reserve file lies in the store's folder. When a write meets a full disk it is removed, so that
-deletes, consumer state and manifests find some space; messages are refused until there is clearly
-more than a little, and the reserve is made again. Meanwhile every stream gives back what it can,
-also those that met no full disk themselves (``upkeep/next_task.py``).
+A reserve file is in the store's folder. When a write finds the disk full, the file is removed, so
+that deletes, consumer state and manifests have some space; messages are refused until there is
+clearly enough, and the reserve is created again. Meanwhile every stream frees what it can, also
+streams that did not write to the full disk themselves (``upkeep/next_task.py``).
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from jetspark.store.format.segment import FILLER, FILLER_SIZE
 
 NAME: Final = "reserve"
 RESERVE_SIZE: Final = 1024 * 1024
-# Free space beyond the reserve and a segment's filler from which messages are taken again.
+# Free space beyond the reserve and a segment's filler from which messages are accepted again.
 RESUME_ABOVE: Final = 4 * 1024 * 1024
 LOOK_EVERY_NS: Final = 1_000_000_000
 
 
 class Reserve:
-    """The reserve of one store; with size 0 there is none.
+    """The reserve of one store; size 0 disables it.
 
-    ``aside`` does what waits for the disk, where nobody waits for that.
+    ``aside`` runs blocking disk operations in the background.
     """
 
     def __init__(
@@ -40,20 +40,20 @@ class Reserve:
         self._size = size
         self._looked_ns = 0
         self._room = True
-        # There is no space for it: a start finds the disk as full as the process before left it.
+        # No space for it: a start may find the disk as full as the previous process left it.
         self.refused: bool = False
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, became_short: Callable[[], None]) -> None:
-        """Have this called, in the thread of the loop, when a write met a full disk."""
+        """Set the function to call, in the loop's thread, when a write finds the disk full."""
         self._watchers.append(became_short)
 
     def is_short(self, now_ns: int) -> bool:
-        """Say whether the disk is full, as far as anybody knows; looks again if it was."""
+        """Return whether the disk is full, as far as known; checks again if it was."""
         return (self.refused or not self._room) and not self.has_room(now_ns)
 
     def make(self) -> None:
-        """Make it unless it exists; on a disk that has no space for it there is none."""
+        """Create it unless it exists; if the disk has no space for it, there is none."""
         path = self._folder / NAME
         names = self._files.list_folder(self._folder)
         self.refused = False
@@ -64,25 +64,25 @@ class Reserve:
                     self._files.replace(path, FILLER * self._size)
         except OSError:
             self.refused = True
-            # A part of it must not take the last space from everybody.
+            # A partial file must not take the last space from others.
             with suppress(OSError):
                 self._files.remove(path.with_name(NAME + ".tmp"))
 
     def release(self) -> None:
-        """Give its space to the writes that need it now."""
+        """Free its space for the writes that need it now."""
         self._room = False
         self._aside(self.remove)
         for became_short in self._watchers:
             became_short()
 
     def remove(self) -> None:
-        """Remove it, in the thread that met the full disk, before that is reported."""
+        """Remove it, in the thread that found the disk full, before that is reported."""
         with suppress(OSError):
             if NAME in self._files.list_folder(self._folder):
                 self._files.remove(self._folder / NAME)
 
     def has_room(self, now_ns: int) -> bool:
-        """Say whether messages can be taken; looks once per second at most, 0 looks at once."""
+        """Return whether messages are accepted; checks at most once per second, 0 checks now."""
         if now_ns and now_ns - self._looked_ns < LOOK_EVERY_NS:
             return self._room
         self._looked_ns = now_ns or self._looked_ns

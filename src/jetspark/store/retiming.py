@@ -1,13 +1,13 @@
-"""Times of a stream that are ahead of the clock are set back, for `jetspark doctor clock`.
+"""Sets back the times of a stream that are ahead of the clock, for `jetspark doctor clock`.
 
-A server never writes a message with an earlier time than the one before it. When its clock was
-wrong by years, or somebody restored such a backup, the stream stays ahead for as long. Here the
-times in its files are changed: those ahead of the clock are moved back by one and the same amount,
-so that the newest message is as old as ``now`` and the others keep their distance from it, as far
-as there is room after the messages before. Nothing else of a record changes, its length neither.
+A server never writes a message with an earlier time than the one before it. If its clock was wrong
+by years, or such a backup was restored, the stream stays ahead for as long. This changes the times
+in its files: those ahead of the clock are moved back by the same amount, so that the newest
+message has the time ``now`` and the others keep their distance from it, as far as the messages
+before them allow. Nothing else in a record changes, not even its length.
 
-Files are replaced whole, oldest first: an end in between leaves times that never decrease, and
-doing it again does the rest.
+Files are replaced whole, oldest first: an interruption leaves times that never decrease, and
+running it again does the rest.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ _CHECK: Final = 8
 
 
 class Retiming:
-    """The times of one stream that nobody has open. Raises OSError."""
+    """The times of one stream that is not open. Raises OSError."""
 
     def __init__(self, files: Files, folder: Path, stream_id: int) -> None:
         self._files = files
@@ -48,7 +48,7 @@ class Retiming:
         ]
 
     def newest(self) -> int:
-        """The latest time in the files; 0 when there is none."""
+        """Return the latest time in the files; 0 if there is none."""
         return max((self._newest_in(name) for name in self._names), default=0)
 
     def _newest_in(self, name: str) -> int:
@@ -60,7 +60,7 @@ class Retiming:
         return newest
 
     def set_back(self, now: int) -> int:
-        """Let no time be later than ``now``; how many records were changed."""
+        """Set all times later than ``now`` back; return how many records were changed."""
         shift = self.newest() - now
         if shift <= 0:
             return 0
@@ -72,7 +72,7 @@ class Retiming:
         return changed
 
     def _rewrite(self, name: str, now: int, shift: int, last: int) -> tuple[int, int]:
-        """Change one file; how many records that were, and the last time in it."""
+        """Change one file; return how many records changed, and the last time in it."""
         path = self._folder / name
         data = self._files.read_file(path)
         head = read_head(data)
@@ -85,13 +85,14 @@ class Retiming:
         for at, length in self._records(data, begin):
             time = int(record_time(data, at))
             if time > now:
-                # Messages have times of their own; what stands between them has that before it.
+                # Messages have their own times; other records have that of the message before
+                # them.
                 time = max(time - shift, last + 1 if record_sequence(data, at) else last)
                 self._set_time(content, at, length, time)
                 changed += 1
             last = max(last, time)
         if changed or head_changed:
-            # What was made from the file says the old times: it goes first, and is made again.
+            # The index file has the old times: it is removed first, and created again later.
             try:
                 self._files.remove(self._folder / (name + INDEX_SUFFIX))
             except FileNotFoundError:
@@ -100,7 +101,7 @@ class Retiming:
         return changed, last
 
     def _records(self, data: bytes, at: int) -> list[tuple[int, int]]:
-        """Where the good records of a file are, and how long; damaged bytes stay as they are."""
+        """Return offsets and lengths of the valid records; damaged bytes stay as they are."""
         found: list[tuple[int, int]] = []
         while at >= 0:
             length = int(self._codec.examine(data, at))
@@ -122,6 +123,6 @@ class Retiming:
 
 
 def _with_time(head: SegmentHead, last_time: int, length: int) -> bytes:
-    """A head with another time and of the same length: records are found by their offsets."""
+    """Return a head with another time and the same length: records are found by offset."""
     document = msgspec.json.encode(msgspec.structs.replace(head, last_time=last_time))
     return frame(SEGMENT_MAGIC, document.ljust(length - len(frame(SEGMENT_MAGIC, b""))))

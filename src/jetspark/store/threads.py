@@ -1,7 +1,7 @@
-"""Threads for work that waits for the disk and belongs to no log: streams made and removed.
+"""Threads for blocking disk operations that belong to no log: creating and removing streams.
 
-All threads of a store are started with it. Later there may be no room for one (a limit of
-processes, of address space), and then what was handed over would wait for it for ever.
+All threads of a store are started with it. Later there may be no room for one (a limit on
+processes or address space), and then the work handed over would wait forever.
 """
 
 import errno
@@ -11,14 +11,14 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
-# Each of them waits for one sync most of the time.
+# Each of them mostly waits for one sync.
 DISK_THREADS: Final = 2
 
 Done = Callable[[OSError | None], None]
 
 
 def start_thread(name: str, run: Callable[[], None]) -> threading.Thread:
-    """Start a thread; raises OSError that says what to do when there is no room for one."""
+    """Start a thread; raises OSError that says what to do if the system refuses."""
     thread = threading.Thread(target=run, name=name, daemon=True)
     try:
         thread.start()
@@ -32,9 +32,9 @@ def start_thread(name: str, run: Callable[[], None]) -> threading.Thread:
 
 
 def attempt(work: Callable[[], None]) -> OSError | None:
-    """Do some work of the disk; what went wrong, if anything did.
+    """Run a disk operation; return the error, if any.
 
-    An error that is not the disk's is a mistake of ours, but the caller that waits has to get it.
+    An error that is not the disk's is a bug, but the waiting caller must get it.
     """
     try:
         work()
@@ -48,7 +48,7 @@ def attempt(work: Callable[[], None]) -> OSError | None:
 
 
 class DiskThreads:
-    """Does work in the order in which it comes, ``count`` pieces at a time.
+    """Runs work in order of arrival, ``count`` pieces at a time.
 
     ``done`` is called through ``hand_back``, such as ``loop.call_soon_threadsafe``.
     """
@@ -67,11 +67,11 @@ class DiskThreads:
             raise
 
     def run(self, work: Callable[[], None], done: Done | None = None) -> None:
-        """Do something; ``done(error)`` follows. Without it nobody waits for it."""
+        """Run something; ``done(error)`` is called afterwards. Without it, no caller waits."""
         self._queue.put((work, done))
 
     def close(self) -> None:
-        """Do what was handed over and stop; twice is as good as once."""
+        """Finish the work that was handed over and stop; idempotent."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:

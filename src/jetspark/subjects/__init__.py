@@ -1,1 +1,1 @@
-"""What a subject is: tokens, matching, the subscription trie, transforms."""
+"""Subjects: tokens, matching, the subscription trie, transforms."""

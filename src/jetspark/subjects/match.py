@@ -1,4 +1,4 @@
-"""Does a pattern match a subject, do two patterns overlap, is one a part of the other."""
+"""Pattern matching: does a pattern match a subject, do two overlap, is one a subset of another."""
 
 from mypy_extensions import i64
 
@@ -6,9 +6,9 @@ from jetspark.subjects.tokens import DOT, GREATER, STAR, has_empty_token, has_em
 
 
 def matches(subject: bytes, pattern: bytes) -> bool:
-    """Tell whether the literal ``subject`` is one that ``pattern`` stands for.
+    """Return whether ``pattern`` matches the literal ``subject``.
 
-    Wildcard characters in ``subject`` mean themselves (wire.md, Core protocol). A subject or a
+    Wildcard characters in ``subject`` are literal (wire.md, Core protocol). A subject or a
     pattern with an empty token matches nothing.
     """
     subject_end: i64 = len(subject)
@@ -34,7 +34,7 @@ def matches(subject: bytes, pattern: bytes) -> bool:
 
 
 def overlaps(a: bytes, b: bytes) -> bool:
-    """Tell whether some literal subject matches both patterns."""
+    """Return whether some literal subject matches both patterns."""
     a_end: i64 = len(a)
     b_end: i64 = len(b)
     a_at: i64 = 0
@@ -57,7 +57,7 @@ def overlaps(a: bytes, b: bytes) -> bool:
 
 
 def is_subset(inner: bytes, outer: bytes) -> bool:
-    """Tell whether every literal subject that matches ``inner`` matches ``outer`` too."""
+    """Return whether every literal subject that matches ``inner`` matches ``outer`` too."""
     inner_end: i64 = len(inner)
     outer_end: i64 = len(outer)
     inner_at: i64 = 0
@@ -85,7 +85,7 @@ def is_subset(inner: bytes, outer: bytes) -> bool:
 
 
 def token_end(subject: bytes, start: i64, end: i64) -> i64:
-    """Return where the token that begins at ``start`` ends: the next dot, or ``end``."""
+    """Return the end of the token that starts at ``start``: the next dot, or ``end``."""
     index = start
     while index < end and subject[index] != DOT:
         index += 1
@@ -103,7 +103,7 @@ def wildcard_at(pattern: bytes, start: i64, stop: i64) -> i64:
 
 
 def same_token(a: bytes, a_at: i64, a_stop: i64, b: bytes, b_at: i64, b_stop: i64) -> bool:
-    """Tell whether two tokens are the same bytes."""
+    """Return whether two tokens are the same bytes."""
     if a_stop - a_at != b_stop - b_at:
         return False
     while a_at < a_stop:
@@ -115,7 +115,7 @@ def same_token(a: bytes, a_at: i64, a_stop: i64, b: bytes, b_at: i64, b_stop: i6
 
 
 def literal_head(pattern: bytes) -> bytes:
-    """Return what stands before the first wildcard, with the dot."""
+    """Return everything before the first wildcard, including the dot."""
     end: i64 = len(pattern)
     start: i64 = 0
     while start < end:

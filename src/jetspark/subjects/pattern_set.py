@@ -1,7 +1,7 @@
-"""Many patterns at once: does one of them match a subject, overlap a pattern, or cover it.
+"""Sets of patterns: does one of them match a subject, overlap a pattern, or cover it.
 
-A trie by token, so that what is asked of three thousand patterns costs about as much as of three.
-Only a wildcard in the question looks at all that stands in its place.
+A trie by token, so that a query costs about as much for three thousand patterns as for three. Only
+a wildcard in the query visits all children of a node.
 """
 
 from typing import Final
@@ -13,20 +13,20 @@ from jetspark.subjects.tokens import GREATER, STAR, has_empty_token
 
 
 class Place:
-    """One place in the trie. Owners tell patterns apart that are the same.
+    """A node of the trie. Owners distinguish equal patterns.
 
-    What most places do not have is not made for them: there may be very many.
+    Rare fields are created only where needed: there may be very many nodes.
     """
 
     def __init__(self) -> None:
         self.children: dict[bytes, Place] = _NO_CHILDREN
         self.star: Place | None = None
-        # The owners of patterns that go on with ``>``, and of those that end here.
+        # The owners of patterns that continue with ``>``, and of those that end here.
         self.tails: list[object] = _NO_OWNERS
         self.ends: list[object] = _NO_OWNERS
 
     def is_empty(self) -> bool:
-        """Tell whether no pattern comes here."""
+        """Return whether no pattern passes through or ends here."""
         return (
             self.star is None
             and len(self.tails) == 0
@@ -35,7 +35,7 @@ class Place:
         )
 
     def add_child(self, token: bytes, child: "Place") -> None:
-        """Let a literal token lead to a place."""
+        """Add a child for a literal token."""
         if len(self.children) == 0:
             self.children = {}
         self.children[token] = child
@@ -80,7 +80,7 @@ class PatternSet:
         place.ends.append(owner)
 
     def remove(self, pattern: bytes, owner: object) -> None:
-        """Take a pattern out again, if its owner has it."""
+        """Remove a pattern, if its owner has it."""
         if has_empty_token(pattern):
             return
         path: list[Place] = [self.root]
@@ -107,19 +107,19 @@ class PatternSet:
                 del parent.children[tokens[depth - 1]]
 
     def matches(self, subject: bytes) -> bool:
-        """Tell whether a pattern matches a literal subject; wildcards in it mean themselves."""
+        """Return whether a pattern matches a literal subject; wildcards in it are literal."""
         if has_empty_token(subject):
             return False
         return self._walk(subject, None, True, False, None)
 
     def overlaps(self, pattern: bytes, but: object) -> bool:
-        """Tell whether some subject matches ``pattern`` and one here that ``but`` has not."""
+        """Return whether ``pattern`` overlaps a pattern of an owner other than ``but``."""
         if has_empty_token(pattern):
             return False
         return self._walk(pattern, but, False, True, None)
 
     def covers(self, pattern: bytes, but: object) -> bool:
-        """Tell whether one here that ``but`` has not matches all that ``pattern`` does."""
+        """Return whether a pattern of an owner other than ``but`` covers ``pattern``."""
         if has_empty_token(pattern):
             return False
         return self._walk(pattern, but, False, False, None)
@@ -139,14 +139,14 @@ class PatternSet:
         overlapping: bool,
         found: list[object] | None,
     ) -> bool:
-        """Look at every place that the pattern leads to, up to the first that answers.
+        """Visit every node that the pattern leads to, up to the first match.
 
-        With ``found`` all of them are looked at, and it gets the owners of what answers.
+        With ``found`` all of them are visited, and the owners of matches are appended to it.
         """
         end: i64 = len(pattern)
         place = self.root
         start: i64 = 0
-        # Branches still to be walked. Most questions need none.
+        # Branches still to visit. Most queries have none.
         places: list[Place] | None = None
         starts: list[i64] | None = None
         while True:
@@ -197,7 +197,7 @@ class PatternSet:
             place = following
 
     def _anything_below(self, place: Place, but: object, found: list[object] | None) -> bool:
-        """Tell whether a pattern goes on from here."""
+        """Return whether a pattern continues from here."""
         places = list(place.children.values())
         if place.star is not None:
             places.append(place.star)
@@ -217,13 +217,13 @@ class PatternSet:
 class OverlapSearch:
     """Finds the owners of all patterns that overlap one, in steps.
 
-    A pattern that comes or goes meanwhile may be found or not.
+    A pattern that is added or removed meanwhile may or may not be found.
     """
 
     def __init__(self, patterns: PatternSet, pattern: bytes) -> None:
         self._pattern: bytes = pattern
-        # Places still to be looked at, and where the token begins that leads on from each;
-        # everything below a place overlaps where that is negative.
+        # Nodes still to visit, and where the token that leads on from each starts; if that is
+        # negative, everything below the node overlaps.
         self._places: list[Place] = []
         self._starts: list[i64] = []
         self.owners: set[object] = set()
@@ -231,7 +231,7 @@ class OverlapSearch:
             self._push(patterns.root, 0)
 
     def step(self, count: i64) -> bool:
-        """Look at so many places; True when there are no more."""
+        """Visit ``count`` nodes; True when none is left."""
         pattern = self._pattern
         end: i64 = len(pattern)
         while len(self._places) > 0:
@@ -267,7 +267,7 @@ class OverlapSearch:
         self._starts.append(start)
 
     def _push_all(self, place: Place, start: i64) -> i64:
-        """Look at all that follows a place; what that costs."""
+        """Push all children of a node; return the cost."""
         if place.star is not None:
             self._push(place.star, start)
         for child in place.children.values():

@@ -1,11 +1,11 @@
-"""Who gets a message: subscriptions by pattern, with a cache of results by subject.
+"""The subscription list: subscribers by pattern, with a cache of results by subject.
 
-Patterns without wildcards are kept in one dict, so that an inbox for one request costs one entry
-to add and one to drop. Patterns with wildcards are kept in a trie by token (``trie.py``).
+Patterns without wildcards are in one dict, so that an inbox for one request costs one insertion
+and one removal. Patterns with wildcards are in a trie by token (``trie.py``).
 
-Two caches keep results: one by subject, one by the part of a subject up to its last dot for
+Two caches keep results: one by subject, one by the part of a subject up to its last dot, for
 subjects that are used once (hot-path.md, Rules). A change of a literal pattern drops one result of
-the first; a change of a pattern with wildcards drops the results it may belong to.
+the first; a change of a pattern with wildcards drops the results it may affect.
 """
 
 from typing import Final
@@ -19,29 +19,29 @@ from jetspark.subjects.trie import Leaf, Match, Node, collect, leaf_of, merge, r
 __all__ = ["CACHE_SIZE", "Match", "Sublist"]
 
 CACHE_SIZE: Final = 32_768
-"""Results that each cache keeps, unless the constructor says otherwise."""
+"""Results per cache, unless the constructor is given another number."""
 
-# A full cache gives up one entry in this many, spread over all of them: with subjects that come
-# round in a circle, dropping the oldest would drop just those that come next.
+# A full cache evicts one entry in this many, spread over all of them: with subjects used
+# cyclically, evicting the oldest would evict exactly those needed next.
 _EVICT_ONE_IN: Final = 8
 
-# Looking through the cache for what a wildcard touches is paid by earlier fills: each one buys so
-# many entries. When they are used up (a client with a thousand wildcards leaves), the caches are
-# emptied instead, so that such looks never cost more than about a second fill per entry. What was
-# paid long ago does not count for ever: all looks together take no more than two milliseconds.
+# Scanning the cache for results that a wildcard affects is paid for by earlier fills: each one
+# buys this many entries. When the budget is spent (a client with a thousand wildcards
+# disconnects), the caches are cleared instead, so that scans never cost more than about a second
+# fill per entry. The budget is capped: all scans together take at most two milliseconds.
 _LOOKS_PER_FILL: Final = 32
 _LOOKS_MAX: Final = 16 * CACHE_SIZE
 
-# Freeing tens of thousands of cold results takes tens of milliseconds: emptied caches
-# are put aside, and each fill frees so many of their entries.
+# Freeing tens of thousands of cold results takes tens of milliseconds: cleared caches are set
+# aside, and each fill frees this many of their entries.
 _FREED_PER_FILL: Final = 8
 
 
 class Sublist:
-    """Subscriptions by pattern. Values are told apart by identity and keep their order.
+    """Subscriptions by pattern. Values are compared by identity and keep their order.
 
-    A value inserted twice counts twice. ``generation`` grows with every change and ``count`` is
-    the number of subscriptions.
+    A value inserted twice counts twice. ``generation`` increases with every change and ``count``
+    is the number of subscriptions.
     """
 
     def __init__(self, cache_size: int = CACHE_SIZE) -> None:
@@ -50,23 +50,23 @@ class Sublist:
         self._cache_size: i64 = cache_size
         self._cache: dict[bytes, Match] = {}
         self._prefixes: dict[bytes, Match] = {}
-        # How many results changes have looked through so far. Cold ones take 80 ns each: callers
-        # with many changes count them as work of their turn.
+        # The number of results that changes have scanned so far. Cold ones take 80 ns each:
+        # callers with many changes count them as work of their turn.
         self.looks: i64 = 0
         self._emptied: list[dict[bytes, Match]] = []
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
         self._literals: dict[bytes, Leaf] = {}
-        # How many of those begin with an underscore: clients that share one inbox have none, and
-        # then a reply need not be looked for there.
+        # How many of those start with an underscore: if clients share one inbox there are none,
+        # and replies need not be looked up there.
         self._literal_inboxes: i64 = 0
         self._root: Node = Node()
-        # The prefix asked for last, and its result: replies come in runs for one client.
+        # The last prefix and its result: replies come in runs for one client.
         self._last_prefix: bytes = b""
         self._last_wild: Match = merge([])
 
     def insert(self, pattern: bytes, queue: bytes, value: object) -> None:
-        """Add a subscriber: of every message if ``queue`` is empty, else one of that group.
+        """Add a subscriber: of every message if ``queue`` is empty, else a member of that group.
 
         Raises ``ValueError`` for a pattern that is not valid.
         """
@@ -91,7 +91,7 @@ class Sublist:
         self.generation += 1
 
     def remove(self, pattern: bytes, queue: bytes, value: object) -> bool:
-        """Take a subscriber away; False if it was not there."""
+        """Remove a subscriber; False if it does not exist."""
         if is_literal(pattern):
             leaf = self._literals.get(pattern)
             if leaf is None or not leaf.remove(queue, value):
@@ -110,11 +110,11 @@ class Sublist:
         return True
 
     def has_literal(self, subject: bytes) -> bool:
-        """Say whether somebody subscribed to exactly this subject, wildcards aside."""
+        """Return whether a client subscribed to exactly this subject, not counting wildcards."""
         return subject in self._literals
 
     def match(self, subject: bytes) -> Match:
-        """Return the subscribers of ``subject``; wildcard characters in it mean themselves.
+        """Return the subscribers of ``subject``; wildcard characters in it are literal.
 
         A subject with an empty token has none (wire.md, Core protocol: such a publish is
         accepted).
@@ -126,21 +126,21 @@ class Sublist:
         self._keep(self._cache, subject, result)
         return result
 
-    def match_anew(self, subject: bytes) -> Match:
-        """Return a result that no other subject has."""
+    def match_unshared(self, subject: bytes) -> Match:
+        """Return a result that is not shared with other subjects."""
         _forget(self._cache, subject)
         return self.match(subject)
 
     def share(self, subject: bytes, result: Match) -> None:
-        """Keep one result for many subjects that have the same subscribers."""
+        """Cache one result for many subjects that have the same subscribers."""
         if subject in self._cache:
             self._cache[subject] = result
 
     def match_once(self, subject: bytes) -> Match:
-        """Return the subscribers of a subject that hardly comes twice, such as a reply's inbox.
+        """Return the subscribers of a subject that is rarely used twice, such as a reply inbox.
 
-        The result is that of ``match``, but only what wildcards give is kept, under the part up
-        to the last dot, so that the inboxes of one client share an entry. Use it at once.
+        The result is that of ``match``, but only the wildcard part is cached, by the prefix up to
+        the last dot, so that the inboxes of one client share an entry. Use it immediately.
         """
         size: i64 = len(subject)
         cut = size
@@ -168,12 +168,12 @@ class Sublist:
         return self._find(subject)
 
     def has_interest(self, subject: bytes) -> bool:
-        """Tell whether anybody subscribed to what ``subject`` matches."""
+        """Return whether any subscription matches ``subject``."""
         result = self.match_once(subject)
         return len(result.plain) > 0 or len(result.groups) > 0
 
     def _find(self, subject: bytes) -> Match:
-        """Work a result out."""
+        """Compute a result."""
         leaves: list[Leaf] = []
         if has_empty_token(subject):
             return merge(leaves)
@@ -184,7 +184,7 @@ class Sublist:
         return merge(leaves)
 
     def _find_prefix(self, subject: bytes, cut: i64) -> Match | None:
-        """Work out and keep what wildcards give to any last token behind ``subject[:cut]``.
+        """Compute and cache the wildcard matches of any last token after ``subject[:cut]``.
 
         None if that depends on the last token, or if a token is empty.
         """
@@ -209,11 +209,11 @@ class Sublist:
         cache[key] = result
 
     def keeps(self, subject: bytes, result: Match) -> bool:
-        """Say whether ``match`` would give this result again."""
+        """Return whether ``match`` would return this result again."""
         return self._cache.get(subject) is result
 
     def _forget_matching(self, pattern: bytes) -> None:
-        """Drop the results a pattern with wildcards belongs to, or all if that is less work."""
+        """Drop the results that a wildcard pattern affects, or all if that is less work."""
         self._last_prefix = b""
         looks: i64 = len(self._cache) + len(self._prefixes)
         if looks == 0:
@@ -237,7 +237,7 @@ class Sublist:
             _forget(self._prefixes, prefix)
 
     def _free_some(self) -> None:
-        """Free some entries of the caches that were emptied."""
+        """Free some entries of the cleared caches."""
         cache = self._emptied[-1]
         for _ in range(min(len(cache), _FREED_PER_FILL)):
             cache.popitem()
@@ -245,7 +245,7 @@ class Sublist:
             self._emptied.pop()
 
     def _make_room(self, cache: dict[bytes, Match]) -> None:
-        """Drop some entries of a full cache."""
+        """Evict some entries of a full cache."""
         self._evictions += 1
         self._last_prefix = b""
         index = self._evictions

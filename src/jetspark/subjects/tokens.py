@@ -30,7 +30,7 @@ _KEY_RESERVED: Final = "_kv"
 
 
 def is_literal(subject: bytes) -> bool:
-    """Tell whether no token of ``subject`` is a wildcard."""
+    """Return whether no token of ``subject`` is a wildcard."""
     end: i64 = len(subject)
     index: i64 = 0
     while index < end:
@@ -46,12 +46,12 @@ def is_literal(subject: bytes) -> bool:
 
 
 def has_empty_token(subject: bytes) -> bool:
-    """Tell whether ``subject`` is empty, starts or ends with a dot, or has two dots in a row."""
+    """Return whether ``subject`` is empty, starts or ends with a dot, or has two dots in a row."""
     return has_empty_token_from(subject, 0)
 
 
 def has_empty_token_from(subject: bytes, start: i64) -> bool:
-    """Tell the same about the rest of ``subject`` that begins at ``start``."""
+    """Return the same for the rest of ``subject`` from ``start`` on."""
     end: i64 = len(subject)
     index = start
     token_start = start
@@ -65,7 +65,7 @@ def has_empty_token_from(subject: bytes, start: i64) -> bool:
 
 
 def is_valid_subject(subject: bytes) -> bool:
-    """Tell whether ``subject`` may be subscribed to; wildcards are allowed, ``>`` only last."""
+    """Return whether ``subject`` may be subscribed to; wildcards are allowed, ``>`` only last."""
     end: i64 = len(subject)
     index: i64 = 0
     token_start: i64 = 0
@@ -84,22 +84,22 @@ def is_valid_subject(subject: bytes) -> bool:
 
 
 def is_valid_literal(subject: bytes) -> bool:
-    """Tell whether ``subject`` is valid and has no wildcard."""
+    """Return whether ``subject`` is valid and has no wildcard."""
     return is_valid_subject(subject) and is_literal(subject)
 
 
 def stream_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a stream, or None (wire.md, Streams)."""
+    """Return what is wrong with the name of a stream, or None (wire.md, Streams)."""
     return _name_problem(name)
 
 
 def consumer_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a consumer, or None (wire.md, Consumers)."""
+    """Return what is wrong with the name of a consumer, or None (wire.md, Consumers)."""
     return _name_problem(name)
 
 
 def bucket_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a key-value or object bucket, or None (ADR-8, 1.0)."""
+    """Return what is wrong with the name of a key-value or object bucket, or None (ADR-8, 1.0)."""
     if not name:
         return "it is empty"
     found = _BUCKET_REFUSED.search(name)
@@ -111,7 +111,7 @@ def bucket_name_problem(name: str) -> str | None:
 
 
 def key_problem(key: str) -> str | None:
-    """Say what is wrong with a key to read or write, or None (ADR-8, 1.0)."""
+    """Return what is wrong with a key to read or write, or None (ADR-8, 1.0)."""
     found = _KEY_REFUSED.search(key)
     if found is not None:
         return (
@@ -123,7 +123,7 @@ def key_problem(key: str) -> str | None:
 
 
 def key_filter_problem(pattern: str) -> str | None:
-    """Say what is wrong with a pattern of keys (``*`` and ``>`` as whole tokens), or None."""
+    """Return what is wrong with a pattern of keys (``*`` and ``>`` as whole tokens), or None."""
     found = _KEY_FILTER_REFUSED.search(pattern)
     if found is not None:
         return (
@@ -152,7 +152,7 @@ def _name_problem(name: str) -> str | None:
 
 
 def _dots_problem(key: str) -> str | None:
-    """Say which dots leave a token empty: such a key would be a subject that nobody can read."""
+    """Return which dots leave a token empty: such a key would be an unreadable subject."""
     if not key:
         return "it is empty"
     if key.startswith("."):

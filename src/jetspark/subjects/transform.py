@@ -1,9 +1,9 @@
 """Subject transforms: rewrite a subject that matches a source pattern into a destination.
 
 A destination is a subject whose tokens may be placeholders: ``$1`` or ``{{wildcard(1)}}`` for the
-token that the first ``*`` of the source stood for, and functions of such tokens (``partition``,
-``split``, ``splitFromLeft`` ...; wire.md, Publishing). A ``>`` at the end of both takes the rest
-along.
+token that the first ``*`` of the source matched, and functions of such tokens (``partition``,
+``split``, ``splitFromLeft`` ...; wire.md, Publishing). A ``>`` at the end of both keeps the rest
+of the subject.
 """
 
 import re
@@ -35,7 +35,7 @@ _COMMA: Final = re.compile(r",\s*", re.ASCII)
 _FULL_WILDCARD: Final = ">"
 _INT32_MAX: Final = 2**31 - 1
 
-# The first letter of each word may be a capital: that is what nats-server reads.
+# The first letter of each word may be upper-case, as in nats-server.
 _KINDS: Final = {
     "wildcard": _WILDCARD,
     "partition": _PARTITION,
@@ -76,10 +76,10 @@ _BAD_ARGUMENT: Final = f"{_INVALID}: function argument is invalid or in the wron
 
 
 class TransformError(ValueError):
-    """A source or destination that cannot be used.
+    """An invalid source or destination.
 
-    The message says where and what was expected; ``wire_text`` is how nats-server says it, for
-    the error replies 10155, 10156 and their like.
+    The message says where, and what was expected; ``wire_text`` is nats-server's wording, for the
+    error replies 10155, 10156 and similar.
     """
 
     def __init__(self, message: str, wire_text: str) -> None:
@@ -92,7 +92,7 @@ class TransformError(ValueError):
 
 
 class _Part:
-    """What makes one token of the result."""
+    """The generator of one token of the result."""
 
     def __init__(self, kind: int, text: bytes, tokens: list[int], number: int) -> None:
         self.kind: i64 = kind
@@ -102,10 +102,10 @@ class _Part:
 
 
 class SubjectTransform:
-    """A checked pair of source and destination. Raises ``TransformError`` for a bad one.
+    """A validated pair of source and destination. Raises ``TransformError`` if it is invalid.
 
-    An empty source means ``>``. ``random_below(n)`` is needed for ``{{random(n)}}`` only and gives
-    a number from 0 to n - 1.
+    An empty source means ``>``. ``random_below(n)`` is needed for ``{{random(n)}}`` only and
+    returns a number from 0 to n - 1.
     """
 
     def __init__(
@@ -135,10 +135,10 @@ class SubjectTransform:
         self._is_identity: bool = self.source == b">" and destination == b">"
 
     def apply(self, subject: bytes) -> bytes | None:
-        """Return the new subject, or None when ``subject`` is to be left as it is.
+        """Return the new subject, or None to leave ``subject`` unchanged.
 
-        That is when it does not match the source, has a wildcard as a token (such subjects can be
-        published), or when the result would have an empty token.
+        That is if it does not match the source, has a wildcard as a token (such subjects can be
+        published), or if the result would have an empty token.
         """
         if self._is_identity:
             return subject
@@ -180,7 +180,7 @@ def _lowest(_below: int) -> int:
 
 
 def fnv1a_32(data: bytes) -> int:
-    """Return the 32-bit FNV-1a hash, which partitions are made of."""
+    """Return the 32-bit FNV-1a hash, which determines partitions."""
     value: i64 = 0x811C9DC5
     for index in range(len(data)):
         char: i64 = data[index]
@@ -189,20 +189,20 @@ def fnv1a_32(data: bytes) -> int:
 
 
 def _partition(part: _Part, subject: bytes, tokens: list[bytes]) -> bytes:
-    """Return the number of the partition: nats-server hashes the tokens without separators."""
+    """Return the partition number: nats-server hashes the tokens without separators."""
     if part.number == 0:
         return b"0"
     key = b"".join([tokens[index] for index in part.tokens]) if part.tokens else subject
-    # nats-server takes the count as an unsigned 32-bit number, so -1 is the largest one.
+    # nats-server reads the count as an unsigned 32-bit number, so -1 is the largest one.
     return b"%d" % (fnv1a_32(key) % (int(part.number) & 0xFFFFFFFF))
 
 
 def _cut(part: _Part, token: bytes) -> bytes:
-    """Return ``token`` cut as the function says; a token that is too short stays whole."""
+    """Return ``token`` split as the function says; a token that is too short is unchanged."""
     kind = part.kind
     if kind == _SPLIT:
-        # nats-server makes an empty token of two delimiters at the start ("--a" becomes ".a");
-        # nobody could subscribe to that, so it is left out like every other empty piece.
+        # nats-server produces an empty token for two delimiters at the start ("--a" becomes ".a");
+        # no client could subscribe to that, so it is left out like every other empty piece.
         return b".".join([piece for piece in _split(token, part.text) if piece])
     size: i64 = len(token)
     at = part.number
@@ -227,13 +227,13 @@ def _cut(part: _Part, token: bytes) -> bytes:
 def _split(token: bytes, delimiter: bytes) -> list[bytes]:
     if delimiter:
         return token.split(delimiter)
-    # Without a delimiter nats-server splits between all characters.
+    # Without a delimiter nats-server splits after every character.
     text = token.decode("utf-8", "surrogateescape")
     return [char.encode("utf-8", "surrogateescape") for char in text]
 
 
 def _parse_destination(source: bytes, destination: bytes) -> list[_Part]:
-    """Return the parts of a destination, or raise ``TransformError`` naming the token."""
+    """Return the parts of a destination; raises ``TransformError`` naming the invalid token."""
     if not destination:
         raise TransformError("bad transform destination: it is empty", _INVALID_TRANSFORM)
     wildcards = [index for index, token in enumerate(source.split(b".")) if token == b"*"]
@@ -241,7 +241,7 @@ def _parse_destination(source: bytes, destination: bytes) -> list[_Part]:
     tokens = destination.split(b".")
     for index, token in enumerate(tokens):
         if not token or (index > 0 and tokens[index - 1] == b">"):
-            expected = "a token that is not empty" if not token else "nothing behind '>'"
+            expected = "a token that is not empty" if not token else "nothing after '>'"
             raise TransformError(
                 f"{_where(destination, index)}: expected {expected}",
                 f"{_INVALID_TRANSFORM} in {_text(token)}" if token else _INVALID_TRANSFORM,
@@ -252,7 +252,7 @@ def _parse_destination(source: bytes, destination: bytes) -> list[_Part]:
                 _INVALID_SUBJECT,
             )
         shapes.append(_parse_token(_where(destination, index), _text(token)))
-    # Before the arguments of functions are looked at, as in nats-server.
+    # Before the arguments of functions are checked, as in nats-server.
     if (tokens[-1] == b">") != (source == b">" or source.endswith(b".>")):
         raise TransformError(
             f"bad transform destination {_shown(destination)}: source {_shown(source)} and "
@@ -268,7 +268,7 @@ def _parse_destination(source: bytes, destination: bytes) -> list[_Part]:
 
 
 def _parse_token(where: str, token: str) -> tuple[int, list[str]]:
-    """Return what a token is, and the arguments if it is a function."""
+    """Return the kind of a token, and its arguments if it is a function."""
     if token == _FULL_WILDCARD:
         return _REST, []
     kind = _LITERAL
@@ -297,7 +297,7 @@ def _part_of(
         return _Part(_LITERAL, token.encode("utf-8", "surrogateescape"), [], 0)
     part, picked = _parse_arguments(where, token, kind, arguments)
     if is_literal(source):
-        # Nothing to pick from: nats-server lets only these two through, on the whole subject.
+        # No wildcards: nats-server accepts only these two, on the whole subject.
         if kind not in (_PARTITION, _RANDOM):
             raise TransformError(
                 f"{where}: source {_shown(source)} has no wildcard to take a token from",
@@ -319,7 +319,7 @@ def _part_of(
 def _parse_arguments(
     where: str, token: str, kind: int, arguments: list[str]
 ) -> tuple[_Part, list[int]]:
-    """Return the part with its number and text, and the numbers of the wildcards it wants."""
+    """Return the part with its number and text, and the indexes of the wildcards it uses."""
     usage = f"{where}: expected {_USAGE[kind]}"
     if kind == _PARTITION:
         numbers = [_parse_int(usage, token, argument) for argument in arguments]
@@ -327,7 +327,7 @@ def _parse_arguments(
     wanted = 1 if kind in (_WILDCARD, _RANDOM) else 2
     given = 0 if kind == _WILDCARD and arguments == [""] else len(arguments)
     if given != wanted:
-        # nats-server says "not enough" of random() whatever the number.
+        # nats-server says "not enough" for random(), whatever the number.
         text = _TOO_MANY if given > wanted and kind != _RANDOM else _NOT_ENOUGH
         raise TransformError(
             f"{usage}, with {wanted} argument{'s' if wanted > 1 else ''}; got {given}",
@@ -341,7 +341,7 @@ def _parse_arguments(
     if kind == _SPLIT:
         if " " in arguments[1]:
             raise TransformError(
-                f"{usage}; a delimiter has no blanks", f"{_BAD_ARGUMENT} in {token}"
+                f"{usage}; a delimiter may not contain blanks", f"{_BAD_ARGUMENT} in {token}"
             )
         return _Part(kind, arguments[1].encode("utf-8", "surrogateescape"), [], 0), [first]
     return _Part(kind, b"", [], _parse_int(usage, token, arguments[1])), [first]

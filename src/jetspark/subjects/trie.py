@@ -1,7 +1,7 @@
-"""The trie of patterns with wildcards, and the subscribers at its leaves.
+"""The trie of wildcard patterns, with subscribers at its leaves.
 
 A node has literal children, a ``*`` child, the subscribers of ``>`` below it, and the subscribers
-of the pattern that ends there. ``sublist.py`` puts it to use.
+of the pattern that ends there. ``sublist.py`` uses it.
 """
 
 from typing import Final
@@ -11,21 +11,20 @@ from mypy_extensions import i64
 from jetspark.subjects.match import token_end, wildcard_at
 from jetspark.subjects.tokens import GREATER, STAR
 
-# What all results share that have no subscribers: most subjects that only a stream wants.
-_NOBODY: Final[list[object]] = []
+# Shared by all results without subscribers: most subjects of streams have none.
+_NO_SUBSCRIBERS: Final[list[object]] = []
 _NO_GROUPS: Final[list[list[object]]] = []
 _NO_NAMES: Final[list[bytes]] = []
 
-# Subscribers of one pattern that are searched one after the other; more are found by identity.
+# Up to this many subscribers of one pattern are searched linearly; more are found by identity.
 _SEARCHED_MAX: Final = 32
 
 
 class Match:
-    """The subscribers of one subject. Results are shared: callers read them, never change them.
+    """The subscribers of one subject. Results are shared: callers must not change them.
 
-    A result is true when it is returned and stays true until the next change; then ask again.
-    ``route`` is free for the caller to keep what it made of a result of ``Sublist.match``, for all
-    its subjects if it shares one.
+    A result is correct until the next change; then ask again. ``route`` is for the caller, to keep
+    what it derived from a result of ``Sublist.match``, for all subjects that share it.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class Match:
 
 
 class Repeated:
-    """A value that subscribed more than once, among very many."""
+    """A value that subscribed more than once, where there are very many."""
 
     def __init__(self, value: object) -> None:
         self.value: object = value
@@ -46,20 +45,20 @@ class Repeated:
 
 
 class Members:
-    """Subscribers in the order in which they came; the same value may be there more than once.
+    """Subscribers in order of subscription; the same value may occur more than once.
 
-    Few of them are a list that is searched. Many are found by their identity as well: one that
-    leaves costs the same whether there are twenty or a million. The list is lent to results and
-    made again before the next result if it changed.
+    A few are kept in a list that is searched. Many are also indexed by identity: removing one
+    costs the same for twenty as for a million. The list is lent to results and rebuilt before the
+    next result if it changed.
     """
 
     def __init__(self) -> None:
         self.size: i64 = 0
         self._values: list[object] = []
         self._is_lent: bool = False
-        # Once there are many: by identity.
+        # Once there are many: the index by identity.
         self._found: dict[int, object] | None = None
-        # Whether ``_values`` says what ``_found`` does.
+        # Whether ``_values`` matches ``_found``.
         self._is_listed: bool = True
 
     def add(self, value: object) -> None:
@@ -84,7 +83,7 @@ class Members:
             self._found = found
 
     def remove(self, value: object) -> bool:
-        """Take a subscriber away; False if it was not there."""
+        """Remove a subscriber; False if it does not exist."""
         found = self._found
         if found is not None:
             there = found.get(id(value))
@@ -128,7 +127,7 @@ class Leaf:
     def __init__(self) -> None:
         self.plain: Members = Members()
         self.groups: dict[bytes, Members] | None = None
-        # The groups as results show them, and their names; None when they changed since.
+        # The groups as results show them, and their names; None after a change.
         self._shown: list[list[object]] | None = None
         self._names: list[bytes] = _NO_NAMES
 
@@ -149,7 +148,7 @@ class Leaf:
         self._shown = None
 
     def remove(self, queue: bytes, value: object) -> bool:
-        """Take a subscriber away; False if it was not there."""
+        """Remove a subscriber; False if it does not exist."""
         if not queue:
             return self.plain.remove(value)
         groups = self.groups
@@ -166,7 +165,7 @@ class Leaf:
         return True
 
     def lend(self) -> Match:
-        """Return a result that has the subscribers of this pattern and no others."""
+        """Return a result with the subscribers of this pattern only."""
         if self.groups is None:
             return Match(self.plain.lend(), _NO_GROUPS, _NO_NAMES)
         return Match(self.plain.lend(), self.lend_groups(), self._names)
@@ -187,12 +186,12 @@ class Leaf:
         return shown
 
     def is_empty(self) -> bool:
-        """Tell whether nobody is subscribed."""
+        """Return whether there is no subscriber."""
         return self.plain.size == 0 and self.groups is None
 
 
 class Node:
-    """One place in the trie of the patterns with wildcards."""
+    """One node of the trie of wildcard patterns."""
 
     def __init__(self) -> None:
         self.children: dict[bytes, Node] = {}
@@ -201,7 +200,7 @@ class Node:
         self.leaf: Leaf | None = None
 
     def is_empty(self) -> bool:
-        """Tell whether the place can be taken out of its parent."""
+        """Return whether the node can be removed from its parent."""
         return (
             self.star is None
             and self.tail is None
@@ -211,7 +210,7 @@ class Node:
 
 
 def leaf_of(root: Node, pattern: bytes) -> Leaf:
-    """Return the subscribers of a pattern; its place in the trie is made if it is not there."""
+    """Return the subscribers of a pattern; its node is created if necessary."""
     node = root
     end: i64 = len(pattern)
     start: i64 = 0
@@ -242,7 +241,7 @@ def leaf_of(root: Node, pattern: bytes) -> Leaf:
 
 
 def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> bool:
-    """Take a subscriber out of the trie, and the places that are empty then."""
+    """Remove a subscriber from the trie, and nodes that become empty."""
     path: list[Node] = [root]
     tokens = pattern.split(b".")
     for token in tokens:
@@ -279,14 +278,14 @@ def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> boo
 def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64) -> bool:
     """Append the leaves of the patterns that match ``subject``.
 
-    When ``cut`` is where the last token begins, that token stands for any other: only wildcards
-    match it, and the answer is False if a literal could match it as well.
+    If ``cut`` is where the last token starts, that token stands for any token: only wildcards
+    match it, and the result is False if a literal could match it as well.
     """
     end: i64 = len(subject)
     node = root
     start: i64 = 0
-    # Branches still to be walked. Most subjects need none. A recursion would be as deep as a
-    # client's longest pattern, which may have two thousand tokens.
+    # Branches still to visit. Most subjects have none. Recursion would be as deep as a client's
+    # longest pattern, which may have two thousand tokens.
     nodes: list[Node] | None = None
     starts: list[i64] | None = None
     while True:
@@ -324,11 +323,11 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64) -> bool:
 
 
 def merge(leaves: list[Leaf]) -> Match:
-    """Return the result that has the subscribers of all ``leaves``."""
+    """Return the result with the subscribers of all ``leaves``."""
     if len(leaves) == 1:
         return leaves[0].lend()
     if not leaves:
-        return Match(_NOBODY, _NO_GROUPS, _NO_NAMES)
+        return Match(_NO_SUBSCRIBERS, _NO_GROUPS, _NO_NAMES)
     plain: list[object] = []
     groups: dict[bytes, list[object]] | None = None
     for leaf in leaves:
@@ -349,7 +348,7 @@ def merge(leaves: list[Leaf]) -> Match:
 
 
 def _file(found: dict[int, object], value: object) -> None:
-    """Let a value be found by its identity."""
+    """Index a value by its identity."""
     there = found.get(id(value))
     if there is None:
         found[id(value)] = value

@@ -7,7 +7,8 @@ or executors than before: nothing is pinned. Rows carry their origin: in the end
 (origin, payload) in each copy must be that of the stream.
 
 ``tests/spark/campaigns/test_kills.py`` is the short form, ``make torture`` the long one;
-``python -m tests.campaigns.spark.kills --lives 5 --url nats://...`` runs it on any server.
+``python -m tests.campaigns.spark.kills --lives 5 --url nats://...`` runs it on any server, with
+``--standalone`` on a cluster whose executors outlive the driver for a while.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.campaigns.spark.connect import standalone
 from tests.support.processes import command_of, descendants, kill_all
 
 from jetspark import KeyValueConfig, StreamConfig, sync
@@ -177,7 +179,9 @@ class SparkKills:
         return False
 
     def _kill_executor(self, job: int) -> None:
-        executors = [pid for pid in descendants(job) if EXECUTOR in command_of(pid)]
+        # Those of a standalone cluster are not the job's but its worker's.
+        ours = {*descendants(job), *descendants(os.getpid())}
+        executors = [pid for pid in sorted(ours) if EXECUTOR in command_of(pid)]
         if executors:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(executors[0], signal.SIGKILL)
@@ -217,7 +221,15 @@ def copy_all(
         query.awaitTermination()
 
 
-def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) -> str:
+def campaign(
+    url: str,
+    folder: Path,
+    *,
+    seed: int,
+    lives: int,
+    deadline: float,
+    masters: Sequence[str] = MASTERS,
+) -> str:
     """Kill at random places, for so many lives and so long; the last life ends by itself."""
     dice = random.Random(seed)
     kills = SparkKills(url, folder, rows=20_000, per_trigger=2_000)
@@ -231,9 +243,9 @@ def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) 
             kills.live(
                 executor_at=at if dice.random() < 0.7 else None,
                 driver_at=at + 0.1,
-                master=dice.choice(MASTERS),
+                master=dice.choice(masters),
             )
-        code = kills.live(master=dice.choice(MASTERS))
+        code = kills.live(master=dice.choice(masters))
         assert code == 0, (folder / f"life{kills.lives}.log").read_text()[-3000:]
         found = kills.differences()
         assert set(found.values()) == {(0, 0)}, f"rows lost and too many: {found}"
@@ -255,6 +267,7 @@ def main() -> None:
     parser.add_argument("--lives", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--url", default="")
+    parser.add_argument("--standalone", action="store_true")
     parser.add_argument("--job", nargs="+", help="URL FOLDER MASTER PER_TRIGGER TARGET...")
     given = parser.parse_args()
     if given.job:
@@ -262,11 +275,16 @@ def main() -> None:
         copy(url, Path(folder), master, per_trigger, *targets)
         return
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
-        url = given.url
+        url, folder = given.url, Path(name)
+        masters: Sequence[str] = MASTERS
         if not url:
             server = sync.Server(store_dir=f"{name}/store")
             url = stack.enter_context(server).client_url
-        result = campaign(url, Path(name), seed=given.seed, lives=given.lives, deadline=0.0)
+        if given.standalone:
+            masters = (stack.enter_context(standalone(folder)), "local[3]")
+        result = campaign(
+            url, folder, seed=given.seed, lives=given.lives, deadline=0.0, masters=masters
+        )
         sys.stdout.write(f"seed {given.seed}: {result}\n")
 
 

@@ -198,9 +198,10 @@ async def test_a_member_whose_consumer_cannot_be_made_again_hears_it(
 async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(
     server: ServerProcess, client: Connect, name: str
 ) -> None:
+    """Without another delivery: there may be only one."""
     async with client() as nc, ChaosProxy(server.address) as proxy:
         stream = await made(nc, name)
-        await stream.create_consumer(durable="c", ack_wait=300)
+        await stream.create_consumer(durable="c", ack_wait=300, max_deliver=1)
         watching = await stream.consumer("c")
         async with connect(proxy.url) as far:
             consumer = await far.jetstream().consumer(name, "c")

@@ -233,9 +233,9 @@ async def test_a_server_runs_once(kind: str) -> None:
             assert server.port
         await server.start()
         port = server.port
-        with pytest.raises(InvalidState, match="runs already"):
+        with pytest.raises(InvalidState, match="already running"):
             await server.start()
-        with pytest.raises(InvalidState, match="runs already"):
+        with pytest.raises(InvalidState, match="already running"):
             async with server:
                 pass
         assert server.port == port
@@ -254,7 +254,7 @@ def test_a_blocking_server_runs_once() -> None:
     with pytest.raises(InvalidState, match="not running"):
         assert server.port
     with server:
-        with pytest.raises(InvalidState, match="runs already"):
+        with pytest.raises(InvalidState, match="already running"):
             server.start()
         with server.connect() as nc:
             nc.flush()

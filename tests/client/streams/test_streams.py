@@ -22,6 +22,7 @@ from jetspark import (
 )
 from jetspark.api.base import Timestamp
 from jetspark.errors import (
+    AmbiguousSubject,
     ApiError,
     BadName,
     BadSubject,
@@ -180,7 +181,7 @@ async def test_the_stream_of_a_subject(client: Connect, name: str) -> None:
         assert await js.stream_name_by_subject(f"{name}.b") == f"{name}-2"
         with pytest.raises(StreamNotFound, match="no stream stores the subject"):
             await js.stream_name_by_subject(f"{name}.c")
-        with pytest.raises(ValueError, match=f"{name}-1, {name}-2; pass a stream name"):
+        with pytest.raises(AmbiguousSubject, match=f"{name}-1, {name}-2; pass a stream name"):
             await js.stream_name_by_subject(f"{name}.*")
         for bad in ("", "a b", "a..b"):
             # The server would answer with all streams, or none.

@@ -20,7 +20,7 @@ from tests.support.served import Served
 import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 from jetspark.api.enums import AckPolicy, Retention
-from jetspark.engine.advisories import Asker
+from jetspark.engine.advisories import Requester
 from jetspark.engine.target import Target
 from jetspark.server.routing.account_engine import AccountEngine, ServerWithoutJetStream
 from jetspark.store.files import OsFiles
@@ -38,7 +38,13 @@ class Broken(ServerWithoutJetStream):
         return self._whole.resolve(subject)
 
     def request(
-        self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+        self,
+        _target: Target,
+        _reply: bytes,
+        _headers: bytes,
+        _body: bytes,
+        _requester: Requester,
+        /,
     ) -> None:
         raise ZeroDivisionError("a mistake of ours")
 

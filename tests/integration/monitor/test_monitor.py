@@ -15,7 +15,8 @@ import pytest
 from tests.support.monitored import get, text
 
 import jetspark
-from jetspark.server.config import Settings, load_text
+from jetspark.server.config.loader import load_text
+from jetspark.server.config.settings import Settings
 
 
 async def test_traffic_is_counted_for_the_server_the_account_and_the_client() -> None:

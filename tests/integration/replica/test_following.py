@@ -21,7 +21,7 @@ from jetspark.engine.replicate.origin import RemoteOrigin
 from jetspark.replica import ReplicaServer
 from jetspark.replica.feed import RemoteFeed
 from jetspark.replica.reconciler import CopyReconciler
-from jetspark.server.config import ConfigRefused
+from jetspark.server.config.problem import ConfigRefused
 from jetspark.units import ByteCount
 
 
@@ -249,9 +249,9 @@ async def test_a_store_with_streams_of_its_own_is_left_alone(tmp_path: Path) -> 
 
 
 async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -> None:
-    with pytest.raises(ConfigRefused, match="whose replica"):
+    with pytest.raises(ConfigRefused, match="the leader is missing"):
         ReplicaServer()
-    with pytest.raises(ConfigRefused, match="no such remote"):
+    with pytest.raises(ConfigRefused, match="unknown remote"):
         ReplicaServer("hub")
     file = tmp_path / "two.conf"
     file.write_text(

@@ -18,7 +18,8 @@ import jetspark
 from jetspark import Client, ConsumerConfig, StreamConfig
 from jetspark.api.enums import AckPolicy, Retention
 from jetspark.replica import ReplicaServer
-from jetspark.server.config import ConfigRefused, load_file
+from jetspark.server.config.loader import load_file
+from jetspark.server.config.problem import ConfigRefused
 
 ADMIN = "{ user: admin, password: pw }"
 
@@ -360,7 +361,7 @@ def replica_with(folder: Path, listens: str, leader: str) -> ReplicaServer:
 async def test_a_replica_does_not_lend_its_credentials_to_everybody(
     tmp_path: Path, listens: str, leader: str
 ) -> None:
-    with pytest.raises(ConfigRefused, match="asks its own clients for none"):
+    with pytest.raises(ConfigRefused, match="requires none from its own clients"):
         replica_with(tmp_path, listens, leader)
 
 
@@ -380,5 +381,5 @@ async def test_a_reload_that_would_open_a_replica_is_refused(tmp_path: Path) -> 
     replica = replica_with(tmp_path, CLOSED[4], CREDENTIALS[0])
     file = tmp_path / "replica.conf"
     file.write_text(file.read_text().replace("authorization", "# authorization"))
-    with pytest.raises(ConfigRefused, match="asks its own clients for none"):
+    with pytest.raises(ConfigRefused, match="requires none from its own clients"):
         replica.reload(load_file(str(file), {}))

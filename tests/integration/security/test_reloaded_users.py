@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jetspark
-from jetspark.server.config import load_text
+from jetspark.server.config.loader import load_text
 from jetspark.server.config.settings import Settings
 
 ANN = "{ user: ann, password: a }"

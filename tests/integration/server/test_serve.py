@@ -145,9 +145,9 @@ def test_a_command_line_that_cannot_be_read_ends_with_2_and_says_why_on_stderr(
     ("flags", "words"),
     [
         (["-c", "nowhere.conf"], "nowhere.conf: cannot read the configuration"),
-        (["-js", "-sd", "/dev/null"], "it is a file, expected is a folder"),
+        (["-js", "-sd", "/dev/null"], "it is a file, expected a folder"),
         (["--jetspark", "commit_delay=292y"], "commit_delay"),
-        (["--jetspark", "commit_delay=1h"], "expected is 0s to 10s, got 1h0m0s"),
+        (["--jetspark", "commit_delay=1h"], "expected 0s to 10s, got 1h0m0s"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

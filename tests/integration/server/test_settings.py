@@ -17,7 +17,9 @@ from tests.support.served import Served
 
 import jetspark
 from jetspark.replica import ReplicaServer
-from jetspark.server.config import ConfigRefused, Settings, load_text
+from jetspark.server.config.loader import load_text
+from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.settings import Settings
 
 CREATE = {"name": "S", "subjects": ["s.>"], "allow_direct": True}
 
@@ -287,5 +289,5 @@ def test_a_system_account_is_refused_until_it_is_honoured() -> None:
 
 
 def test_a_commit_delay_that_no_publisher_waits_for_is_refused() -> None:
-    with pytest.raises(ValueError, match="commit_delay: expected is 0s to 10s, got 1m0s"):
+    with pytest.raises(ValueError, match="commit_delay: expected 0s to 10s, got 1m0s"):
         jetspark.Server(commit_delay="1m")

@@ -63,7 +63,7 @@ async def test_an_emptied_segment_is_reported_although_nobody_knows_what_it_had(
     async with jetspark.Server(store_dir=tmp_path / "found", http_port=-1) as server:
         health = await get(server, "/healthz")
 
-    assert "how many messages are lost is not known" in health["jetspark"]["warnings"][0]
+    assert "it is unknown whether messages are lost" in health["jetspark"]["warnings"][0]
 
 
 async def test_damage_in_a_stream_that_nobody_writes_to_is_reported(

@@ -63,5 +63,5 @@ async def test_a_segment_of_five_gigabytes_costs_nothing_and_is_reported(
                 await a.get_msg(seq=ack.seq + 1)
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500 * 1024
-    assert f"{segment.name} has {5 * GIB} bytes, and no record begins after" in caplog.text
+    assert f"{segment.name} has {5 * GIB} bytes, and no record starts after" in caplog.text
     assert which == 0 or segment.stat().st_size < GIB

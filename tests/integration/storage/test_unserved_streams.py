@@ -92,7 +92,7 @@ async def test_a_stream_is_served_without_a_restart_once_it_can_be_opened(tmp_pa
         await server.connect() as client,
     ):
         js = client.jetstream()
-        assert "it is tried again" in await health(server)
+        assert "it is retried" in await health(server)
         with pytest.raises(StoreFailed, match="could not be opened"):
             await js.create_stream(StreamConfig(name="B", subjects=("b",)))
         segment.rmdir()

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from jetspark.server.config import CheckedFile, Exit, ShowHelp, from_command_line
+from jetspark.server.config.command_line import CheckedFile, Exit, ShowHelp, from_command_line
 
 NATS_SERVER: Final = Path(sys.executable).parent / "nats-server"
 TLS: Final = Path(__file__).parents[2] / "unit" / "server" / "config" / "tls"

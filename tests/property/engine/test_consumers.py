@@ -96,7 +96,7 @@ class Model:
         self.pending[seq] = Row(self.number, 1, now + ACK_WAIT)
         return seq, 1, self.number, len(found) - 1
 
-    def let_go(self, seq: int) -> None:
+    def remove_pending(self, seq: int) -> None:
         row = self.pending.pop(seq, None)
         if row is None:
             self.spent.discard(seq)
@@ -194,7 +194,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
         self.world.ack(self.replies[seq], word)
 
-        self.model.let_go(seq)
+        self.model.remove_pending(seq)
         self.model.acked.add(seq)
 
     @precondition(lambda self: self.replies)
@@ -237,7 +237,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
         del self.model.messages[seq]
         if seq in self.model.pending:
-            self.model.let_go(seq)
+            self.model.remove_pending(seq)
         self.model.spent.discard(seq)
 
     @rule(milliseconds=st.sampled_from((1, 60, 1_000, 4_000, 11_000)))

@@ -68,7 +68,7 @@ def is_refusable(work: Callable[[], None]) -> bool:
     assert isinstance(work, partial)
     inner = work.args[0]
     if isinstance(inner, partial):
-        return inner.func.__name__ == FileStore.condemn.__name__
+        return inner.func.__name__ == FileStore.mark_dropped.__name__
     return getattr(inner, "__name__", "") == NewStream.make.__name__
 
 
@@ -195,7 +195,7 @@ class Walk:
 
     def turn(self) -> None:
         engine, bench = self.bench.engine, self.bench
-        engine.operations.go_on(bench.now, bench.outbox)
+        engine.operations.handle_ready(bench.now, bench.outbox)
         engine.transfers.advance(bench.now, bench.outbox)
 
     def wait(self) -> None:
@@ -227,7 +227,7 @@ class Walk:
             self.turn()
             self.read_answers()
             waits = self.bench.on_the_way or self.bench.late.works or self.bench.engine.dirty
-            if not (waits or self.asked or operations.may_go_on()):
+            if not (waits or self.asked or operations.has_ready()):
                 return
         raise AssertionError(f"{len(self.asked)} requests were never answered")
 

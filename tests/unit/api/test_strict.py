@@ -259,7 +259,7 @@ def test_large_request_is_refused_before_parsing() -> None:
     body = b'{"description":"%s"}' % (b"x" * 100)
 
     assert refusal(body, StreamCreateRequest) is None
-    with pytest.raises(InvalidRequest, match="at most 50"):
+    with pytest.raises(InvalidRequest, match="the limit is 50"):
         decode(body, StreamCreateRequest, size_max=50)
 
 

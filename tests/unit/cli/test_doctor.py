@@ -284,7 +284,7 @@ def test_a_stream_that_cannot_be_opened_does_not_hide_the_others(store: Store) -
 
     assert result.exit_code == 2
     assert "OTHER" in result.output
-    assert "nobody can say which stream" in " ".join(result.output.split())
+    assert "the stream cannot be identified" in " ".join(result.output.split())
 
 
 def test_names_are_whole_on_a_narrow_screen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,8 +315,8 @@ def test_what_is_no_store_is_refused_with_a_reason(tmp_path: Path, word: str) ->
     reasons = {
         "nowhere": "does not exist",
         "file": "is a file; expected a folder",
-        "folder": "is no jetspark store: there is no file STORE in it",
-        "nats": "holds a nats-server store",
+        "folder": "is not a jetspark store: it contains no file STORE",
+        "nats": "contains a nats-server store",
     }
     for name, reason in reasons.items():
         result = run(word, tmp_path / name)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
-from jetspark.server.config import Settings, from_command_line
+from jetspark.server.config.command_line import from_command_line
+from jetspark.server.config.settings import Settings
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ def heard(bench: Bench) -> Bench:
 
 
 def ask(bench: Bench, verb: bytes, body: bytes = b"") -> list[Entry]:
-    handle(bench.engine, verb, body, b"r", bench.now, bench.outbox, asker=Somebody())
+    handle(bench.engine, verb, body, b"r", bench.now, bench.outbox, requester=Somebody())
     return bench.sent()
 
 

@@ -55,7 +55,7 @@ def test_a_name_that_cannot_be_sent_is_refused(name: str, message: str) -> None:
         ),
         ("ab\n", r"character 2 is '\\n'"),
         ("\r", r"character 0 is '\\r'"),
-        ("x\ud800", r"character 1 is '\\ud800', half a character"),
+        ("x\ud800", r"character 1 is '\\ud800', a lone surrogate"),
     ],
 )
 def test_a_value_that_cannot_be_sent_is_refused(value: str, message: str) -> None:

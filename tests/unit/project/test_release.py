@@ -101,3 +101,14 @@ def test_the_version_stands_in_one_place() -> None:
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {
         "attr": "jetspark.version.VERSION"
     }
+
+
+def test_nothing_from_elsewhere_runs_before_a_commit_or_while_packages_are_installed() -> None:
+    commit = (ROOT / ".pre-commit-config.yaml").read_text()
+    make = (ROOT / "Makefile").read_text()
+
+    assert re.findall(r"repo: (.*)", commit) == ["local"]
+    assert re.findall(r"entry: (.*)", commit) == ["make check"]
+    assert re.search(r"npm\.py ci .*--ignore-scripts", make)
+    installs = [line for line in make.splitlines() if "pip install" in line and "UV" not in line]
+    assert [line for line in installs if "--no-deps" not in line] == []

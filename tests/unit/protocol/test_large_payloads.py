@@ -6,7 +6,7 @@ import pytest
 from mypy_extensions import i64
 
 from jetspark.frame import Frame
-from jetspark.protocol.limits import BESIDE_MIN
+from jetspark.protocol.limits import ASSEMBLE_MIN
 from jetspark.protocol.parser import ServerOps, ServerParser
 
 Published = tuple[bytes, bytes, bytes, bytes, bytes]
@@ -19,7 +19,7 @@ class Recorder(ServerOps):
         self.beside = beside
         self.waiting: list[list[bytes]] = []
         self.said: list[Published | str] = []
-        self.parser = ServerParser(self, 4096, 8 * BESIDE_MIN, True)
+        self.parser = ServerParser(self, 4096, 8 * ASSEMBLE_MIN, True)
 
     def on_pub(self, frame: Frame) -> None:
         self.said.append(
@@ -69,7 +69,7 @@ def script(size: int) -> bytes:
 @pytest.mark.parametrize("chunk", [48 * 1024, 65_537, 1 << 20, 1 << 30])
 @pytest.mark.parametrize("more", [-40, -2, -1, 0, 1, 70_000])
 def test_frames_are_those_of_a_parser_that_joins_by_itself(chunk: int, more: int) -> None:
-    data = script(BESIDE_MIN + more)
+    data = script(ASSEMBLE_MIN + more)
     alone, beside, late = (Recorder(beside=flag) for flag in (False, True, True))
     feed(alone, data, chunk)
     for at in range(0, len(data), chunk):
@@ -85,10 +85,10 @@ def test_frames_are_those_of_a_parser_that_joins_by_itself(chunk: int, more: int
 
 
 @pytest.mark.parametrize("chunk", [48 * 1024, 65_537, 1 << 20])
-@pytest.mark.parametrize("size", [0, 1, 70_000, BESIDE_MIN])
-@pytest.mark.parametrize("more", [-40, 0, 1, BESIDE_MIN])
+@pytest.mark.parametrize("size", [0, 1, 70_000, ASSEMBLE_MIN])
+@pytest.mark.parametrize("more", [-40, 0, 1, ASSEMBLE_MIN])
 def test_a_large_frame_may_be_mostly_headers(chunk: int, size: int, more: int) -> None:
-    headers = b"NATS/1.0\r\nA: ".ljust(BESIDE_MIN + more - 4, b"b") + b"\r\n\r\n"
+    headers = b"NATS/1.0\r\nA: ".ljust(ASSEMBLE_MIN + more - 4, b"b") + b"\r\n\r\n"
     total = len(headers) + size
     data = b"HPUB a %d %d\r\n%b%b\r\nPING\r\n" % (len(headers), total, headers, bytes(size))
     alone, beside = (Recorder(beside=flag) for flag in (False, True))
@@ -103,10 +103,10 @@ def test_a_large_frame_may_be_mostly_headers(chunk: int, size: int, more: int) -
 @pytest.mark.parametrize("end", [b"\rx", b"x\n", b"xx"])
 @pytest.mark.parametrize("cut", [0, 1, 2])
 def test_a_large_payload_without_its_line_end_is_a_violation(end: bytes, cut: int) -> None:
-    data = b"PUB a %d\r\n%b%b" % (BESIDE_MIN, bytes(BESIDE_MIN), end)
+    data = b"PUB a %d\r\n%b%b" % (ASSEMBLE_MIN, bytes(ASSEMBLE_MIN), end)
     recorder = Recorder(beside=True)
-    recorder.parser.feed(data[: BESIDE_MIN // 2])
-    recorder.parser.feed(data[BESIDE_MIN // 2 : len(data) - cut])
+    recorder.parser.feed(data[: ASSEMBLE_MIN // 2])
+    recorder.parser.feed(data[ASSEMBLE_MIN // 2 : len(data) - cut])
     recorder.parser.feed(data[len(data) - cut :])
 
     assert recorder.said == ["violation b'Unknown Protocol Operation' True"]
@@ -115,7 +115,7 @@ def test_a_large_payload_without_its_line_end_is_a_violation(end: bytes, cut: in
 
 def test_what_comes_after_the_end_of_a_connection_is_not_carried_out() -> None:
     recorder = Recorder(beside=True)
-    feed(recorder, script(BESIDE_MIN), 1 << 20)
+    feed(recorder, script(ASSEMBLE_MIN), 1 << 20)
     recorder.parser.closed = True
     recorder.join()
 
@@ -131,6 +131,6 @@ def test_sizes_are_those_of_the_line() -> None:
             sizes.append(frame.pe - frame.hs)
 
     recorder = Sizes(beside=True)
-    feed(recorder, b"PUB a %d\r\n%b\r\n" % (BESIDE_MIN, bytes(BESIDE_MIN)), 1 << 20)
+    feed(recorder, b"PUB a %d\r\n%b\r\n" % (ASSEMBLE_MIN, bytes(ASSEMBLE_MIN)), 1 << 20)
     recorder.join()
-    assert sizes == [BESIDE_MIN]
+    assert sizes == [ASSEMBLE_MIN]

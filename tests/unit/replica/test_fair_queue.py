@@ -15,7 +15,7 @@ from jetspark.replica.fair_queue import (
     WINDOW_FIRST,
     WINDOW_MOST,
     FairQueue,
-    Way,
+    LinkState,
     cost,
 )
 from jetspark.server.routing.client import ConnectedClient
@@ -34,10 +34,10 @@ class FakeClient:
     def answer_ping(self) -> None:
         self.pongs += 1
 
-    def hold_back(self) -> None:
+    def pause_reading(self) -> None:
         self.held += 1
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         self.held -= 1
 
     def waiting_bytes(self) -> int:
@@ -49,12 +49,12 @@ class FakeLeader:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.state = Way.OPEN
+        self.state = LinkState.OPEN
         self.sent: list[bytes] = []
         self.refused: list[bytes] = []
         self.pings: list[asyncio.Future[None]] = []
 
-    def way(self) -> Way:
+    def link_state(self) -> LinkState:
         return self.state
 
     def carry(self, frames: list[bytes]) -> None:
@@ -251,7 +251,7 @@ async def test_without_a_leader_what_waits_is_refused_in_order_and_pings_are_ans
     queue.put_ping(busy)
     await leader.settle()
     sent = len(leader.sent)
-    leader.state = Way.NONE
+    leader.state = LinkState.NONE
     queue.lost()
     for _ in range(10):
         await leader.settle()
@@ -274,16 +274,16 @@ async def test_pings_of_a_leader_that_is_gone_or_silent_are_answered() -> None:
 
 async def test_a_connection_that_is_being_made_is_waited_for_but_not_for_ever() -> None:
     leader, queue = made()
-    leader.state = Way.WAIT
+    leader.state = LinkState.WAIT
     early, late = client(), client()
     queue.put(early, message("a", 0))
     await leader.settle()
     assert (leader.sent, leader.refused) == ([], [])
-    leader.state = Way.OPEN
+    leader.state = LinkState.OPEN
     queue.work()
     assert leader.sent == [message("a", 0)]
 
-    leader.state = Way.WAIT
+    leader.state = LinkState.WAIT
     queue.put(late, message("b", 0))
     await leader.settle()
     await leader.settle(WAIT_SECONDS + 1)

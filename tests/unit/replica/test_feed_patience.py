@@ -71,7 +71,7 @@ async def test_a_remote_that_does_not_answer_is_asked_less_and_less_often(
 
     assert waits == [2, 4, 8, 16, 32, 64, 120, 120]
     assert b"remote hub: connection refused" in feed.error
-    assert (feed.origin, feed.heard_ns, feed.lag) == (None, 0, 0)
+    assert (feed.origin, feed.contact_ns, feed.lag) == (None, 0, 0)
     assert len(woken) == 8
 
 

@@ -11,7 +11,7 @@ import jetspark
 from jetspark import StreamConfig
 from jetspark.cli.serve.log import open_log
 from jetspark.errors import InsufficientResources
-from jetspark.server.config import Settings
+from jetspark.server.config.settings import Settings
 from jetspark.server.start_errors import cannot_listen, cannot_open_store, in_words
 
 
@@ -74,7 +74,7 @@ async def test_a_port_in_use_is_told_to_programs_too() -> None:
 async def test_a_file_where_the_store_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(OSError, match=r"it is a file, expected is a folder; .* with store_dir="):
+    with pytest.raises(OSError, match=r"it is a file, expected a folder; .* with store_dir="):
         await jetspark.Server(store_dir=str(tmp_path / "file")).start()
 
 

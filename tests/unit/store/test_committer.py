@@ -381,7 +381,7 @@ def test_a_closed_committer_takes_nothing() -> None:
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, lambda: 0)
     committer.close()
 
-    with pytest.raises(StoreClosed, match="the committer was closed"):
+    with pytest.raises(StoreClosed, match="the committer is closed"):
         committer.submit("S", group(opened(disk), b"x"))
 
 

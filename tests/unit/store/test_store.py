@@ -173,7 +173,7 @@ def test_the_folder_of_a_nats_server_is_refused(path: str) -> None:
     disk.put(ROOT / path, b"{}")
     before = disk.paths()
 
-    with pytest.raises(WrongStoreFormat, match=r"holds a nats-server store; .* another folder"):
+    with pytest.raises(WrongStoreFormat, match=r"contains a nats-server store, .* another folder"):
         started(disk)
     assert disk.paths() == before
 

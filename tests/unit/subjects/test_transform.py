@@ -257,7 +257,7 @@ def test_bad_transforms_are_refused_with_the_text_of_nats_server(
         ("a.*", "{{partition(x,1)}}", r"token 1 .*expected partition\(.*'x' is not an integer"),
         ("a.*", "b.{{foo(1)}}", r"token 2 .*unknown function; expected one of wildcard\(n\)"),
         ("a.*", "b..c", r"token 2 \(''\): expected a token that is not empty"),
-        ("a.>", "b.>.c", r"token 3 \('c'\): expected nothing behind '>'"),
+        ("a.>", "b.>.c", r"token 3 \('c'\): expected nothing after '>'"),
         ("a.*", "b.*", r"token 2 .*expected a placeholder such as \$1 instead of '\*'"),
         ("a.*", "b c.$1", r"token 1 .*expected a token without blanks"),
         ("a.>", "b", r"source 'a.>' and destination must both end in '>', or neither"),

@@ -8,18 +8,18 @@ import sys
 import click
 
 from jetspark.cli.serve.help import help_text, tls_help_text
-from jetspark.server.config import (
+from jetspark.server.config.command_line import (
     CheckedFile,
-    ConfigRefused,
     Exit,
     Instruction,
     SendSignal,
-    Settings,
     ShowHelp,
     ShowTlsHelp,
     ShowVersion,
     from_command_line,
 )
+from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.settings import Settings
 from jetspark.version import NATS_VERSION, VERSION
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Final
 
-from jetspark.server.config import Settings
+from jetspark.server.config.settings import Settings
 from jetspark.server.net.trace import TRACE
 
 _LEVELS: Final = {

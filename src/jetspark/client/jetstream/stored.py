@@ -64,19 +64,18 @@ def from_direct(reply: Message) -> StreamMessage:
     if stream is None or subject is None or sequence is None or stamp is None:
         raise ProtocolViolation(f"direct-get reply lacks required headers: {block[:200]!r}")
     try:
-        seq, time_ns = int(sequence), parse_rfc3339(stamp.decode("ascii", "replace"))
+        return StreamMessage(
+            stream=stream.decode("utf-8", "surrogateescape"),
+            subject=subject.decode("utf-8", "surrogateescape"),
+            seq=int(sequence),
+            time_ns=parse_rfc3339(stamp.decode("ascii", "replace")),
+            data=reply.data,
+            header_block=block[: start + 2] + b"\r\n" if start > len(b"NATS/1.0") else b"",
+        )
     except ValueError as error:
         raise ProtocolViolation(
             f"direct-get reply with headers that cannot be decoded: {error}"
         ) from error
-    return StreamMessage(
-        stream=stream.decode("utf-8", "surrogateescape"),
-        subject=subject.decode("utf-8", "surrogateescape"),
-        seq=seq,
-        time_ns=time_ns,
-        data=reply.data,
-        header_block=block[: start + 2] + b"\r\n" if start > len(b"NATS/1.0") else b"",
-    )
 
 
 def from_leader(stream: str, message: StoredMessage) -> StreamMessage:

@@ -1,8 +1,8 @@
-"""Atomic batches (ADR-50): how they begin, how they end, and everything that refuses one.
+"""Atomic batches (ADR-50): their start, their end, and every reason to refuse one.
 
-Messages wait in memory, bounded by the server's limits; nothing of them shows. The commit judges
-all of them against the state before the batch (``judge.py``) and then stages one run of records
-that is on disk whole or not at all.
+Messages wait in memory, within the server's limits; they are not visible. The commit validates all
+of them against the state before the batch (``judge.py``) and then stages one run of records that
+becomes durable completely or not at all.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from jetspark.headers.names import BATCH_COMMIT, REQUIRED_API_LEVEL
 
 COMMIT: Final = b"1"
 END_OF_BATCH: Final = b"eob"
-# So much memory a batch is given at a time.
+# Memory is granted to a batch in pieces of this size.
 GRANT: Final = 16 * 1024
 
 
@@ -50,7 +50,7 @@ class AtomicBatches(OpenBatches):
         self.open: dict[bytes, AtomicBatch] = {}
 
     def configure(self, rules: Rules) -> None:
-        """Go by another configuration; switching atomic batches off drops what is open."""
+        """Apply a configuration; disabling atomic batches drops the open ones."""
         self.rules = rules
         if self.open and not rules.allow_atomic:
             self.drop_all()
@@ -58,7 +58,7 @@ class AtomicBatches(OpenBatches):
     def publish(
         self, judged: Judgement, subject: bytes, reply: bytes, now: i64, outbox: Outbox
     ) -> bool:
-        """Take a message whose headers name an atomic batch; say whether the engine has work."""
+        """Handle a message whose headers name an atomic batch; return whether there is work."""
         headers = judged.headers
         block = judged.block
         body = judged.body
@@ -87,7 +87,7 @@ class AtomicBatches(OpenBatches):
         now: int,
         outbox: Outbox,
     ) -> bool:
-        """Take a message that begins or ends a batch, or breaks a rule.
+        """Handle a message that starts or ends a batch, or violates a rule.
 
         The order of the checks is the released server's.
         """
@@ -134,7 +134,7 @@ class AtomicBatches(OpenBatches):
         return opened
 
     def header_problem(self, headers: PublishHeaders, number: int) -> bytes:
-        """Why a message can be none of a batch."""
+        """Return why a message cannot be part of a batch."""
         if not self.rules.allow_atomic:
             return error_body(ErrCode.ATOMIC_DISABLED)
         if len(headers.batch_id) > ID_MAX:
@@ -144,7 +144,7 @@ class AtomicBatches(OpenBatches):
         return b""
 
     def opening_problem(self, number: int, ends: bool) -> bytes:
-        """Why a message cannot begin a batch."""
+        """Return why a message cannot start a batch."""
         limits = self.limits
         if number != 1:
             if number - int(ends) > limits.atomic_messages:
@@ -158,7 +158,7 @@ class AtomicBatches(OpenBatches):
         return b""
 
     def size_problem(self, batch: AtomicBatch, messages: int, size: int) -> bytes:
-        """Why a batch may not become so large: in messages, or in what all batches hold.
+        """Return why a batch may not become this large: in messages, or in memory of all batches.
 
         Memory is granted in pieces, so that most messages need not ask.
         """
@@ -182,12 +182,12 @@ class AtomicBatches(OpenBatches):
         return batch
 
     def forget(self, batch: AtomicBatch) -> None:
-        """A batch is over; what it held is free."""
+        """Remove a batch that has ended and free its memory."""
         if self.open.pop(batch.batch_id, None) is not None:
             self.limits.atomic_closed(int(batch.granted))
 
     def drop_all(self) -> None:
-        """Forget every open batch, without a word."""
+        """Forget every open batch silently."""
         for batch in list(self.open.values()):
             self.forget(batch)
 
@@ -199,7 +199,7 @@ class AtomicBatches(OpenBatches):
     def commit(
         self, batch: AtomicBatch, reply: bytes, now: int, outbox: Outbox, by_marker: bool
     ) -> bool:
-        """Judge a batch and stage all of it or nothing."""
+        """Validate a batch and stage all of it or nothing."""
         self.forget(batch)
         if not (batch.plain and self.rules.open):
             verdict: BatchVerdict = judge_batch(self.checks, batch, now)
@@ -218,7 +218,7 @@ class AtomicBatches(OpenBatches):
         return True
 
     def stage(self, batch: AtomicBatch, now: i64) -> None:
-        """Stage a batch that was judged: one run of records, all or nothing."""
+        """Stage a validated batch: one run of records, all or nothing."""
         staged = self.log.staged
         last_id = self.checks.last_id
         held = self.replies.mark()
@@ -226,7 +226,7 @@ class AtomicBatches(OpenBatches):
         try:
             self.stage_members(batch, now)
         except BaseException:
-            # A batch that stays begun would keep the stream from ever writing again.
+            # An unfinished batch would prevent the stream from ever writing again.
             staged.abort_batch()
             self.checks.rewind(last_id)
             self.replies.rewind(held)
@@ -234,7 +234,7 @@ class AtomicBatches(OpenBatches):
         staged.end_batch()
 
     def stage_members(self, batch: AtomicBatch, now: i64) -> None:
-        """Stage the messages of a batch that was begun."""
+        """Stage the messages of a batch that was started."""
         log = self.log
         subjects = batch.subjects
         i: i64 = 0
@@ -243,7 +243,7 @@ class AtomicBatches(OpenBatches):
             while i < count:
                 block = batch.blocks[i]
                 if i == count - 1:
-                    # Said beforehand, so that `end_batch` need not write the record again.
+                    # Announced, so that `end_batch` need not rewrite the record.
                     log.staged.next_is_last()
                 log.staged.add_message(subjects[i], len(block), block + batch.bodies[i], now)
                 i += 1
@@ -257,7 +257,7 @@ class AtomicBatches(OpenBatches):
     # Time --------------------------------------------------------------------------------------
 
     def take_idle(self, now: i64) -> list[bytes]:
-        """Forget the batches that were idle for too long; their ids."""
+        """Forget the batches that were idle for too long; return their ids."""
         idle: list[bytes] = []
         for batch in list(self.open.values()):
             if self.timer.is_over(batch.touched, now):
@@ -266,5 +266,5 @@ class AtomicBatches(OpenBatches):
         return idle
 
     def last_used(self) -> list[int]:
-        """When each open batch was used last."""
+        """Return when each open batch was last used."""
         return [int(batch.touched) for batch in self.open.values()]

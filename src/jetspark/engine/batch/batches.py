@@ -18,7 +18,7 @@ from jetspark.frame import Frame
 
 
 class Batches:
-    """Messages that are published together.
+    """The messages that are published together.
 
     ``advise(batch_id, reason, now, outbox)`` reports that a batch was abandoned.
     """
@@ -35,18 +35,18 @@ class Batches:
         self.fast: FastBatches = FastBatches(ingest, limits, self.timer, advise)
 
     def configure(self, rules: Rules) -> None:
-        """Go by another configuration; switching a kind of batch off drops what is open."""
+        """Apply a configuration; disabling a kind of batch drops the open ones."""
         self.atomic.configure(rules)
         self.fast.configure(rules)
 
     def append(self, subject: bytes, frame: Frame, now: i64) -> bool:
-        """Take the next message of a fast batch, if that is what it is and nothing is unusual."""
+        """Append the next message of a fast batch, if it is one and needs no special handling."""
         return self.fast.appending and self.fast.append(subject, frame, now)
 
     def publish(
         self, judged: Judgement, subject: bytes, reply: bytes, now: i64, outbox: Outbox
     ) -> bool:
-        """Take a message whose headers name a batch; say whether the engine has work."""
+        """Handle a message whose headers name a batch; return whether there is work."""
         if len(judged.headers.batch_id) == 0:
             return self.fast.take_by_headers(judged, subject, reply, now, outbox)
         return self.atomic.publish(judged, subject, reply, now, outbox)
@@ -54,37 +54,37 @@ class Batches:
     def publish_fast(
         self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
     ) -> bool:
-        """Take a message whose reply subject is one of fast ingest."""
+        """Handle a message whose reply subject is one of fast ingest."""
         return self.fast.take_by_reply(subject, reply, block, body, now, outbox)
 
     # The disk ----------------------------------------------------------------------------------
 
     def note_group(self) -> None:
-        """The group that fills is about to be taken: say in it how far its batches are."""
+        """Record the progress of its batches in the open group, which is about to be taken."""
         if self.fast.advanced or self.fast.ended:
             self.fast.note_group()
 
     def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
-        """A group is durable: its batches are acknowledged. -1: nobody knows how long it took."""
+        """Acknowledge the batches of a durable group. -1: its latency is unknown."""
         self.fast.committed(standings, latency_ns, outbox)
 
     def failed(self, error: bytes, outbox: Outbox) -> None:
-        """Nothing that was staged is left."""
+        """Undo everything that was staged."""
         self.fast.failed(error, outbox)
 
     def drop_with_stream(self) -> None:
-        """The stream is gone, and its batches with it: what they took of the limits is free."""
+        """Drop the batches of a deleted stream, and free their share of the limits."""
         self.atomic.drop_all()
         self.fast.release_all()
 
     # Time --------------------------------------------------------------------------------------
 
     def begin_time(self, now: i64) -> None:
-        """The stream is made or taken over at an engine time."""
+        """Start at an engine time: the stream was created or adopted."""
         self.fast.begin_time(now)
 
     def expire(self, now: i64, outbox: Outbox) -> bool:
-        """Abandon what was idle for too long; say whether something was staged."""
+        """Abandon batches that were idle for too long; return whether something was staged."""
         if not 0 < self.timer.due <= now:
             return False
         abandoned = self.atomic.take_idle(now)

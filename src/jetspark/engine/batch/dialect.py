@@ -1,7 +1,7 @@
-"""Fast ingest on the wire: what a message says about its batch, in either dialect (decisions.md).
+"""Fast ingest on the wire: a message's place in its batch, in either dialect (decisions.md).
 
-The released dialect says it in the reply subject, ``<prefix>.<id>.<flow>.<gap>.<seq>.<op>.$FI``,
-read from the right; ADR-50 says it in headers.
+The released dialect uses the reply subject, ``<prefix>.<id>.<flow>.<gap>.<seq>.<op>.$FI``, parsed
+from the right; ADR-50 uses headers.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.errors.bodies import error_body, fast_header_body
 from jetspark.errors.codes import ErrCode
 
-# ADR-50; released servers have given the number to something else (decisions.md).
+# ADR-50; released servers use the code for something else (decisions.md).
 GAP_INVALID: Final = 10202
 
 START: Final = 0
@@ -22,16 +22,16 @@ COMMIT: Final = 2
 END: Final = 3
 PING: Final = 4
 
-FLOW_DEFAULT: Final = 10  # for what is no number, as in released servers
+FLOW_DEFAULT: Final = 10  # for anything that is not a number, as in released servers
 FLOW_MAX: Final = 65_535
 FLOW_BYTES_MAX: Final = 2**40
 GAP_MODES: Final = (b"ok", b"fail")
-# Batch sequences are unsigned 64-bit words on the wire; nobody counts up to where ours end.
+# Batch sequences are unsigned 64-bit words on the wire; no client counts beyond ours.
 NUMBER_MAX: Final = 2**62
 _UNSIGNED_MAX: Final = 2**64 - 1
 _DIGITS_MAX: Final = 20
-_LARGEST: Final = b"%d" % _UNSIGNED_MAX  # in a reply subject it stands for none
-_TOKENS: Final = 7  # id, flow, gap, sequence, operation, $FI, and what stands before the id
+_LARGEST: Final = b"%d" % _UNSIGNED_MAX  # in a reply subject it means none
+_TOKENS: Final = 7  # id, flow, gap, sequence, operation, $FI, and everything before the id
 
 
 @dataclass(slots=True)
@@ -50,14 +50,14 @@ class Part:
 
 
 def batch_number(text: bytes) -> int:
-    """A batch sequence: NO_SEQUENCE for what is none. Those beyond our words are very large."""
+    """Return a batch sequence; NO_SEQUENCE if invalid. Values beyond our words are clamped."""
     if not text.isdigit() or len(text.lstrip(b"0")) > _DIGITS_MAX or int(text) > _UNSIGNED_MAX:
         return NO_SEQUENCE
     return min(int(text), NUMBER_MAX)
 
 
 def parse_reply(reply: bytes) -> Part | None:
-    """Read a reply subject that ends with ``.$FI``; None when it is not one of fast ingest."""
+    """Parse a reply subject that ends with ``.$FI``; None if it is not one of fast ingest."""
     tokens = reply.rsplit(b".", _TOKENS - 1)
     if len(tokens) < _TOKENS:
         return None
@@ -78,7 +78,7 @@ def parse_reply(reply: bytes) -> Part | None:
 
 
 def parse_headers(headers: PublishHeaders, reply: bytes) -> Part | bytes:
-    """Read the headers of ADR-50; the body of an error when they do not describe a batch."""
+    """Parse the headers of ADR-50; return an error body if they do not describe a batch."""
     seq = batch_number(headers.batch_seq)
     if seq == NO_SEQUENCE:
         return fast_header_body(ErrCode.ATOMIC_SEQUENCE_MISSING)
@@ -107,12 +107,12 @@ def parse_headers(headers: PublishHeaders, reply: bytes) -> Part | bytes:
 
 
 def _messages(text: bytes) -> int:
-    """How many messages an ack is wanted for: what is no number above 0 is the default."""
+    """Return how many messages an ack is requested for; the default if invalid."""
     number = int(expected_sequence(text)) if text else 0
     return min(number, FLOW_MAX) if number > 0 else FLOW_DEFAULT
 
 
 def _bytes(text: bytes) -> int:
-    """How many bytes an ack is wanted for; 0 when the flow does not count bytes."""
+    """Return how many bytes an ack is requested for; 0 if the flow does not count bytes."""
     number = int(expected_sequence(text[:-1])) if text[-1:] == b"B" and len(text) > 1 else 0
     return min(max(number, 0), FLOW_BYTES_MAX)

@@ -1,8 +1,8 @@
 """Fast ingest (ADR-50): one state machine for both dialects.
 
-Messages are staged as they come. Acknowledgements cover only what is durable: they are sent when
-a group is. What is sent at once stands on nothing but what was received: gaps, and the flow at
-the beginning.
+Messages are staged as they arrive. Acknowledgements cover only what is durable: they are sent when
+a group is. Only answers that depend on nothing but what was received are sent immediately: gaps,
+and the flow at the start.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from jetspark.headers.names import (
 )
 from jetspark.store.format.record import SUBJECT_MAX
 
-# How the reply subject of a message in the middle of a fast batch ends, and where its number is.
+# The end of the reply subject of a message within a fast batch, and where its number is.
 APPEND_END: Final = b".1.$FI"
 _APPEND_SIZE: Final[i64] = 6
 _DOT: Final[i64] = 0x2E
@@ -61,18 +61,18 @@ class FastBatches(OpenBatches):
         super().__init__(ingest, limits, timer, advise)
         self.flow_control: FlowControl = FlowControl()
         self.open: dict[bytes, FastBatch] = {}
-        # By what their reply subjects begin with; `appending` while there are such.
+        # By the prefix of their reply subjects; `appending` while there are any.
         self.heads: dict[bytes, FastBatch] = {}
         self.appending: bool = False
-        # Those that go on in the group that fills.
+        # Those that continue in the open group.
         self.advanced: list[FastBatch] = []
-        # Those that ended when the disk could not take it: recorded with the next group.
+        # Those that ended while the disk could not store that: recorded with the next group.
         self.ended: list[bytes] = []
         if self.rules.allow_batched:
             self.resume()
 
     def configure(self, rules: Rules) -> None:
-        """Go by another configuration; switching fast ingest off drops what is open."""
+        """Apply a configuration; disabling fast ingest drops the open batches."""
         self.rules = rules
         if self.open and not rules.allow_batched:
             for batch in list(self.open.values()):
@@ -81,7 +81,7 @@ class FastBatches(OpenBatches):
     # Messages ----------------------------------------------------------------------------------
 
     def append(self, subject: bytes, frame: Frame, now: i64) -> bool:
-        """Take the message that is next in a fast batch, if nothing is unusual about it."""
+        """Append the next message of a fast batch, if it needs no special handling."""
         data = frame.data
         rs = frame.rs
         re = frame.re
@@ -123,7 +123,7 @@ class FastBatches(OpenBatches):
         return True
 
     def append_checked(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bool:
-        """Stage a message of a fast batch that has headers; False: it needs a closer look."""
+        """Stage a message of a fast batch with headers; False: it needs the full checks."""
         judged = self.checks.judge(subject, strip_status(block), body, now, True)
         if (
             len(judged.error) > 0
@@ -138,7 +138,7 @@ class FastBatches(OpenBatches):
     def take_by_reply(
         self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
     ) -> bool:
-        """Take a message whose reply subject ends with ``.$FI``; say whether there is work."""
+        """Handle a message whose reply subject ends with ``.$FI``; return whether work is due."""
         rules = self.rules
         answer_to = b"" if rules.no_ack else reply
         part: Part | None = None
@@ -163,7 +163,7 @@ class FastBatches(OpenBatches):
     def take_by_headers(
         self, judged: Judgement, subject: bytes, reply: bytes, now: i64, outbox: Outbox
     ) -> bool:
-        """Take a message with ``Nats-Fast-Batch-Id``; say whether there is work."""
+        """Handle a message with ``Nats-Fast-Batch-Id``; return whether there is work."""
         headers = judged.headers
         batch_id = headers.fast_batch_id
         error = b""
@@ -196,7 +196,7 @@ class FastBatches(OpenBatches):
         now: int,
         outbox: Outbox,
     ) -> bool:
-        """End a batch with an error that also says what of it is stored."""
+        """End a batch with an error that also reports what of it is stored."""
         staged = self.close(batch)
         if batch.dialect == BY_REPLY:
             self.replies.refuse(reply, error, False, outbox)
@@ -206,7 +206,7 @@ class FastBatches(OpenBatches):
         self.advise(batch.batch_id, reason, now, outbox)
         return staged
 
-    # The life of a batch -----------------------------------------------------------------------
+    # Lifecycle of a batch ----------------------------------------------------------------------
 
     def begin(self, part: Part, now: int) -> FastBatch:
         """Open the batch that a message describes."""
@@ -218,7 +218,7 @@ class FastBatches(OpenBatches):
         return batch
 
     def watch(self, batch: FastBatch) -> None:
-        """A fast batch is open from now on."""
+        """Add an open fast batch."""
         self.open[batch.batch_id] = batch
         self.limits.fast_opened(int(batch.dialect))
         if batch.dialect == BY_REPLY:
@@ -228,19 +228,19 @@ class FastBatches(OpenBatches):
         self.flow_control.begin(batch, len(self.open))
 
     def move(self, batch: FastBatch, head: bytes) -> None:
-        """The publisher of a batch listens somewhere else from now on."""
+        """Change the reply subject of a batch's publisher."""
         if self.heads.pop(batch.head, None) is not None:
             self.heads[head] = batch
         batch.move(head)
 
     def advance(self, batch: FastBatch) -> None:
-        """Some of a batch is in the group that fills."""
+        """Note that some of a batch is in the open group."""
         if not batch.listed:
             batch.enlist()
             self.advanced.append(batch)
 
     def release(self, batch: FastBatch) -> None:
-        """A fast batch is no longer open."""
+        """Remove a fast batch that has ended."""
         if self.open.pop(batch.batch_id, None) is None:
             return
         batch.close()
@@ -249,12 +249,12 @@ class FastBatches(OpenBatches):
         self.appending = len(self.heads) > 0
 
     def release_all(self) -> None:
-        """The log is gone, and all batches with it."""
+        """Remove all batches: the log was deleted."""
         for batch in list(self.open.values()):
             self.release(batch)
 
     def close(self, batch: FastBatch) -> bool:
-        """End a batch, in the log too if it is recorded; say whether that was staged."""
+        """End a batch, in the log too if it is recorded; return whether that was staged."""
         self.release(batch)
         if not batch.take_recorded():
             return False
@@ -265,14 +265,14 @@ class FastBatches(OpenBatches):
         return True
 
     def resume(self) -> None:
-        """Take up the batches that were open when the log was last written."""
+        """Resume the batches that were open when the log was last written."""
         for batch_id, document in self.log.engine_state.fast_batches.items():
             batch = resumed(batch_id, document, self.log)
             self.watch(batch)
             self.timer.resumed(batch.touched)
 
     def begin_time(self, now: i64) -> None:
-        """Engine time is known: when the batches that were open at the start were used last."""
+        """Set when the batches that were open at the start were last used."""
         for batch in self.open.values():
             # Some time before now, whatever the clock says.
             touched = self.log.timeline.engine_time(batch.touched)
@@ -282,7 +282,7 @@ class FastBatches(OpenBatches):
     # Groups ------------------------------------------------------------------------------------
 
     def note_group(self) -> None:
-        """The group that fills is about to be taken: say in it how far its batches are."""
+        """Record the progress of its batches in the open group, which is about to be taken."""
         for batch_id in self.ended:
             self.log.staged.set_fast_batch(batch_id, b"")
         self.ended.clear()
@@ -296,7 +296,7 @@ class FastBatches(OpenBatches):
         self.advanced.clear()
 
     def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
-        """A group is durable: its batches are acknowledged as far as their flow asks for."""
+        """Acknowledge the batches of a durable group as their flow requires."""
         if latency_ns >= 0:
             self.flow_control.measured(int(latency_ns), int(self.log.staged.open_size()))
         for batch, last, size, seq in standings:
@@ -305,7 +305,7 @@ class FastBatches(OpenBatches):
                 self.check_flow(batch, batch.reply_subject(), outbox)
 
     def check_flow(self, batch: FastBatch, reply: bytes, outbox: Outbox) -> bool:
-        """Acknowledge what is durable if the flow says so; say whether that was done."""
+        """Acknowledge what is durable if the flow requires it; return whether it did."""
         if self.rules.no_ack:
             return False
         if batch.acknowledge():
@@ -318,7 +318,7 @@ class FastBatches(OpenBatches):
         return False
 
     def failed(self, error: bytes, outbox: Outbox) -> None:
-        """Nothing that was staged is left: batches fall back to what is durable, and hear it."""
+        """Undo everything staged: batches fall back to what is durable, and are notified."""
         self.advanced.clear()
         for batch in list(self.open.values()):
             if not batch.listed and not batch.in_flight:
@@ -336,11 +336,11 @@ class FastBatches(OpenBatches):
                 outbox.reply(reply, self.final_ack(batch))
             else:
                 outbox.reply(reply, words.ended(self.replies.json_name, batch, error))
-        # Ends that the log does not know: the disk cannot take them now, the next group has them.
+        # Ends that are not in the log: the disk cannot store them now, the next group has them.
         self.ended = [name for name in self.log.engine_state.fast_batches if name not in self.open]
 
     def final_ack(self, batch: FastBatch) -> bytes:
-        """The acknowledgement of a whole batch, as far as it is stored."""
+        """Return the acknowledgement of a whole batch, as far as it is stored."""
         head = self.replies.ack_head
         seq = int(batch.stored_seq)
         return words.pub_ack(head, seq, batch.batch_id, int(batch.last), duplicate=False)
@@ -348,16 +348,16 @@ class FastBatches(OpenBatches):
     # Time --------------------------------------------------------------------------------------
 
     def take_idle(self, now: i64) -> list[FastBatch]:
-        """The batches that were idle for too long."""
+        """Return the batches that were idle for too long."""
         return [b for b in self.open.values() if self.timer.is_over(b.touched, now)]
 
     def last_used(self) -> list[int]:
-        """When each open batch was used last."""
+        """Return when each open batch was last used."""
         return [int(batch.touched) for batch in self.open.values()]
 
 
 class FastMessage:
-    """One message on its way through the state machine."""
+    """One message in the state machine."""
 
     def __init__(
         self,
@@ -380,7 +380,7 @@ class FastMessage:
         self.outbox: Outbox = outbox
 
     def take(self) -> bool:
-        """Do what the message asks; say whether something was staged."""
+        """Handle the message; return whether something was staged."""
         part = self.part
         batches = self.batches
         batch = batches.open.get(part.batch_id)
@@ -389,7 +389,7 @@ class FastMessage:
         if batch is None:
             if part.seq != 1 or part.op in {END, PING}:
                 # The batch may just have ended: this must not overtake its error or final ack,
-                # because a client goes by what it hears first.
+                # because a client acts on the first answer it receives.
                 return self.refuse(self.error(ErrCode.FAST_ID_UNKNOWN), True)
             if self.too_many():
                 return self.refuse(error_body(ErrCode.FAST_TOO_MANY), False)
@@ -402,11 +402,11 @@ class FastMessage:
             self.block = remove_header(self.block, REQUIRED_API_LEVEL)
         batch.touch(self.now)
         if part.head != batch.head:
-            # Answers go where the newest message wants them.
+            # Answers go to the reply subject of the newest message.
             batches.move(batch, part.head)
         if batch.take_resumed():
             if not batch.gap_ok:
-                # ADR-50, leader change: what is stored stays, the rest is the client's affair.
+                # ADR-50, leader change: what is stored is kept, the rest is up to the client.
                 return self.finish(batch)
             if part.op != PING and part.seq == batch.last + 1:
                 self.send(words.flow_ack(batch, int(batch.acked)))
@@ -418,10 +418,10 @@ class FastMessage:
             return self.finish(batch)
         return self.store(batch)
 
-    # Beginning ---------------------------------------------------------------------------------
+    # Start -------------------------------------------------------------------------------------
 
     def too_many(self) -> bool:
-        """Whether the stream or the server has as many open batches as it may have."""
+        """Return whether the stream or the server has the maximum number of open batches."""
         dialect = self.part.dialect
         limits = self.batches.limits
         of_dialect = 0
@@ -432,7 +432,7 @@ class FastMessage:
             or limits.fast_open[dialect] >= limits.fast_per_server[dialect]
         )
 
-    # The middle --------------------------------------------------------------------------------
+    # Messages ----------------------------------------------------------------------------------
 
     def ping(self, batch: FastBatch) -> bool:
         """Answer with the last acknowledgement, after a report of what did not arrive."""
@@ -448,7 +448,7 @@ class FastMessage:
         return False
 
     def bridge(self, batch: FastBatch) -> bool:
-        """Messages are missing, or came twice: report it; say whether the batch goes on."""
+        """Report missing or duplicate messages; return whether the batch continues."""
         seq = self.part.seq
         if batch.dialect == BY_REPLY or (batch.gap_ok and seq > batch.last):
             self.send(words.gap(batch, seq))
@@ -460,7 +460,7 @@ class FastMessage:
         return False
 
     def store(self, batch: FastBatch) -> bool:
-        """Judge a message and stage it."""
+        """Validate a message and stage it."""
         part = self.part
         batches = self.batches
         if part.seq == 1 and part.op != COMMIT and batch.dialect == BY_REPLY:
@@ -486,7 +486,7 @@ class FastMessage:
         return True
 
     def batch_rule(self, batch: FastBatch) -> bytes:
-        """What a message may not ask for because it is in a batch."""
+        """Return why a message is not allowed in a batch."""
         block = self.block
         if not block:
             return b""
@@ -503,7 +503,7 @@ class FastMessage:
         return b""
 
     def skip(self, batch: FastBatch, first_copy: int) -> bool:
-        """Released dialect: a duplicate is not stored again, but it counts."""
+        """Skip a duplicate: not stored again, but counted (released dialect)."""
         part = self.part
         batch.passed(part.seq)
         if part.op == COMMIT:
@@ -517,7 +517,7 @@ class FastMessage:
         return False
 
     def refuse_one(self, batch: FastBatch, error: bytes, on_state: bool) -> bool:
-        """A message failed its checks: the batch goes on only where gaps are allowed."""
+        """Refuse an invalid message: the batch continues only if gaps are allowed."""
         part = self.part
         if part.seq == 1 and (not batch.gap_ok or batch.dialect == BY_HEADERS):
             self.batches.close(batch)
@@ -535,10 +535,10 @@ class FastMessage:
             return False
         return self.finish(batch)
 
-    # The end -----------------------------------------------------------------------------------
+    # End ---------------------------------------------------------------------------------------
 
     def finish(self, batch: FastBatch) -> bool:
-        """End a batch: its final ack says what is stored, once it is durable."""
+        """End a batch: its final ack reports what is stored, once that is durable."""
         staged = self.batches.close(batch)
         self.hold(self.batches.final_ack(batch))
         return staged
@@ -550,7 +550,7 @@ class FastMessage:
     # Answers -----------------------------------------------------------------------------------
 
     def error(self, code: int) -> bytes:
-        """The body of an error in the words of the dialect."""
+        """Return an error body with the texts of the dialect."""
         if self.part.dialect == BY_HEADERS and code == ErrCode.FAST_ID_UNKNOWN:
             code = ErrCode.ATOMIC_INCOMPLETE
         fields: dict[str, object] = {}
@@ -566,11 +566,11 @@ class FastMessage:
         return False
 
     def send(self, body: bytes) -> None:
-        """Answer at once."""
+        """Answer immediately."""
         self.outbox.reply(self.reply, body)
 
     def hold(self, body: bytes) -> None:
-        """Answer when all that is staged is durable."""
+        """Answer once everything staged is durable."""
         if self.reply:
             entry = (self.reply, self.reply, b"", b"", body)
             self.batches.replies.hold_newest(entry, self.outbox)

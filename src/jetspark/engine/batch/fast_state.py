@@ -1,7 +1,7 @@
-"""What the log says of open fast batches (docs/internals/disk-format.md, kind 8).
+"""Open fast batches in the log (docs/internals/disk-format.md, kind 8).
 
-Every group that carries messages of a fast batch ends with a record of how far the batch has come,
-so that a server that starts again knows what it has of it.
+Every group with messages of a fast batch ends with a record of the batch's progress, so that a
+server that restarts knows what it has of it.
 """
 
 import msgspec
@@ -11,10 +11,10 @@ from jetspark.store.log.stream_log import StreamLog
 
 
 class FastState(msgspec.Struct, array_like=True, frozen=True):
-    """What the log keeps of an open fast batch.
+    """The record of an open fast batch.
 
     ``last`` and ``stored_seq`` are true once the whole group is on disk. ``durable`` and
-    ``durable_seq`` were true before it: a power cut may leave the record and not what it is about.
+    ``durable_seq`` were true before it: a power failure may keep the record and lose its messages.
     """
 
     dialect: int
@@ -37,7 +37,7 @@ _decode = msgspec.msgpack.Decoder(FastState).decode
 
 
 def recorded(batch: FastBatch, log: StreamLog) -> bytes:
-    """The record of a batch in the group that fills."""
+    """Return the record of a batch in the open group."""
     return _encode(
         FastState(
             dialect=int(batch.dialect),
@@ -58,7 +58,7 @@ def recorded(batch: FastBatch, log: StreamLog) -> bytes:
 
 
 def resumed(batch_id: bytes, document: bytes, log: StreamLog) -> FastBatch:
-    """The batch that a record describes; its ``touched`` is a time of the stream's clock."""
+    """Return the batch in a record; its ``touched`` is a time of the stream's clock."""
     state = _decode(document)
     batch = FastBatch(batch_id, state.dialect, state.gap_ok, state.touched)
     batch.head = state.head
@@ -74,7 +74,7 @@ def resumed(batch_id: bytes, document: bytes, log: StreamLog) -> FastBatch:
 
 
 def _is_whole(log: StreamLog, state: FastState) -> bool:
-    """Say whether everything reached the disk that came with the group of a record."""
+    """Return whether all of the group of a record reached the disk."""
     return not any(
         first <= state.stored_seq and last > state.since_seq for first, last in log.missing
     )

@@ -1,27 +1,28 @@
 """Flow control of fast ingest: how many messages each publisher sends before it needs an ack.
 
-What a client may have under way is a multiple of the flow it was given, so the flow is its rate.
-Publishers of one stream share a total; each gets no more than it asked for. When the disk is slow
-to confirm, or much waits for it, all of them get less, step by step, and more again when it is
-quick. A publisher learns its flow with every ack, so a lost one costs nothing (ADR-50).
+The messages a client may have in flight are a multiple of the flow it was given, so the flow is
+its rate. Publishers of one stream share a total; each gets no more than it asked for. When the
+disk is slow to confirm, or a lot waits for it, all of them get less, step by step, and more again
+when it is fast. A publisher gets its flow with every ack, so a lost one has no consequences
+(ADR-50).
 """
 
 from typing import Final
 
 from jetspark.engine.batch.members import FastBatch
 
-# What the publishers of a stream share, in messages: the released server's number.
+# The total that the publishers of a stream share, in messages: the released server's value.
 SHARED: Final = 500
 # The same for publishers that count bytes.
 SHARED_BYTES: Final = 1024 * 1024
-# A commit that takes longer is slow, one that takes no longer is quick. Between them nothing
-# changes, so that the flow does not swing.
+# A commit that takes longer is slow, one that takes no longer than the second is fast. In between
+# nothing changes, so that the flow does not oscillate.
 SLOW_NS: Final = 25_000_000
 QUICK_NS: Final = 10_000_000
-# So much waiting for the disk when a group is done means that publishers are ahead of it.
+# This many bytes waiting when a group is done mean that publishers are faster than the disk.
 BACKLOG_BYTES: Final = 8 * 1024 * 1024
-# Each step halves what a publisher gets. It never falls below an eighth: a disk that is always
-# slow would otherwise be used less the slower it is.
+# Each step halves a publisher's flow. It never falls below an eighth: otherwise a disk that is
+# always slow would be used less the slower it is.
 PRESSURE_MAX: Final = 3
 
 
@@ -33,7 +34,7 @@ class FlowControl:
         self._was_slow = False
 
     def measured(self, latency_ns: int, backlog: int) -> None:
-        """A group took so long to be durable, and so many bytes wait after it.
+        """Note how long a group took to be durable, and how many bytes wait after it.
 
         One slow group is an accident, the second one in a row is a slow disk.
         """
@@ -45,7 +46,7 @@ class FlowControl:
         self._was_slow = slow
 
     def begin(self, batch: FastBatch, publishers: int) -> None:
-        """Set the first flow of a batch; one that is not alone begins low and works its way up."""
+        """Set the first flow of a batch; if it is not the only one it starts low and increases."""
         if batch.asked_bytes:
             flow = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
         elif publishers > 1:
@@ -55,7 +56,7 @@ class FlowControl:
         batch.set_flow(flow)
 
     def adapt(self, batch: FastBatch, publishers: int) -> None:
-        """Bring the flow of a batch a step closer to what it may be."""
+        """Move the flow of a batch a step closer to its target."""
         if batch.asked_bytes:
             allowed = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
             batch.set_flow(_step(int(batch.flow_bytes), allowed))

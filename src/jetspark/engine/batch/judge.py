@@ -1,7 +1,7 @@
-"""The verdict on an atomic batch: every message of it, against the state before the batch.
+"""Validation of an atomic batch: every message, against the state before the batch.
 
-ADR-50, server behaviour: expectations are checked at the commit, with what the stream held before
-the batch; what the batch itself did before only decides whether a check can be made at all. The
+ADR-50, server behaviour: expectations are checked at the commit, against what the stream contained
+before the batch; earlier messages of the batch only decide whether a check is possible at all. The
 order of the checks is the released server's (wire.md, Batches).
 """
 
@@ -27,47 +27,47 @@ from jetspark.store.format.record import OVERHEAD
 
 @dataclass(slots=True)
 class BatchVerdict:
-    """Why a batch is refused; ``on_state``: because of what may not be durable yet."""
+    """Why a batch is refused; ``on_state``: because of state that may not be durable yet."""
 
     error: bytes = ALLOWED
     on_state: bool = False
 
 
 def judge_batch(checks: Checks, batch: AtomicBatch, now: int) -> BatchVerdict:
-    """Judge all messages in order; the first that fails is the verdict."""
+    """Validate all messages in order; the first failure is the verdict."""
     judge = _BatchJudge(checks)
     for subject, block, body in zip(batch.subjects, batch.blocks, batch.bodies, strict=True):
         try:
             error = judge.problem(checks.read(block, body), subject, now)
         except ReadFailed as problem:
-            # The batch cannot be judged without a message that the disk refuses to read.
+            # The batch cannot be validated without a message that the disk fails to read.
             error = error_body(ErrCode.STORE_FAILED, err=problem.public)
         if error:
             return BatchVerdict(error, judge.on_state)
     quota = checks.quota
     if quota is not None:
-        # Each message had room by itself; all of them together must have it too.
+        # There was room for each message alone; there must be room for all of them together.
         return BatchVerdict(quota.problem(batch.subjects[0], 0, judge.size), on_state=True)
     return BatchVerdict()
 
 
 class _BatchJudge:
-    """Judges one message after the other, with what those before it have done."""
+    """Validates one message after the other, including the effects of those before it."""
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
         self._rules = checks.rules
-        # How many messages of each subject, the ids, and the values of counters so far.
+        # The number of messages per subject, the ids, and the values of counters so far.
         self._subjects: dict[bytes, int] = {}
         self._ids: set[bytes] = set()
         self._totals: dict[bytes, int] = {}
         self._count = 0
         self.size = 0
-        # The refusal stands on state that may not be durable yet.
+        # The refusal depends on state that may not be durable yet.
         self.on_state = False
 
     def problem(self, judged: Judgement, subject: bytes, now: int) -> bytes:
-        """Why the next message is refused; empty when it is not."""
+        """Return why the next message is refused; empty if it is not."""
         headers = judged.headers
         error = self._checks.size_problem(subject, judged.block, judged.body)
         if error:
@@ -92,7 +92,7 @@ class _BatchJudge:
         return self._room(headers, subject)
 
     def _alone(self, judged: Judgement, now: int) -> bytes:
-        """What concerns one message: counter header, stream, TTL, id, source."""
+        """Check what concerns one message alone: counter header, stream, TTL, id, source."""
         headers = judged.headers
         rules = self._rules
         checks = self._checks
@@ -122,7 +122,7 @@ class _BatchJudge:
         return ALLOWED
 
     def _counter(self, judged: Judgement, subject: bytes) -> bytes:
-        """Counters: whether the message can become the new value of its subject."""
+        """Check counters: whether the message can become the new value of its subject."""
         if not self._rules.allow_counter:
             return ALLOWED
         headers = judged.headers
@@ -140,10 +140,10 @@ class _BatchJudge:
         return self._checks.size_problem(subject, judged.block, judged.body)
 
     def _sequences(self, headers: PublishHeaders, subject: bytes) -> bytes:
-        """Expected sequences: against the stream before the batch, or not at all."""
+        """Check expected sequences: against the stream before the batch, or not at all."""
         log = self._checks.log
         if headers.expected_last_seq:
-            # Released servers say how far the batch itself has come by now.
+            # Released servers answer with the last sequence including the batch so far.
             running = int(staged_last(log)) + self._count
             if expected_sequence(headers.expected_last_seq) != running:
                 self.on_state = True
@@ -172,7 +172,7 @@ class _BatchJudge:
         return ALLOWED
 
     def _rollup(self, headers: PublishHeaders, subject: bytes) -> bytes:
-        """Rollups: of a subject only as its first message, of everything only as the first."""
+        """Check rollups: of a subject only as its first message, of all only as the first."""
         if not headers.rollup:
             return ALLOWED
         error = rollup_problem(headers, self._rules)
@@ -186,7 +186,7 @@ class _BatchJudge:
         return ALLOWED
 
     def _room(self, headers: PublishHeaders, subject: bytes) -> bytes:
-        """Limits of a stream that discards new messages, with all of the batch so far counted."""
+        """Check the limits of a stream with discard new, counting the whole batch so far."""
         rules = self._rules
         if not rules.discard_new:
             return ALLOWED

@@ -1,8 +1,8 @@
-"""How many batches may be open, and what they may hold: one count for all streams of a server."""
+"""Limits of open batches: one count for all streams of a server."""
 
 from typing import Final
 
-# ADR-50: limits of atomic batches and of fast ingest; 10 s without a message end any batch.
+# ADR-50: limits of atomic batches and of fast ingest; any batch ends after 10 s without a message.
 ATOMIC_MESSAGES: Final = 1000
 ATOMIC_PER_STREAM: Final = 50
 ATOMIC_PER_SERVER: Final = 1000
@@ -12,13 +12,13 @@ HEADER_PER_SERVER: Final = 1000
 REPLY_PER_STREAM: Final = 1000
 REPLY_PER_SERVER: Final = 50_000
 IDLE_NS: Final = 10_000_000_000
-# What all open atomic batches together may hold in memory.
+# The memory of all open atomic batches together.
 STAGED_BYTES: Final = 64 * 1024 * 1024
 ID_MAX: Final = 64
 
 
 class BatchLimits:
-    """The limits of a server's batches, and how much of them is taken.
+    """The limits of a server's batches, and their use.
 
     ``fast_per_stream`` and ``fast_per_server`` 0: those of each dialect.
     """
@@ -48,22 +48,22 @@ class BatchLimits:
         ]
         self.idle_ns: int = idle_ns
         self.staged_bytes: int = staged_bytes
-        # Taken: open batches, and bytes that atomic ones hold.
+        # Used: open batches, and bytes of atomic ones.
         self.atomic_open: int = 0
         self.fast_open: list[int] = [0, 0]
         self.staged: int = 0
 
     def atomic_opened(self) -> None:
-        """An atomic batch was opened."""
+        """Count an opened atomic batch."""
         self.atomic_open += 1
 
     def atomic_closed(self, granted: int) -> None:
-        """An atomic batch is over: what it was granted is free."""
+        """Count an atomic batch that has ended: its memory is free."""
         self.atomic_open -= 1
         self.staged -= granted
 
     def grant(self, missing: int, piece: int) -> int:
-        """Memory for an atomic batch that misses some: a piece at a time; 0 when none is left."""
+        """Return memory granted to an atomic batch that needs some: a piece; 0 if none is left."""
         left = self.staged_bytes - self.staged
         if missing > left:
             return 0
@@ -72,9 +72,9 @@ class BatchLimits:
         return granted
 
     def fast_opened(self, dialect: int) -> None:
-        """A fast batch was opened."""
+        """Count an opened fast batch."""
         self.fast_open[dialect] += 1
 
     def fast_closed(self, dialect: int) -> None:
-        """A fast batch is over."""
+        """Count a fast batch that has ended."""
         self.fast_open[dialect] -= 1

@@ -1,4 +1,4 @@
-"""What atomic and fast batches of a stream have in common: the parts that they use."""
+"""The parts that atomic and fast batches of a stream share."""
 
 from collections.abc import Callable
 

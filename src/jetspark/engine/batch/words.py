@@ -10,7 +10,7 @@ _quote = msgspec.json.encode
 
 
 def pub_ack(head: bytes, seq: int, batch_id: bytes, count: int, *, duplicate: bool) -> bytes:
-    """The acknowledgement of a whole batch; ``head`` is how those of the stream begin."""
+    """Return the acknowledgement of a whole batch; ``head`` is the stream's prefix of acks."""
     mark = b',"duplicate": true' if duplicate else b""
     return head + b'%d%b,"batch":%b,"count":%d}' % (
         seq, mark, _quote(batch_id.decode(errors="replace")), count,
@@ -18,7 +18,7 @@ def pub_ack(head: bytes, seq: int, batch_id: bytes, count: int, *, duplicate: bo
 
 
 def flow_ack(batch: FastBatch, seq: int) -> bytes:
-    """All up to ``seq`` is durable, and how often the next acknowledgements come."""
+    """Return a flow ack: everything up to ``seq`` is durable, and the ack interval."""
     if batch.dialect == BY_REPLY:
         return b'{"type":"ack","seq":%d,"msgs":%d}' % (seq, int(batch.flow))
     if batch.flow_bytes:
@@ -27,27 +27,27 @@ def flow_ack(batch: FastBatch, seq: int) -> bytes:
 
 
 def gap(batch: FastBatch, seq: int) -> bytes:
-    """The message ``seq`` came although others are due before it.
+    """Return a gap report: the message ``seq`` arrived before others that are missing.
 
-    Released servers name the first one that is missing, ADR-50 the last one that came.
+    Released servers name the first missing one, ADR-50 the last one that arrived.
     """
     if batch.dialect == BY_REPLY:
         return b'{"type":"gap","last_seq":%d,"seq":%d}' % (int(batch.last) + 1, seq)
     rate = b'"bytes":%d' % int(batch.flow_bytes)
     if not batch.flow_bytes:
         rate = b'"messages":%d' % int(batch.flow)
-    # Zero is left out, as everywhere in this kind of message.
+    # Zero is omitted, as everywhere in this kind of message.
     last = b'"last_seq":%d,' % int(batch.last) if batch.last else b""
     return b'{%b"seq":%d,%b}' % (last, seq, rate)
 
 
 def refused(seq: int, error: bytes) -> bytes:
-    """Reply-subject dialect: one message was refused."""
+    """Return the refusal of one message (reply-subject dialect)."""
     return b'{"type":"err","seq":%d,"error":%b}' % (seq, error)
 
 
 def ended(json_name: bytes, batch: FastBatch, error: bytes) -> bytes:
-    """Header dialect: a message was refused, and with it the rest; what is stored stays so."""
+    """Return the refusal of a message and the rest (header dialect); what is stored is kept."""
     return b'{"error":%b,"stream":%b,"seq":%d,"batch":%b,"count":%d}' % (
         error,
         json_name,

@@ -1,8 +1,8 @@
 """Whether a fast batch was the last to write to a subject (ADR-50, expected sequences).
 
-ADR-50: an expected subject sequence can only be checked when no earlier message of the batch wrote
-to that subject. A batch has no end to its length, so nothing is remembered per subject: messages
-of the header dialect are stored with the id of their batch, and the last one of the subject tells.
+ADR-50: an expected subject sequence can only be checked if no earlier message of the batch wrote
+to that subject. A batch has no maximum length, so nothing is remembered per subject: messages of
+the header dialect are stored with the id of their batch, and the last one of the subject shows it.
 """
 
 from jetspark.engine.batch.members import FastBatch
@@ -22,7 +22,7 @@ from jetspark.store.log.stream_log import StreamLog
 
 
 def wrote_last(log: StreamLog, batch: FastBatch, subject: bytes) -> bool:
-    """Say whether the newest message of a subject came with this batch."""
+    """Return whether the newest message of a subject came with this batch."""
     seq = int(staged_last_of(log, subject))
     if batch.first_seq == 0 or seq < batch.first_seq:
         return False

@@ -1,1 +1,1 @@
-"""Consumers: where each one is in its stream, who waits, and what is not acknowledged yet."""
+"""Consumers: their positions, waiting requests, and pending messages."""

@@ -1,4 +1,4 @@
-"""What acknowledgements say besides yes, and the advisories and metrics about them."""
+"""Acknowledgements other than a plain ack, and their advisories and metrics."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jetspark.units import bounded, parse_duration
 if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
 
-# What a message that left the stream before it was acknowledged is reported with.
+# The reason reported for a message that was removed before it was acknowledged.
 DELETED_REASON: Final = "unacknowledged message was deleted"
 
 
 class AckWords:
-    """What one consumer does with ``-NAK``, ``+WPI``, ``+TERM``, ``+NXT``, and what it reports."""
+    """How one consumer handles ``-NAK``, ``+WPI``, ``+TERM``, ``+NXT``, and what it reports."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -27,17 +27,17 @@ class AckWords:
         self._sample_percent = 0
 
     def configure(self, sample_frequency: str) -> bool:
-        """Report so many of the acknowledgements; say whether there are any to report."""
+        """Set how many acknowledgements are reported; return whether any are."""
         self._sample_percent = sampling(sample_frequency)
         return self._sample_percent > 0
 
     def flush_soon(self) -> None:
-        """Somebody waits for the journal."""
+        """Write the journal soon: a client waits for it."""
         self._services.mark_dirty(self._state.stream)
         self._services.run_queue.wake()
 
     def on_text(self, seq: int, number: int, text: bytes, reply: bytes, now: int) -> None:
-        """An acknowledgement that says more than yes."""
+        """Handle an acknowledgement with a text."""
         state = self._state
         delivery = self._consumer.delivery
         row = int(state.pending.find(seq))
@@ -95,20 +95,20 @@ class AckWords:
         )
 
     def on_deleted(self, seq: int, now: int) -> None:
-        """A message that was pending here left the stream."""
+        """Handle the removal of a message that was pending here."""
         state = self._state
         row = int(state.pending.find(seq))
         if row < 0:
             return
         number = int(state.pending.numbers[row])
         deliveries = int(state.pending.deliveries(row))
-        state.let_go(row)
+        state.remove_pending(row)
         state.acknowledged(now)
         self._services.run_queue.add(state)
         self.terminated(seq, number, deliveries, DELETED_REASON)
 
     def on_spent(self, seq: int, deliveries: int) -> None:
-        """A message was delivered as often as it may be."""
+        """Report a message that was delivered max_deliver times."""
         self._services.advise(
             MaxDeliveries(
                 stream=self._state.stream.config.name,
@@ -119,7 +119,7 @@ class AckWords:
         )
 
     def sample(self, row: int, now: int) -> None:
-        """Report some of the acknowledgements."""
+        """Report a sample of the acknowledgements."""
         if self._services.draw(100) >= self._sample_percent:
             return
         pending = self._state.pending
@@ -143,7 +143,7 @@ class AckWords:
 
 
 def sampling(frequency: str) -> int:
-    """How many of a hundred acknowledgements are reported."""
+    """Return the percentage of acknowledgements to report."""
     text = frequency.strip().removesuffix("%")
     if not (text.isascii() and text.isdigit()):
         return 0
@@ -151,7 +151,7 @@ def sampling(frequency: str) -> int:
 
 
 def nak_delay(argument: bytes) -> int | None:
-    """How long a refused message waits; None: not at all. What cannot be read counts as none."""
+    """Return the redelivery delay of a NAK; None: no delay. Unreadable arguments count as none."""
     if not argument:
         return None
     try:

@@ -6,25 +6,25 @@ from jetspark.engine.consumer.state import ACK_ALL, ConsumerState
 
 
 class Acks:
-    """The part of a consumer that clients answer to.
+    """Handles the acknowledgements of a consumer.
 
-    What says more than yes (``-NAK``, ``+TERM``, ...) is for the consumer's ``ack_words``.
+    Those with a text (``-NAK``, ``+TERM``, ...) go to the consumer's ``ack_words``.
     """
 
     def __init__(self, state: ConsumerState) -> None:
         self.state: ConsumerState = state
-        # Some acknowledgements are reported.
+        # A sample of the acknowledgements is reported.
         self.samples: bool = False
 
     def configure(self, samples: bool) -> None:
-        """Report some acknowledgements from now on, or none."""
+        """Set whether a sample of the acknowledgements is reported."""
         self.samples = samples
 
     def on_ack(self, seq: i64, number: i64, body: bytes, reply: bytes, now: i64) -> None:
-        """An acknowledgement, by what its subject says and its payload."""
+        """Handle an acknowledgement, by the sequences in its subject and its payload."""
         state = self.state
         if seq <= 0 or seq > state.seq:
-            return  # of something never delivered: silence, as in nats-server
+            return  # never delivered: ignored, as in nats-server
         if len(body) > 0 and body not in (b"+ACK", b"+OK"):
             words = state.owner.ack_words
             words.on_text(int(seq), int(number), body, reply, int(now))
@@ -36,11 +36,11 @@ class Acks:
             state.owner.ack_words.flush_soon()
 
     def acknowledge(self, seq: i64, number: i64, now: i64, sample: bool) -> None:
-        """A message, and with ack all those before it, needs no more deliveries."""
+        """Acknowledge a message, and with ack all those before it."""
         state = self.state
         was_limited = state.limited
         if state.policy == ACK_ALL:
-            state.let_go_up_to(seq, number)
+            state.remove_pending_up_to(seq, number)
         else:
             row = state.pending.find(seq)
             if row < 0:
@@ -51,7 +51,7 @@ class Acks:
                 return
             if sample and self.samples:
                 state.owner.ack_words.sample(int(row), int(now))
-            state.let_go(row)
+            state.remove_pending(row)
             state.release(seq)
         state.acknowledged(now)
         if was_limited:

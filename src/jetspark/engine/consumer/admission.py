@@ -1,4 +1,4 @@
-"""Whether a CONSUMER.CREATE gets what it asks for: a new consumer, a changed one, or a refusal."""
+"""Admission of CONSUMER.CREATE: a new consumer, a changed one, or a refusal."""
 
 from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple, Protocol
@@ -32,7 +32,7 @@ class Existing(Protocol):
         """Its configuration."""
 
     def bound(self) -> bool:
-        """Say whether somebody listens on its deliver subject."""
+        """Return whether its deliver subject has a subscriber."""
 
 
 def named(
@@ -43,7 +43,7 @@ def named(
     *,
     durable: bool,
 ) -> ConsumerCreateRequest:
-    """Return the request with the name its subject says; raise Refusal where they disagree.
+    """Return the request with the name from its subject; raise Refusal if they disagree.
 
     ``consumer`` is empty in the oldest form of the subject, ``durable`` is for DURABLE.CREATE.
     """
@@ -70,9 +70,9 @@ def named(
 
 
 class Checked(NamedTuple):
-    """What takes long to find out about a request for a consumer.
+    """Results of the slow checks of a request for a consumer.
 
-    ``has_rival``: another consumer of the work queue gets some of what it wants.
+    ``has_rival``: another consumer of the work queue receives some of its messages.
     """
 
     filters: CheckedFilters
@@ -82,7 +82,7 @@ class Checked(NamedTuple):
 def checking(
     config: ConsumerConfig, stream: StreamConfig, consumers: Mapping[str, Existing]
 ) -> Generator[None, None, Checked]:
-    """Check in steps what takes long; consumers that go meanwhile are rivals nevertheless."""
+    """Run the slow checks in steps; consumers deleted meanwhile still count as rivals."""
     filters = yield from checking_filters(config)
     has_rival = False
     if filters.problem is None and stream.retention == Retention.WORKQUEUE:
@@ -98,10 +98,10 @@ def admitted(
     ceilings: Ceilings = NO_CEILINGS,
     checked: "Checked | None" = None,
 ) -> ConsumerConfig:
-    """Return the configuration that the consumer is to have; raise Refusal if it cannot.
+    """Return the configuration for the consumer; raise Refusal if it is not possible.
 
-    A consumer of the same name is changed, or must be the same if the request is to create one.
-    What takes long may have been checked before.
+    A consumer of the same name is changed, or must be equal if the request is to create one. The
+    slow checks may have been done before.
     """
     checked = checked or at_once(checking(wanted.config, stream, consumers))
     name = wanted.config.durable_name or wanted.config.name
@@ -145,7 +145,7 @@ def _changed(
 
 
 def _rivals(consumers: Mapping[str, Existing], name: str) -> list[ConsumerConfig]:
-    """The other consumers; direct ones take nothing out of a work queue, and do not count."""
+    """Return the other consumers; direct ones take nothing from a work queue, and don't count."""
     return [
         consumer.config
         for other, consumer in consumers.items()

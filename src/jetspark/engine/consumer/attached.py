@@ -1,4 +1,4 @@
-"""What the consumers of a stream need of it, and how they are notified of its changes."""
+"""The consumers of a stream: what they still need, and how they are notified of changes."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ if TYPE_CHECKING:
 
 
 class AttachedConsumers:
-    """The consumers of one stream, and the copies that count as such."""
+    """The consumers of one stream, and the copies that count as consumers."""
 
     def __init__(self) -> None:
         self.all: list[ConsumerState] = []
-        # Those that have somebody to send to, or had until lately.
+        # Those that have a receiver, or had one recently.
         self.receiving: list[Delivery] = []
-        # A consumer could not be taken over: what it needs is not known.
+        # A consumer could not be adopted: what it needs is unknown.
         self.missing: bool = False
 
     def add(self, state: ConsumerState) -> None:
-        """A consumer or a copy reads the stream from now on."""
+        """Attach a consumer or a copy."""
         self.all.append(state)
 
     def remove(self, state: ConsumerState) -> None:
-        """A consumer or a copy is gone."""
+        """Detach a consumer or a copy."""
         self.all = [other for other in self.all if other is not state]
         self.receiving = [other for other in self.receiving if other.state is not state]
 
     def lose_one(self) -> None:
-        """A consumer cannot be served: it stays on disk, and so does what it may need."""
+        """Note that a consumer cannot be served: it stays on disk, with everything it may need."""
         self.missing = True
 
     def receive(self, delivery: Delivery) -> None:
-        """A consumer has somebody to send to."""
+        """Note that a consumer has a receiver."""
         if not delivery.receiving:
             delivery.receiving = True
             self.receiving.append(delivery)
         delivery.state.run_queue.add(delivery.state)
 
     def wants(self, subject: bytes) -> bool:
-        """Say whether a consumer of the stream gets messages of a subject."""
+        """Return whether a consumer of the stream receives messages of a subject."""
         for state in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
             if state.cursor.matches(subject):
                 return True
         return False
 
     def unneeded(self, index: StreamIndex, sequences: list[int]) -> list[int]:
-        """Those of some messages that no consumer has to acknowledge any more."""
+        """Return those messages that no consumer still has to acknowledge."""
         found: list[int] = []
         for seq in sequences:
             columns = index.segment_of(seq)
@@ -65,7 +65,7 @@ class AttachedConsumers:
     def unneeded_between(
         self, index: StreamIndex, first: i64, last: i64, queue: bool
     ) -> list[int]:
-        """The messages of a range that no consumer needs; of a queue: that one had already."""
+        """Return the messages of a range that no consumer needs; in a queue: that one had."""
         found: list[int] = []
         seq = index.next_seq(first, b"")
         while 0 < seq <= last:
@@ -80,14 +80,14 @@ class AttachedConsumers:
         return found
 
     def needs(self, seq: i64, number: i64) -> bool:
-        """Say whether a consumer still has to acknowledge a message."""
+        """Return whether a consumer still has to acknowledge a message."""
         for state in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
             if state.needs(seq, number):
                 return True
         return False
 
     def wake(self) -> None:
-        """The stream has more than before: called once per group."""
+        """Wake the consumers after a group was committed."""
         idle = False
         for delivery in self.receiving:
             if delivery.has_receiver():
@@ -99,7 +99,7 @@ class AttachedConsumers:
             self.receiving = [delivery for delivery in self.receiving if delivery.receiving]
 
     def note_removals(self, index: StreamIndex) -> list[tuple[ConsumerState, int]]:
-        """Tell everybody which messages are gone; who waits for an acknowledgement of which."""
+        """Notify all of removed messages; return which of them had which message pending."""
         pending: list[tuple[ConsumerState, int]] = []
         seqs = index.removed_seqs
         numbers = index.removed_subjects

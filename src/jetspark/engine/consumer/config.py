@@ -1,8 +1,8 @@
-"""What a consumer's configuration becomes: defaults filled in, everything checked, or refused.
+"""Preparing a consumer's configuration: fills in defaults and validates.
 
-Defaults come before the checks, and both run in the order of the released server (wire.md,
-Consumers), because a configuration with two mistakes is answered with the first. Which changes of
-an existing consumer are legal is in ``config_update.py``.
+Defaults are set before validation, and both in the order of the released server (wire.md,
+Consumers), because a configuration with two errors is answered with the first. The rules for
+updates of an existing consumer are in ``config_update.py``.
 """
 
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ MAX_WAITING: Final = 512
 INACTIVE_THRESHOLD: Final = Nanoseconds(5_000_000_000)  # of ephemeral consumers
 PINNED_TTL: Final = Nanoseconds(120_000_000_000)
 
-# In the order of the released server, with its words for a pedantic request. What is below the
-# least value becomes it.
+# In the order of the released server, with its texts for a pedantic request. Lower values become
+# the least value.
 _LEAST: Final[tuple[tuple[str, int, str], ...]] = (
     ("max_waiting", 0, "max_waiting must not be negative"),
     ("max_ack_pending", -1, "max_ack_pending must be set to -1"),
@@ -63,7 +63,7 @@ _decoder = decoder(ConsumerConfig)
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What the server and the account allow at most; 0 is no limit."""
+    """The maximum values of the server and the account; 0 is no limit."""
 
     server_max_ack_pending: int = 0
     server_max_batch: int = 0
@@ -82,11 +82,11 @@ def prepare_config(
     pedantic: bool = False,
     filters: CheckedFilters | None = None,
 ) -> ConsumerConfig:
-    """Return the configuration with its defaults; raise Refusal with the first thing wrong.
+    """Return the configuration with its defaults; raise Refusal for the first error.
 
     ``filters`` may have been checked before. ``pedantic`` refuses what would be adjusted. The
-    inactive threshold of an ephemeral consumer is filled in when it is made
-    (``with_threshold``): until then the released server compares configurations without it.
+    inactive threshold of an ephemeral consumer is set when it is created (``with_threshold``):
+    until then the released server compares configurations without it.
     """
     config = _with_least_values(config, pedantic=pedantic)
     config = _with_defaults(config, stream, ceilings, pedantic=pedantic)
@@ -101,19 +101,19 @@ def prepare_config(
 
 
 def with_threshold(config: ConsumerConfig) -> ConsumerConfig:
-    """Return the configuration as a new consumer has it: ephemeral ones always go some day."""
+    """Return the configuration of a new consumer: ephemeral ones always have a threshold."""
     if is_durable(config) or config.inactive_threshold > 0:
         return config
     return msgspec.structs.replace(config, inactive_threshold=INACTIVE_THRESHOLD)
 
 
 def is_durable(config: ConsumerConfig) -> bool:
-    """Tell whether a consumer stays when nobody uses it."""
+    """Return whether a consumer is kept while it is unused."""
     return config.durable_name != ""
 
 
 def decode_consumer_config(document: bytes) -> ConsumerConfig:
-    """The configuration as it was stored."""
+    """Decode a stored configuration."""
     return with_level(_decoder.decode(document))
 
 
@@ -171,6 +171,6 @@ def _with_defaults(
 
 
 def with_level(config: ConsumerConfig) -> ConsumerConfig:
-    """Keep the user's part and the level the consumer needs; answers add the rest (levels.py)."""
+    """Keep the user's metadata and the required level; answers add the rest (levels.py)."""
     kept = stored_metadata(config.metadata, consumer_level(config))
     return msgspec.structs.replace(config, metadata=kept)

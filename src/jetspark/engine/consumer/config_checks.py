@@ -1,4 +1,4 @@
-"""What a consumer's configuration must not say, in the order of the released server."""
+"""Validation of a consumer's configuration, in the order of the released server."""
 
 import re
 from collections.abc import Generator
@@ -28,7 +28,7 @@ EXPIRES_LEAST: Final = Nanoseconds(1_000_000)
 GROUPS_MAX: Final = 1024
 BACKOFF_MAX: Final = 1024
 GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}", re.ASCII)
-# How an error calls the policies.
+# The names of the policies in errors.
 _POLICIES: Final = {
     DeliverPolicy.ALL: "all",
     DeliverPolicy.LAST: "last",
@@ -37,7 +37,7 @@ _POLICIES: Final = {
     DeliverPolicy.BY_START_SEQUENCE: "by start sequence",
     DeliverPolicy.BY_START_TIME: "by start time",
 }
-# Go's words for a number that is none.
+# Go's texts for an invalid number.
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -49,7 +49,7 @@ def check_config(
     most_batch: int,
     filters: "CheckedFilters",
 ) -> None:
-    """Raise Refusal with the first thing wrong; defaults have been filled in."""
+    """Raise Refusal for the first error; defaults have been filled in."""
     _check_names_and_replicas(config, stream)
     if len(config.backoff) > BACKOFF_MAX:
         raise invalid(
@@ -74,7 +74,7 @@ def check_config(
         if config.durable_name:
             raise Refusal(ErrCode.CONSUMER_DIRECT_NEEDS_EPHEMERAL)
     if filters.problem is not None:
-        # The filters, which may be megabytes, and a traceback must not keep each other.
+        # The filters, which may be megabytes, and a traceback must not keep each other alive.
         raise filters.problem.again()
     _check_start(config)
     _check_sampling(config.sample_freq)
@@ -86,12 +86,13 @@ def check_config(
         raise Refusal(ErrCode.CONSUMER_METADATA_TOO_LARGE, limit=f"{METADATA_MAX // 1024}KB")
     _check_priority(config)
     if config.sourcing:
-        # Only servers that mirror each other send it, over connections that jetspark has not.
+        # Only servers that mirror each other send it, over connections that jetspark does not
+        # have.
         raise invalid("sourcing consumers are not supported by jetspark")
 
 
 def filters_of(config: ConsumerConfig) -> tuple[str, ...]:
-    """The subjects a consumer wants, whichever field says them; none is every subject."""
+    """Return the filters of a consumer, whichever field has them; none means every subject."""
     return (config.filter_subject,) if config.filter_subject else config.filter_subjects
 
 
@@ -157,19 +158,19 @@ def _check_limits(
 
 
 class CheckedFilters:
-    """The filters of a configuration, in order and as a set, and what is wrong with them."""
+    """The filters of a configuration, in order and as a set, and their error, if any."""
 
     def __init__(
         self, filters: list[bytes], patterns: PatternSet, problem: Refusal | None
     ) -> None:
-        # A full wildcard is none.
+        # A full wildcard counts as no filter.
         self.filters: Final = [] if filters == [b">"] else filters
         self.patterns: Final = patterns
         self.problem: Final = problem
 
 
 def checking_filters(config: ConsumerConfig) -> Generator[None, None, CheckedFilters]:
-    """Check the filters, in steps. The problem is for when its turn among the others comes."""
+    """Check the filters, in steps. The error is raised later, in its order among the others."""
     filters: list[bytes] = []
     patterns = PatternSet()
     try:

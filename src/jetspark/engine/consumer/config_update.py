@@ -1,4 +1,4 @@
-"""Which changes of a consumer's configuration are legal, and how consumers share a work queue."""
+"""Which updates of a consumer are legal, and how consumers share a work queue."""
 
 from collections.abc import Generator, Iterable
 from typing import Final
@@ -13,7 +13,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.errors.codes import ErrCode
 from jetspark.steps import Pace
 
-# Fields that stay as they are, with the words of the released server (10012), in its order.
+# Fields that cannot be changed, with the texts of the released server (10012), in its order.
 _FIXED: Final = (
     ("deliver_policy", "deliver policy can not be updated"),
     ("mem_storage", "storage type can not be updated"),
@@ -28,10 +28,10 @@ _FIXED: Final = (
 
 
 def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> ConsumerConfig:
-    """Return what a consumer is to become; ``new`` was prepared by itself (config.py) before.
+    """Return the updated configuration; ``new`` was prepared on its own (config.py) before.
 
-    ``bound`` says whether somebody listens on the deliver subject of ``old``. Raises Refusal for
-    a change that no consumer can make (wire.md, Consumers).
+    ``bound`` says whether the deliver subject of ``old`` has a subscriber. Raises Refusal for an
+    update that is not allowed (wire.md, Consumers).
     """
     for name, text in _FIXED:
         if getattr(old, name) != getattr(new, name):
@@ -53,10 +53,10 @@ def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> Co
 def finding_rival(
     config: ConsumerConfig, filters: CheckedFilters, others: Iterable[ConsumerConfig]
 ) -> Generator[None, None, bool]:
-    """Say, after steps, whether a consumer of a work queue wants what another one gets.
+    """Return, in steps, whether a consumer of a work queue overlaps another one.
 
     One without filters does not: a new one is refused before (10099), and the released server
-    lets an update take the filters away.
+    lets an update remove the filters.
     """
     if not filters_of(config):
         return False
@@ -76,7 +76,7 @@ def finding_rival(
 def check_workqueue(
     config: ConsumerConfig, others: list[ConsumerConfig], *, has_rival: bool
 ) -> None:
-    """Refuse a new consumer that a work queue cannot have beside the others."""
+    """Refuse a new consumer that conflicts with the others of a work queue."""
     if config.ack_policy != AckPolicy.EXPLICIT:
         raise Refusal(ErrCode.WORKQUEUE_NEEDS_EXPLICIT_ACK)
     if config.deliver_policy != DeliverPolicy.ALL:

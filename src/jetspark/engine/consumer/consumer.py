@@ -1,4 +1,4 @@
-"""One consumer: its configuration, its life, and everything that is not done per message."""
+"""One consumer: its configuration, its lifecycle, and everything that is not per message."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _POLICIES: Final = {
 class Consumer:
     """A consumer of one stream.
 
-    ``state`` says where it is, ``journal`` records that; ``delivery`` sends messages and ``acks``
-    takes acknowledgements, with ``ack_words`` and ``read_errors`` for what is rare about them;
-    ``requests``, ``push`` and ``groups`` are about who gets messages.
+    ``state`` is its position, ``journal`` records that; ``delivery`` sends messages and ``acks``
+    handles acknowledgements, with ``ack_words`` and ``read_errors`` for the rare cases;
+    ``requests``, ``push`` and ``groups`` determine the receivers.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Consumer:
         self.created_ns = created_ns
         self.number = number
         self.services = services
-        # Whether the log knows it; until then nothing is delivered.
+        # Whether it is durable; until then nothing is delivered.
         self.durable: bool = False
-        # What the filters of the cursor were made of.
+        # The configuration from which the filters of the cursor were made.
         self._filtered = (config.filter_subject, config.filter_subjects)
         filters = filters_of(config) if findings.filters is None else findings.filters
         cursor = Cursor(stream.log.index, filters, findings.patterns)
@@ -78,38 +78,38 @@ class Consumer:
         self.push: Push = Push(self)
         self.groups: Groups = Groups(self)
         self.pacing: Pace = Pace()
-        # Since when inactivity counts, unless it was used after that.
+        # Since when inactivity counts, unless it was used later.
         self.idle_since: int = 0
 
-    # Life --------------------------------------------------------------------------------------
+    # Lifecycle ---------------------------------------------------------------------------------
 
     @property
     def in_memory(self) -> bool:
-        """Whether the log records nothing: the consumer ends with the process."""
+        """Whether the log does not record it: the consumer ends with the process."""
         return self.config.mem_storage
 
     def label(self) -> str:
-        """The consumer, for a line in the log."""
+        """Return a name for log lines."""
         return f"{self.stream.config.name} > {self.name}"
 
     def begin(self, findings: Findings = NO_FINDINGS) -> None:
-        """Start where the deliver policy says; some of that may have been looked for before."""
+        """Start where the deliver policy says; parts of that may have been searched before."""
         self.state.gate(self.config.min_last_seq > self.stream.log.index.last_seq)
         begin(self.state, self.config, findings)
 
     def attached(self, now: int) -> None:
-        """It is one of the stream's consumers from now on."""
+        """Attach it to its stream."""
         self.durable = self.in_memory or self.number in self.stream.log.engine_state.consumers
-        # Clients had no way to show that they exist while the server was not there.
+        # Clients could not show that they exist while the server was down.
         self.idle_since = now
         self.configure(self.config, now)
 
     def configure(
         self, config: ConsumerConfig, now: int, findings: Findings = NO_FINDINGS
     ) -> None:
-        """Go by this configuration from now on."""
+        """Apply a configuration."""
         self.config = config
-        # There may be very many: they are not made again to be compared.
+        # There may be very many: they are not parsed again for a comparison.
         filtered = (config.filter_subject, config.filter_subjects)
         if filtered != self._filtered:
             self._filtered = filtered
@@ -134,7 +134,7 @@ class Consumer:
         self.services.run_queue.add(self.state)
 
     def stream_changed(self) -> None:
-        """The stream may keep messages in another way than before."""
+        """Adapt to a change of the stream's retention."""
         keeps_interest = self.stream.config.retention != "limits"
         self.state.configure(_POLICIES[self.config.ack_policy], keeps_interest)
 
@@ -148,7 +148,7 @@ class Consumer:
         self.delivery.set_pace(pace.rate > 0 or pace.replay_to > 0)
 
     def became_durable(self, now: int) -> None:
-        """The log has it: messages may go out."""
+        """Start delivering: the consumer is durable."""
         if not self.durable:
             self.durable = True
             self.open_or_close(now)
@@ -156,15 +156,15 @@ class Consumer:
             self.services.run_queue.add(self.state)
 
     def bound(self) -> bool:
-        """Say whether somebody listens on the deliver subject."""
+        """Return whether the deliver subject has a subscriber."""
         return self.delivery.outlet is not None
 
     def start_seq_by_time(self) -> int:
-        """The sequence that the start time of the configuration stands for."""
+        """Return the sequence of the configured start time."""
         return int(self.stream.log.reader.first_at(self.config.opt_start_time or 0))
 
     def pause_event(self, now: int) -> ConsumerPaused:
-        """The advisory about a pause that begins or ends."""
+        """Return the advisory about the start or end of a pause."""
         return ConsumerPaused(
             stream=self.stream.config.name,
             consumer=self.name,
@@ -173,27 +173,27 @@ class Consumer:
         )
 
     def is_paused(self, now: int) -> bool:
-        """Say whether nothing is delivered until a time that is still to come."""
+        """Return whether deliveries are paused until a time in the future."""
         until = self.config.pause_until
         return until is not None and until > self.services.wall.at(now)
 
     def recount(self, now: int) -> None:
-        """So much left the stream at once that everything is looked at again."""
+        """Recount everything: many messages were removed at once."""
         if self.state.recount():
             self.services.run_queue.save(self.state, now)
         self.services.run_queue.add(self.state)
 
     def on_deleted(self, seq: int, now: int) -> None:
-        """A message that was pending here left the stream."""
+        """Handle the removal of a message that was pending here."""
         self.ack_words.on_deleted(seq, now)
 
     def is_open(self, now: int) -> bool:
-        """Say whether messages may go out; opens the gate of ``min_last_seq`` when it is time."""
+        """Return whether messages may be delivered; opens the ``min_last_seq`` gate if due."""
         self.open_or_close(now)
         return not self.delivery.closed
 
     def open_or_close(self, now: int) -> None:
-        """Work out whether messages may go out."""
+        """Determine whether messages may be delivered."""
         delivery = self.delivery
         if delivery.state.gated and self.stream.log.index.last_seq >= self.config.min_last_seq:
             self._open_gate(now)
@@ -201,7 +201,7 @@ class Consumer:
         self.rearm()
 
     def _open_gate(self, now: int) -> None:
-        """The stream is new enough: what is newest is decided now (ADR-53)."""
+        """Open the gate, as the stream is new enough: what is newest is decided now (ADR-53)."""
         delivery = self.delivery
         if delivery.state.number == 0:
             start = delivery.state.cursor.next
@@ -215,7 +215,7 @@ class Consumer:
         self.state.gate(False)
 
     def rearm(self) -> None:
-        """Find the next time that something is due which no message brings about."""
+        """Compute the next time at which something is due without a message."""
         config = self.config
         due = [self.push.heartbeat_at, self.groups.pinned_until]
         if config.pause_until is not None and self.delivery.closed:
@@ -233,7 +233,7 @@ class Consumer:
         return last + threshold
 
     def stay(self, now: int) -> None:
-        """It cannot be removed now: inactivity counts from now on."""
+        """Restart the inactivity timer: it cannot be removed now."""
         self.idle_since = now
         self.rearm()
 
@@ -248,7 +248,7 @@ class Consumer:
         self.push.on_time(now)
         self.groups.on_time(now)
         if self.config.inactive_threshold > 0 and 0 < self._inactive_at() <= now:
-            self.requests.drop_gone(now)
+            self.requests.drop_ended(now)
             if delivery.waiting:
                 self.idle_since = now
             elif not self.is_paused(now) or self.config.deliver_subject:
@@ -261,7 +261,7 @@ class Consumer:
             self.services.run_queue.add(delivery.state)
 
     def reset(self, seq: int, now: int) -> int:
-        """Deliver again from a sequence, 0: from the ack floor; where that is."""
+        """Redeliver from a sequence, 0: from the ack floor; return where that is."""
         state = self.state
         start = max(seq or int(state.floor_seq) + 1, 1)
         state.reset(start, self.stream.config.retention == "workqueue")
@@ -271,31 +271,31 @@ class Consumer:
         return start
 
     def close(self) -> None:
-        """The consumer is deleted: requests that wait are ended."""
+        """Close the deleted consumer: end waiting requests."""
         self.delivery.drop()
         self.requests.end_all()
         self.push.stop()
 
     def release(self) -> None:
-        """Let go of the parts that refer back to it; nobody uses it any more."""
+        """Release the parts that refer back to it; it is no longer used."""
         self.state.disown()
         del self.requests, self.push, self.groups, self.ack_words, self.read_errors
 
     # Messages ----------------------------------------------------------------------------------
 
     def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
-        """Take a pull request."""
+        """Handle a pull request."""
         self.requests.pull(body, reply, now, outbox)
 
     def pace(self, size: int, time: int, now: int) -> bool:
-        """Say whether the next message has to wait."""
+        """Return whether the next message has to wait."""
         stored = int(self.stream.log.timeline.engine_time(time))
         at = self.pacing.delay(size, stored, int(self.delivery.looking_at), now)
         self.delivery.resume(at)
         return at > 0
 
     def heartbeat(self, more: bytes = b"") -> bytes:
-        """The status that says where the consumer is."""
+        """Return the status with the position of the consumer."""
         delivery = self.delivery
         cursor = delivery.state.cursor
         seq = int(cursor.next) - 1
@@ -305,15 +305,15 @@ class Consumer:
             seq = max(seq, int(cursor.index.last_seq))
         return heartbeat_block(int(delivery.state.number), seq, more)
 
-    # What people ask ---------------------------------------------------------------------------
+    # Information -------------------------------------------------------------------------------
 
     def info(self, now: int) -> ConsumerInfo:
-        """Everything about the consumer, without what the server adds to its answers."""
+        """Return its info, without the fields that the server adds."""
         delivery = self.delivery
         self.open_or_close(now)
-        self.read_errors.look_whether_read()
+        self.read_errors.check_readable()
         if not self.config.deliver_subject:
-            self.requests.drop_gone(now)
+            self.requests.drop_ended(now)
         redelivered = int(delivery.state.pending.redelivered) + len(delivery.state.spent)
         paused = self.is_paused(now)
         wall = self.services.wall
@@ -334,7 +334,7 @@ class Consumer:
                 last_active=self._date(int(delivery.state.acked_ns)),
             ),
             num_ack_pending=int(delivery.state.pending.count),
-            # Without redeliveries the number would only confuse (released servers).
+            # Without redeliveries the number would be misleading (released servers).
             num_redelivered=0 if self.config.max_deliver == 1 else redelivered,
             num_waiting=len(delivery.waiting),
             num_pending=max(int(delivery.state.cursor.catch_up()), 0),
@@ -347,12 +347,12 @@ class Consumer:
         )
 
     def _date(self, time_ns: int) -> Timestamp | None:
-        """The date of an engine time; None for what never happened."""
+        """Return the date of an engine time; None if it never happened."""
         return Timestamp(self.services.wall.at(time_ns)) if time_ns else None
 
 
 def filters_of(config: ConsumerConfig) -> list[bytes]:
-    """The filters of a consumer; a full wildcard is none."""
+    """Return the filters of a consumer; a full wildcard counts as none."""
     filters = config.filter_subjects or ((config.filter_subject,) if config.filter_subject else ())
     if ">" in filters:
         return []

@@ -1,4 +1,4 @@
-"""The consumers of an engine: created, changed, journalled, and notified of what happens."""
+"""The consumers of an engine: creates, updates, journals and notifies them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from jetspark.store.log.engine_state import ConsumerRecords
 
 log: logging.Logger = logging.getLogger("jetspark.engine")
 
-# When the disk refused the journal, it is tried again so much later.
+# When the disk failed a journal write, it is retried this much later.
 SAVE_AGAIN_NS = 1_000_000_000
 
 
 class Document(msgspec.Struct):
-    """What the log says of a consumer."""
+    """The document of a consumer in the log."""
 
     name: str
     config: msgspec.Raw
@@ -44,7 +44,7 @@ _config = decoder(ConsumerConfig).decode
 
 
 def name_in(document: bytes) -> str:
-    """The name of a consumer as its record has it; empty when that cannot be read."""
+    """Return the name of a consumer from its record; empty if it cannot be read."""
     try:
         return _document(document).name
     except msgspec.MsgspecError:
@@ -69,12 +69,12 @@ class Consumers:
         self.by_key: dict[bytes, Consumer] = {}
         self.acks: dict[bytes, Acks] = {}
         self.timed: Deadlines[Delivery] = Deadlines()
-        # Consumers that were removed, until nothing leads to them any more.
+        # Removed consumers, until nothing refers to them any more.
         self.removed: list[Consumer] = []
-        # Consumers that could not be taken over, and why.
+        # Consumers that could not be adopted, and why.
         self._unadopted: list[tuple[str, str]] = []
 
-    # Life --------------------------------------------------------------------------------------
+    # Lifecycle ---------------------------------------------------------------------------------
 
     def add(
         self,
@@ -85,7 +85,7 @@ class Consumers:
         outbox: Outbox,
         findings: Findings = NO_FINDINGS,
     ) -> Consumer:
-        """Make a consumer from a prepared configuration; raises StoreReadOnly.
+        """Create a consumer from a prepared configuration; raises StoreReadOnly.
 
         It delivers nothing before it is durable; its client is answered then, too.
         """
@@ -134,7 +134,7 @@ class Consumers:
         outbox: Outbox,
         findings: Findings = NO_FINDINGS,
     ) -> None:
-        """Decide that a consumer has another configuration; raises StoreReadOnly."""
+        """Change the configuration of a consumer; raises StoreReadOnly."""
         before = consumer.config
         self._stage_document(consumer, config)
         consumer.configure(config, now, findings)
@@ -146,17 +146,17 @@ class Consumers:
         self._interest.changed(stream)
 
     def settle(self, stream: Stream, consumer: Consumer) -> None:
-        """Have what the journal does not know yet of a consumer written with the next group."""
+        """Write unsaved state of a consumer to the journal with the next group."""
         if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
             self._services.run_queue.settled(consumer.state)
             self._save(consumer)
             self._services.mark_dirty(stream)
 
     def reset(self, stream: Stream, consumer: Consumer, seq: int, now: int) -> int:
-        """Deliver again from a sequence, 0: from after the ack floor; where that is."""
+        """Redeliver from a sequence, 0: from after the ack floor; return where that is."""
         if stream.log.access.read_only and not consumer.in_memory:
-            raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
-        # What was acknowledged goes first: the rest may be passed over, and stays in a queue.
+            raise StoreReadOnly(f"stream {stream.config.name!r} is read-only")
+        # Acknowledged messages are removed first: the rest may be skipped, and stays in a queue.
         self._interest.acknowledged(consumer.state)
         start = consumer.reset(seq, now)
         self.settle(stream, consumer)
@@ -164,12 +164,12 @@ class Consumers:
         return start
 
     def unpin(self, consumer: Consumer, now: int, outbox: Outbox) -> None:
-        """Take the pin away from the client that has it."""
+        """Unpin the pinned client."""
         consumer.groups.unpin("admin")
         self.send_events(now, outbox)
 
     def drop(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
-        """Decide that a consumer is no more; raises StoreReadOnly."""
+        """Delete a consumer; raises StoreReadOnly."""
         if not consumer.in_memory:
             stream.log.staged.set_consumer(consumer.number, b"")
             self._services.mark_dirty(stream)
@@ -181,14 +181,14 @@ class Consumers:
         self._interest.changed(stream)
 
     def send_events(self, now: int, outbox: Outbox) -> None:
-        """Send the advisories that came up."""
+        """Send the queued advisories."""
         for event in self._services.take_events():
             self._advisories.send(event, now, outbox)
 
     def release_removed(self) -> None:
         """Break the reference cycles of consumers that were removed before this turn.
 
-        They would be garbage that only a pass over all objects finds.
+        Otherwise only a pass of the garbage collector over all objects would free them.
         """
         if not self.removed:
             return
@@ -214,16 +214,16 @@ class Consumers:
         stream.log.index.track(bool(stream.attached.all))
 
     def drop_all(self, stream: Stream) -> None:
-        """A stream is removed, and with it its consumers."""
+        """Remove the consumers of a removed stream."""
         for consumer in list(stream.consumers.values()):
             self._detach(consumer)
 
     def adopt_all(self, stream: Stream, now: int) -> None:
-        """Take over the consumers that the log of a stream knows."""
+        """Adopt the consumers in the log of a stream."""
         for number, records in stream.log.engine_state.consumers.items():
             self._adopt(stream, number, records, now)
         if stream.consumers:
-            # What was acknowledged before the crash may not have been removed.
+            # Messages acknowledged before the crash may not have been removed.
             self._interest.changed(stream)
 
     def _adopt(self, stream: Stream, number: int, records: ConsumerRecords, now: int) -> None:
@@ -237,28 +237,28 @@ class Consumers:
                 )
             except (msgspec.MsgspecError, ValueError) as problem:
                 consumer = self.recorded(stream, number, document, b"", [], now)
-                text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
+                text = "Stream %r: the state of consumer %r cannot be read; it starts again: %s"
                 log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
                 try:
                     consumer.begin()
                 except ReadFailed as refused:
-                    # From the first message on: delivering again is better than leaving out.
+                    # From the first message on: redelivery is better than skipping.
                     log.error("Stream %r: %s", name, refused)  # noqa: TRY400 - no traceback
                     consumer.state.start_at(max(int(stream.log.index.first_seq), 1))
             self._attach(consumer, now)
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
-            # Its records stay in the log, and everybody else is served. What it had not got yet
-            # is not known, so a stream that keeps by interest keeps everything.
+            # Its records stay in the log, and all others are served. What it had not received is
+            # unknown, so a stream with interest retention keeps everything.
             stream.attached.lose_one()
             label = name_in(document) or f"number {number}"
-            text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
+            text = "Stream %r: consumer %s cannot be served; its records are kept: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
             self._unadopted.append((label, where(problem)))
             if consumer is not None:
                 self._detach(consumer)
 
     def take_unadopted(self) -> list[tuple[str, str]]:
-        """The consumers that could not be taken over since this was asked last, and why."""
+        """Return the consumers that could not be adopted since the last call, and why."""
         taken, self._unadopted = self._unadopted, []
         return taken
 
@@ -271,7 +271,7 @@ class Consumers:
         changes: list[bytes],
         now: int,
     ) -> Consumer:
-        """The consumer that records describe, not taken over yet; raises for what is no record."""
+        """Return the consumer in a record, not adopted yet; raises if it is not a record."""
         found = _document(document)
         consumer = Consumer(
             stream,
@@ -284,12 +284,12 @@ class Consumers:
         consumer.journal.restore(state, changes, now)
         return consumer
 
-    # What happens to streams -------------------------------------------------------------------
+    # Events of streams -------------------------------------------------------------------------
 
     def committed(self, stream: Stream, purges: list[bytes], now: int) -> None:
-        """The group of a stream is durable: consumers made in it begin, all are woken once.
+        """Handle a durable group of a stream: new consumers start, all are woken once.
 
-        ``purges`` are the patterns of those that became durable.
+        ``purges`` are the patterns of purges that became durable.
         """
         for consumer in stream.consumers.values():
             if not consumer.durable and consumer.number in stream.log.engine_state.consumers:
@@ -299,7 +299,7 @@ class Consumers:
         stream.attached.wake()
 
     def note_removals(self, stream: Stream, purges: list[bytes], now: int) -> None:
-        """Notify the consumers of a stream of the messages that are gone."""
+        """Notify the consumers of a stream of removed messages."""
         index = stream.log.index
         if not index.tracking:
             return
@@ -319,7 +319,7 @@ class Consumers:
             index.forget_removed()
 
     def failed(self, stream: Stream) -> None:
-        """Nothing that was staged in a stream is left: what the log does not know never was."""
+        """Undo everything staged in a stream: consumers that are not in the log do not exist."""
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
                 continue
@@ -332,17 +332,17 @@ class Consumers:
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
                 consumer.configure(durable, self._services.now)
-        # Those in memory use up no numbers: another one may have the same.
+        # Those in memory use no ids: another one may have the same.
         known = {
             consumer.number for consumer in stream.consumers.values() if not consumer.in_memory
         }
         for number, records in stream.log.engine_state.consumers.items():
             if number not in known:
-                # It was to be deleted, and is not.
+                # Its deletion failed.
                 self._adopt(stream, number, records, self._services.now)
 
     def stream_changed(self, stream: Stream) -> None:
-        """A stream got another configuration."""
+        """Adapt the consumers to a new configuration of their stream."""
         if not stream.consumers:
             return
         for consumer in stream.consumers.values():
@@ -350,10 +350,10 @@ class Consumers:
         self._interest.changed(stream)
 
     def save(self, stream: Stream) -> None:
-        """Stage what the journal does not know yet of a stream's consumers.
+        """Stage unsaved state of a stream's consumers.
 
-        Messages that nobody needs any more go with it: an acknowledgement that is answered when
-        the record is durable is then as good as the removal it brings about.
+        Messages that are no longer needed are removed with it: so an acknowledgement that is
+        answered when the record is durable includes the removal it causes.
         """
         if stream.config.retention != "limits":
             for state in stream.attached.all:
@@ -372,18 +372,18 @@ class Consumers:
         consumer.stream.log.staged.set_consumer_state(consumer.number, whole, body)
 
     def end_requests(self) -> None:
-        """The server ends: pull requests that wait are ended."""
+        """End waiting pull requests: the server is stopping."""
         for consumer in list(self.by_key.values()):
             consumer.requests.end_for_shutdown()
 
     def save_all(self) -> None:
-        """Have the journal of every consumer written with the next groups."""
+        """Write the journal of every consumer with the next groups."""
         for state in self._services.run_queue.begin_saving():
             if state.journalled:
                 self._services.mark_dirty(state.stream)
 
     def follow_wall(self, now: int) -> None:
-        """The wall clock was set: pauses end sooner or later than they seemed to."""
+        """Adjust pauses after the wall clock was set."""
         for consumer in self.by_key.values():
             if consumer.config.pause_until is not None:
                 consumer.open_or_close(now)
@@ -391,7 +391,7 @@ class Consumers:
                 self.timed.note(consumer.delivery)
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to do."""
+        """Return when ``expire`` has something to do."""
         timed = self.timed.next()
         saved = int(self._services.run_queue.save_at)
         if not saved:

@@ -1,9 +1,9 @@
-"""Which message a consumer gets next, and how many are left: exact, and kept as it goes.
+"""The cursor: which message a consumer gets next, and the exact number left.
 
-Nothing here reads a message: the index knows every subject by its number, and a filter is a byte
-per number, worked out when the number is first seen. New rows are counted when somebody looks,
-removed ones as they are removed, so an idle consumer costs nothing. Very many rows are counted,
-and searched, some in each turn of the loop: until then nothing is delivered.
+No message is read here: the index identifies every subject by an id, and a filter is a byte per
+id, computed when the id is first seen. New rows are counted on demand, removed ones as they are
+removed, so an idle consumer costs nothing. Very many rows are counted, and searched, some in each
+turn of the loop: until then nothing is delivered.
 """
 
 from typing import Final
@@ -24,54 +24,54 @@ _UNKNOWN: Final[u8] = 0
 _NO: Final[u8] = 1
 _YES: Final[u8] = 2
 FILTERS_TRIED_MAX: Final = 4
-# So many rows are looked at in a turn: a few milliseconds if their subjects were not seen before.
+# Rows visited per turn: a few milliseconds if their subjects were not seen before.
 ROWS_PER_TURN: Final[i64] = 32_768
-# What is left is counted by subjects when no more of them than these match.
+# The rest is counted by subjects if at most this many of them match.
 SUBJECTS_COUNTED: Final[i64] = 8_192
-# More filters than these are not looked up one after the other: so many subjects are compared
-# with all of them in one turn, and more in steps.
+# More filters than this are not tried one after the other: this many subjects are compared with
+# all of them in one turn, and more in steps.
 FILTERS_LOOKED_UP_MAX: Final = 64
 SUBJECTS_JUDGED_MAX: Final = 2_048
 
 
 class Cursor:
-    """The place of one consumer in its stream."""
+    """The position of one consumer in its stream."""
 
     def __init__(
         self, index: StreamIndex, filters: list[bytes], patterns: PatternSet | None = None
     ) -> None:
         self.index: StreamIndex = index
         self.filters: list[bytes] = []
-        # All filters, when there are more than are tried one after the other.
+        # All filters, if there are too many to try one after the other.
         self.patterns: PatternSet | None = None
         self.literal: bytes = b""
         self.flags: vec[u8] = vec[u8]()
         self.generation: i64 = 0
-        # The next sequence to look at; matching messages from there to ``counted_to``.
+        # The next sequence to visit; matching messages from there to ``counted_to``.
         self.next: i64 = 1
         self.left: i64 = 0
         self.counted_to: i64 = 0
-        # The message found last by a literal filter, whose chain leads to the next one.
+        # The last message found by a literal filter, whose chain leads to the next one.
         self.hint: i64 = 0
         # From the first of these to the second there is nothing for this consumer.
         self.nothing_from: i64 = 0
         self.nothing_to: i64 = 0
-        # Last per subject: the sequences that come first, how many of them are done, and those
-        # before which one are part of ``left``.
+        # Last per subject: the sequences that are delivered first, how many of them are done, and
+        # those before which one are part of ``left``.
         self.listed: vec[i64] = vec[i64]()
         self.listed_at: i64 = 0
         self.listed_to: i64 = 0
-        # A long list in few bytes, as the journal has it: all of it, with what is done.
+        # A long list, packed as in the journal: all of it, including what is done.
         self.packed: bytes = b""
         self.set_filters(filters, patterns)
 
     def place(self, following: i64) -> None:
-        """Look at a sequence next; ``recount`` must follow."""
+        """Continue at a sequence; ``recount`` must follow."""
         self.next = following
         self.hint = 0
 
     def list_first(self, sequences: vec[i64], packed: bytes) -> None:
-        """Have these messages come first, in their order; ``recount`` must follow.
+        """Deliver these messages first, in this order; ``recount`` must follow.
 
         ``packed`` is a list that ends with them, if it is long.
         """
@@ -81,7 +81,7 @@ class Cursor:
         self.listed_to = 0
 
     def set_filters(self, filters: list[bytes], patterns: PatternSet | None = None) -> None:
-        """Go by other filters; ``recount`` must follow. ``patterns`` is a set of all of them."""
+        """Change the filters; ``recount`` must follow. ``patterns`` is a set of all of them."""
         self.filters = filters
         self.patterns = patterns if filters else None
         if patterns is None and len(filters) > FILTERS_TRIED_MAX:
@@ -98,7 +98,7 @@ class Cursor:
     # Matching ----------------------------------------------------------------------------------
 
     def wants(self, number: i64) -> bool:
-        """Say whether messages of a subject, by its number, are for this consumer."""
+        """Return whether messages of a subject, by its id, are for this consumer."""
         if not self.filters:
             return True
         if number < i64(len(self.flags)):
@@ -108,7 +108,7 @@ class Cursor:
         return self.judge(number)
 
     def judge(self, number: i64) -> bool:
-        """Work out and keep whether a subject matches."""
+        """Compute and cache whether a subject matches."""
         while i64(len(self.flags)) <= number:
             self.flags = append(self.flags, _UNKNOWN)
         found = self.matches(self.index.entries[number].subject)
@@ -116,7 +116,7 @@ class Cursor:
         return found
 
     def matches(self, subject: bytes) -> bool:
-        """Say whether messages of a subject are for this consumer."""
+        """Return whether messages of a subject are for this consumer."""
         if not self.filters:
             return True
         if self.patterns is not None:
@@ -127,13 +127,13 @@ class Cursor:
         return False
 
     def check_generation(self) -> None:
-        """Numbers may have changed hands: what is known of them is worth nothing then."""
+        """Drop cached results if subject ids were reassigned."""
         if self.generation != self.index.generation:
             self.generation = self.index.generation
             self.flags = vec[u8]()
 
     def find(self, seq: i64) -> i64:
-        """The first message at or after ``seq`` for this consumer; 0 when there is none."""
+        """Return the first message at or after ``seq`` for this consumer; 0 if none."""
         if not self.filters:
             return self.index.next_seq(seq, b"")
         self.check_generation()
@@ -149,7 +149,7 @@ class Cursor:
         return self.search(seq, self.index.last_seq)
 
     def search(self, seq: i64, last: i64) -> i64:
-        """The first message from ``seq`` to ``last`` for this consumer, row by row; 0: none."""
+        """Return the first message from ``seq`` to ``last`` for this consumer; 0 if none."""
         index = self.index
         seq = max(seq, index.first_seq)
         n: i64 = max(i64(0), index.segment_at(seq))
@@ -164,7 +164,7 @@ class Cursor:
         return 0
 
     def follow(self, seq: i64, entry: SubjectEntry) -> i64:
-        """Follow the chain of the subject from the message found last; 0 when it is broken."""
+        """Follow the chain of the subject from the last message found; 0 if it is broken."""
         if self.hint == 0 or self.hint >= seq:
             return 0
         columns = self.index.segment_of(self.hint)
@@ -176,7 +176,7 @@ class Cursor:
         return found
 
     def scan(self, columns: Columns, i: i64, end: i64) -> i64:
-        """The first row from ``i`` on and before ``end`` that matches; -1 when none does."""
+        """Return the first row from ``i`` on and before ``end`` that matches; -1 if none does."""
         end = min(end, i64(len(columns.offsets)))
         while i < end:
             if columns.offsets[i] != NOWHERE and self.wants(i64(columns.subjects[i])):
@@ -185,7 +185,7 @@ class Cursor:
         return -1
 
     def count(self, first: i64, last: i64) -> i64:
-        """How many messages from ``first`` to ``last`` are for this consumer."""
+        """Return how many messages from ``first`` to ``last`` are for this consumer."""
         self.check_generation()
         index = self.index
         first = max(first, index.first_seq)
@@ -205,10 +205,10 @@ class Cursor:
             n += 1
         return count
 
-    # Going on ----------------------------------------------------------------------------------
+    # Advancing ---------------------------------------------------------------------------------
 
     def catch_up(self) -> i64:
-        """Count what came since the last time; how many messages are left now."""
+        """Count new messages; return how many are left now."""
         self.count_listed(i64(len(self.listed)))
         last = self.index.last_seq
         if last > self.counted_to:
@@ -217,7 +217,7 @@ class Cursor:
         return self.left
 
     def uncounted(self) -> i64:
-        """How many rows ``catch_up`` would look at."""
+        """Return how many rows ``catch_up`` would visit."""
         rows = self.index.last_seq - max(self.counted_to, self.next - 1)
         if (
             not self.filters
@@ -227,7 +227,7 @@ class Cursor:
         return max(i64(0), rows) + i64(len(self.listed)) - self.listed_to
 
     def count_some(self) -> bool:
-        """Count what one turn allows; True when ``catch_up`` has hardly anything left to do."""
+        """Count as many as one turn allows; True when ``catch_up`` has hardly anything to do."""
         if self.uncounted() <= ROWS_PER_TURN:
             return True
         if self.listed_to < i64(len(self.listed)):
@@ -241,15 +241,15 @@ class Cursor:
         return False
 
     def count_listed(self, end: i64) -> None:
-        """Count those that come first, up to a place in their list."""
+        """Count listed messages, up to an index in the list."""
         end = min(end, i64(len(self.listed)))
         while self.listed_to < end:
-            if self.is_there(self.listed[self.listed_to]):
+            if self.exists(self.listed[self.listed_to]):
                 self.left += 1
             self.listed_to += 1
 
     def recount(self) -> None:
-        """Have everything counted again: at once what few subjects have, the rest by who asks."""
+        """Recount: now if few subjects match, otherwise on demand."""
         self.left = 0
         self.listed_to = self.listed_at
         self.counted_to = self.next - 1
@@ -257,7 +257,7 @@ class Cursor:
             self.count_by_subjects()
 
     def count_by_subjects(self) -> None:
-        """Count by the subjects that match, if they are few and so are their messages."""
+        """Count by the matching subjects, if they and their messages are few."""
         if not self.filters:
             return
         entries = self.few_entries()
@@ -285,7 +285,7 @@ class Cursor:
         self.nothing_to = nearest
 
     def few_entries(self) -> list[SubjectEntry] | None:
-        """The subjects that match; None when they are many, or finding them would take long."""
+        """Return the matching subjects; None if they are many, or finding them would take long."""
         index = self.index
         if len(self.filters) <= FILTERS_LOOKED_UP_MAX:
             return index.few_entries(self.filters, SUBJECTS_COUNTED)
@@ -294,16 +294,16 @@ class Cursor:
         self.check_generation()
         return [entry for entry in index.entries if self.wants(i64(entry.number))]
 
-    def is_there(self, seq: i64) -> bool:
-        """Say whether a message is in the stream."""
+    def exists(self, seq: i64) -> bool:
+        """Return whether a message exists in the stream."""
         columns = self.index.segment_of(seq)
         return columns is not None and columns.offsets[seq - columns.base] != NOWHERE
 
     def peek(self) -> i64:
-        """The message that comes next; 0 when there is none, SEARCHING: ask again next turn."""
+        """Return the next message; 0 if none, SEARCHING: ask again next turn."""
         while self.listed_at < i64(len(self.listed)):
             seq = self.listed[self.listed_at]
-            if self.is_there(seq):
+            if self.exists(seq):
                 return seq
             self.listed_at += 1
         if self.left <= 0:
@@ -315,7 +315,7 @@ class Cursor:
         if self.literal or not self.filters or last - seq <= ROWS_PER_TURN:
             seq = self.find(seq)
             if seq == 0:
-                self.left = 0  # cannot be: the count is exact
+                self.left = 0  # cannot happen: the count is exact
             return seq
         self.check_generation()
         seq = self.index.after_gap(max(seq, self.index.first_seq))
@@ -327,7 +327,7 @@ class Cursor:
         return found
 
     def advance(self, seq: i64) -> None:
-        """The message that was peeked at is delivered."""
+        """Advance past the message that was peeked at, which is delivered."""
         self.left -= 1
         if self.listed_at < i64(len(self.listed)):
             self.listed_at += 1
@@ -338,11 +338,11 @@ class Cursor:
         self.hint = seq
 
     def pass_counted(self) -> None:
-        """Nothing of what was counted is left: go on after it."""
+        """Continue after what was counted: nothing of it is left."""
         self.next = max(self.next, self.counted_to + 1)
 
     def removed(self, seq: i64, number: i64) -> None:
-        """A message was removed from the stream; ``number`` is its subject's."""
+        """Note that a message was removed from the stream; ``number`` is its subject's id."""
         if self.next <= seq <= self.counted_to:
             if self.wants(number):
                 self.left -= 1
@@ -352,11 +352,11 @@ class Cursor:
             self.left -= 1
 
     def is_listed(self, seq: i64) -> bool:
-        """Say whether a message is one of those that come first and did not come yet."""
+        """Return whether a message is in the list and was not delivered yet."""
         return self.listed_place(seq) >= 0
 
     def listed_left(self) -> list[int]:
-        """Those that come first and did not come yet."""
+        """Return the listed messages that were not delivered yet."""
         left: list[int] = []
         i = self.listed_at
         while i < i64(len(self.listed)):
@@ -365,7 +365,7 @@ class Cursor:
         return left
 
     def listed_place(self, seq: i64) -> i64:
-        """The place of a message among those that come first; -1 when it is none of them."""
+        """Return the index of a message in the list; -1 if it is not in it."""
         low = self.listed_at
         high: i64 = len(self.listed)
         while low < high:
@@ -380,10 +380,10 @@ class Cursor:
 
 
 class Packer:
-    """Writes sequences that rise in few bytes: how far each is from the one before.
+    """Packs ascending sequences: the distance of each from the one before.
 
-    Seven bits to a byte, the lowest first; the highest bit says that more follow. A journal record
-    of a million sequences is a megabyte, made as they are found and not in one turn.
+    Seven bits per byte, the lowest first; the highest bit says that more follow. A journal record
+    of a million sequences is a megabyte, built as they are found and not in one turn.
     """
 
     def __init__(self) -> None:
@@ -391,7 +391,7 @@ class Packer:
         self.last: i64 = 0
 
     def add(self, seq: i64) -> None:
-        """Write the next one."""
+        """Append a sequence."""
         step = seq - self.last
         self.last = seq
         while step > 127:
@@ -401,7 +401,7 @@ class Packer:
 
 
 def packed(sequences: vec[i64]) -> bytes:
-    """A long list in few bytes; nothing for a short one."""
+    """Return a long list packed; nothing for a short one."""
     if i64(len(sequences)) <= SUBJECTS_COUNTED:
         return b""
     packer = Packer()
@@ -411,7 +411,7 @@ def packed(sequences: vec[i64]) -> bytes:
 
 
 def unpacked(data: bytes) -> vec[i64]:
-    """The sequences that a ``Packer`` wrote. Raises ValueError for other bytes."""
+    """Return the sequences that a ``Packer`` wrote. Raises ValueError for other bytes."""
     found = vec[i64]()
     seq: i64 = 0
     step: i64 = 0
@@ -434,7 +434,7 @@ def unpacked(data: bytes) -> vec[i64]:
 class Listing:
     """Finds the last message of each subject up to a sequence, some rows in each turn.
 
-    What it finds is what the stream had when it began, but for what was removed meanwhile.
+    It finds what the stream had when it started, except for what was removed meanwhile.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -445,7 +445,7 @@ class Listing:
         self.packer: Packer = Packer()
 
     def step(self) -> bool:
-        """Look at some rows; True when all were looked at."""
+        """Visit some rows; True when finished."""
         cursor = self.cursor
         cursor.check_generation()
         index = cursor.index

@@ -1,8 +1,8 @@
-"""Messages out, without an object for each.
+"""Delivery of messages, without an object per message.
 
-``step`` sends what may go now, within the turn's budget, to the requests that wait or to the
-deliver subject; what it cannot decide by itself (statuses, priority groups, pacing, flow control)
-it asks its ``owner`` for, which is ``consumer.py``.
+``step`` sends what may be sent now, within the turn's budget, to waiting requests or to the
+deliver subject; for rare decisions (statuses, priority groups, pacing, flow control) it calls its
+``owner``, which is ``consumer.py``.
 """
 
 from typing import Final
@@ -18,15 +18,15 @@ from jetspark.headers.numbers import write_number
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 # Why a step ended.
-IDLE: Final[i64] = 0  # nothing to send, or nobody to send it to
-MORE: Final[i64] = 1  # the turn is over, not the work
-FULL: Final[i64] = 2  # the receiver has as much waiting as it should
+IDLE: Final[i64] = 0  # nothing to send, or no receiver
+MORE: Final[i64] = 1  # the turn is over and there is more
+FULL: Final[i64] = 2  # the receiver's buffer is full
 LIMITED: Final[i64] = 3  # max_ack_pending
-PACED: Final[i64] = 4  # not before a time
+PACED: Final[i64] = 4  # not before a certain time
 
 
 class Waiting:
-    """A pull request that waits for messages."""
+    """A waiting pull request."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class Waiting:
     ) -> None:
         self.reply: bytes = reply
         self.outlet: Outlet = outlet
-        # Without a number, or with one below 1, a request gets one message; what its statuses
-        # count down from is what it said, as in nats-server.
+        # Without a batch, or with one below 1, a request gets one message; its statuses count down
+        # from the value it sent, as in nats-server.
         self.left: i64 = max(batch, i64(1))
         self.pending: i64 = batch
         self.bytes_left: i64 = max_bytes
         self.delivered: i64 = 0
         self.expires: i64 = expires
-        # How often it hears that it is alive, and when it does next; 0: never.
+        # Its heartbeat interval, and when the next one is due; 0: never.
         self.heartbeat: i64 = heartbeat
         self.heartbeat_at: i64 = now + heartbeat if heartbeat > 0 else 0
         self.no_wait: bool = no_wait
@@ -60,18 +60,18 @@ class Waiting:
         self.min_ack_pending: i64 = 0
 
     def prefer(self, pin_id: bytes, priority: i64, min_pending: i64, min_ack_pending: i64) -> None:
-        """What the request says for a priority group."""
+        """Set the fields of the request for a priority group."""
         self.pin_id = pin_id
         self.priority = priority
         self.min_pending = min_pending
         self.min_ack_pending = min_ack_pending
 
     def pin(self, pin_id: bytes) -> None:
-        """Its client is pinned from now on."""
+        """Note that its client is pinned."""
         self.pin_id = pin_id
 
     def served(self, size: i64, now: i64) -> bool:
-        """It got a message; True when it has all it asked for."""
+        """Count a message it got; True when the request is complete."""
         self.delivered += 1
         self.left -= 1
         if self.bytes_left > 0:
@@ -84,17 +84,17 @@ class Waiting:
         return False
 
     def beat(self, now: i64) -> None:
-        """It heard something: the next heartbeat comes an interval later."""
+        """Restart its heartbeat interval: something was sent to it."""
         if self.heartbeat > 0:
             self.heartbeat_at = now + self.heartbeat
 
     def end(self) -> None:
-        """It is over."""
+        """End the request."""
         self.over = True
 
 
 class Delivery:
-    """Sends the messages of one consumer to the clients that asked for them."""
+    """Sends the messages of one consumer to its receivers."""
 
     def __init__(self, state: ConsumerState, ack_prefix: bytes) -> None:
         self.state: ConsumerState = state
@@ -106,29 +106,29 @@ class Delivery:
         self.max_ack_pending: i64 = 0
         self.max_deliver: i64 = 0
         self.headers_only: bool = False
-        # Who gets messages: requests, or the deliver subject.
+        # The receivers: requests, or the deliver subject.
         self.waiting: list[Waiting] = []
         self.waiting_due: i64 = 0
         self.outlet: Outlet | None = None
-        self.chosen: bool = False  # requests are chosen by the owner: priority groups
+        self.chosen: bool = False  # the owner chooses the request: priority groups
         self.pin_line: bytes = b""
         self.paced: bool = False
         self.resume_at: i64 = 0
-        # Flow control: how much may be unconfirmed (0: no flow control), how much is, and what
-        # the receiver was asked to confirm.
+        # Flow control: how much may be unconfirmed (0: no flow control), how much is, and the
+        # pending flow-control request.
         self.window: i64 = 0
         self.unconfirmed: i64 = 0
         self.asked: bytes = b""
         self.asked_size: i64 = 0
-        # Not now: paused, gated by min_last_seq, not durable yet.
+        # Closed: paused, gated by min_last_seq, not durable yet.
         self.closed: bool = True
         self.dropped: bool = False
         self.receiving: bool = False  # the stream wakes it
-        self.stalled: bool = False  # the receivers have enough waiting
+        self.stalled: bool = False  # the receivers' buffers are full
         self.looking_at: i64 = 0
-        # Why the message at `looking_at` cannot be read: nothing goes past it. Empty: it can.
+        # Why the message at `looking_at` cannot be read: it blocks the others. Empty: it can.
         self.read_error: str = ""
-        # The deadline that the engine knows of, and the owner's next one; 0: none.
+        # The queued deadline, and the owner's next one; 0: none.
         self.deadline: i64 = 0
         self.alarm: i64 = 0
 
@@ -142,9 +142,9 @@ class Delivery:
         chosen: bool,
         window: i64,
     ) -> None:
-        """Go by another configuration; ``window`` is where flow control begins, 0: there is none.
+        """Apply a configuration; ``window`` is the initial flow-control window, 0: none.
 
-        A window that has grown since stays.
+        A window that has grown since is kept.
         """
         self.ack_wait = ack_wait
         self.backoff = backoff
@@ -156,52 +156,52 @@ class Delivery:
             self.window = window
 
     def open_or_close(self, closed: bool) -> None:
-        """Let messages go out, or not."""
+        """Set whether messages may be delivered."""
         self.closed = closed
 
     def drop(self) -> None:
-        """The consumer is deleted: nothing goes out any more."""
+        """Stop: the consumer is deleted."""
         self.dropped = True
         self.closed = True
 
     def pin(self, line: bytes) -> None:
-        """Send this header line with every message: who is pinned. Empty: nobody is."""
+        """Send this header line with every message: the id of the pinned client. Empty: none."""
         self.pin_line = line
 
     # Time --------------------------------------------------------------------------------------
 
     def set_alarm(self, at: i64) -> None:
-        """The owner has something to do then; 0: nothing."""
+        """Set the owner's next deadline; 0: none."""
         self.alarm = at
 
     def set_pace(self, paced: bool) -> None:
-        """Ask the owner for each message whether it may go, or for none."""
+        """Set whether the owner is asked for each message when it may be sent."""
         self.paced = paced
 
     def resume(self, at: i64) -> None:
-        """Go on at a time; 0: whenever there is something to send."""
+        """Continue at a time; 0: whenever there is something to send."""
         self.resume_at = at
 
     def waits_until(self, due: i64) -> None:
-        """A request that waits has something due at a time; 0: there is no such."""
+        """Note a deadline of a waiting request; 0: none."""
         if due > 0 and (self.waiting_due == 0 or due < self.waiting_due):
             self.waiting_due = due
 
     def requests_due(self, due: i64) -> None:
-        """The first thing that is due for all requests that wait; 0: nothing."""
+        """Set the earliest deadline of all waiting requests; 0: none."""
         self.waiting_due = due
 
     def stop_at_error(self, reason: str, until: i64) -> None:
-        """The next message cannot be read: nothing goes past it, and it is tried again then."""
+        """Stop at the next message, which cannot be read; retry at a time."""
         self.read_error = reason
         self.resume_at = until
 
     def clear_error(self) -> None:
-        """The message that could not be read was read, or is gone."""
+        """Continue: the message that could not be read was read, or removed."""
         self.read_error = ""
 
     def next_deadline(self) -> i64:
-        """When ``expire`` has something to do; 0 when there is nothing."""
+        """Return when ``expire`` has something to do; 0 if nothing."""
         deadline = self.alarm
         pending = self.state.pending
         if pending.count > 0:
@@ -227,7 +227,7 @@ class Delivery:
     # Sending -----------------------------------------------------------------------------------
 
     def is_full(self) -> bool:
-        """Say whether all who may get messages have enough waiting for them."""
+        """Return whether the buffers of all receivers are full."""
         if self.outlet is not None:
             return self.outlet.full()
         for request in self.waiting:
@@ -236,37 +236,37 @@ class Delivery:
         return len(self.waiting) > 0
 
     def bind(self, outlet: Outlet | None) -> None:
-        """Deliver to the subscribers of the deliver subject, or to nobody."""
+        """Deliver to the subscribers of the deliver subject, or to none."""
         self.outlet = outlet
 
     def ask(self, question: bytes) -> None:
-        """Flow control: the receiver was asked to confirm what it got so far."""
+        """Note that the receiver was asked to confirm what it got so far (flow control)."""
         self.asked = question
         self.asked_size = self.unconfirmed
 
     def confirm(self, window_max: i64) -> None:
-        """Flow control: the receiver has got everything up to the question."""
+        """Note that the receiver has got everything up to the flow-control request."""
         self.window = min(self.window * 2, window_max)
         self.unconfirmed = max(self.unconfirmed - self.asked_size, i64(0))
         self.asked = b""
         self.asked_size = 0
 
     def has_receiver(self) -> bool:
-        """Say whether somebody may get messages."""
+        """Return whether there is a receiver."""
         return self.outlet is not None or len(self.waiting) > 0
 
     def step(self, budget: Budget, now: i64) -> i64:
-        """Send what may go now; why it ended."""
+        """Send what may be sent now; return why it ended."""
         state = self.state
         if not state.cursor.count_some():
-            budget.exhaust()  # as much work as a turn of deliveries
+            budget.exhaust()  # counts as much as a turn of deliveries
             return MORE
         state.cursor.catch_up()
         state.limited = False
         before = state.number
         try:
             reason = self.run(budget, now)
-        finally:  # a record that cannot be read does not undo what was sent before it
+        finally:  # a record that cannot be read does not undo earlier sends
             if state.number != before:
                 state.end_run(now)
         state.limited = reason == LIMITED
@@ -308,7 +308,7 @@ class Delivery:
                 return reason
 
     def next_again(self) -> i64:
-        """The row that is delivered again next; -1 for none. Those delivered too often go."""
+        """Return the row to redeliver next; -1 for none. Drops those delivered too often."""
         state = self.state
         pending = state.pending
         while True:
@@ -321,7 +321,7 @@ class Delivery:
             state.owner.ack_words.on_spent(int(seq), int(deliveries))
 
     def send(self, data: bytes, at: i64, seq: i64, row: i64, budget: Budget, now: i64) -> i64:
-        """Send one message; -1, or why it was not sent."""
+        """Send one message; return -1, or why it was not sent."""
         state = self.state
         cursor = state.cursor
         pending = state.pending
@@ -380,13 +380,13 @@ class Delivery:
         return -1
 
     def wait_after(self, deliveries: i64) -> i64:
-        """How long a message that was delivered so often may take."""
+        """Return the ack wait of a message that was delivered this often."""
         if not self.backoff:
             return self.ack_wait
         return self.backoff[min(int(deliveries), len(self.backoff)) - 1]
 
     def pick(self, size: i64, now: i64) -> Waiting | None:
-        """The request that gets the next message; requests that are over go on the way."""
+        """Return the request that gets the next message; ends finished requests on the way."""
         state = self.state
         waiting = self.waiting
         tried: i64 = 0
@@ -404,7 +404,7 @@ class Delivery:
         return None
 
     def served(self, request: Waiting, size: i64, now: i64) -> None:
-        """A request got a message; the next one's turn comes."""
+        """Count a message for a request; continue with the next request."""
         if request.served(size, now):
             self.state.owner.requests.end_served(request)
             return
@@ -412,7 +412,7 @@ class Delivery:
             self.waiting.append(self.waiting.pop(0))
 
     def ack_subject(self, deliveries: i64, seq: i64, number: i64, time: i64, left: i64) -> bytes:
-        """The reply subject of a message, nine tokens (wire.md, Consumers)."""
+        """Return the reply subject of a message, nine tokens (wire.md, Consumers)."""
         out = self.scratch
         out.truncate(0)
         out.write(self.ack_prefix)

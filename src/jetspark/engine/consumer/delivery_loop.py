@@ -1,4 +1,4 @@
-"""What clients ask of consumers, and the turns in which messages go out."""
+"""Requests to consumers, and the turns in which they deliver."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from jetspark.engine.failures import Failures
 
 
-# So many consumers look in one turn whether somebody listens on their deliver subject.
+# This many consumers per turn check their deliver subject for subscribers.
 LOOKS_PER_TURN: Final = 128
 
 
 class DeliveryLoop:
-    """Takes requests and acknowledgements, and gives every consumer its turn to deliver."""
+    """Handles requests and acknowledgements, and gives every consumer its turn to deliver."""
 
     def __init__(
         self,
@@ -38,9 +38,10 @@ class DeliveryLoop:
         self._consumers = consumers
         self._interest = interest
         self._failures = failures
-        # Those whose receivers have enough waiting.
+        # Those whose receivers' buffers are full.
         self.stalled: list[Delivery] = []
-        # By deliver subject: those of very many consumers that are still to look who listens.
+        # By deliver subject: those of very many consumers that still have to check for
+        # subscribers.
         self._looks: dict[bytes, list[Consumer]] = {}
 
     # Messages ----------------------------------------------------------------------------------
@@ -48,7 +49,7 @@ class DeliveryLoop:
     def pull(
         self, key: bytes, headers: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox
     ) -> bool:
-        """Take a pull request for ``<stream>.<consumer>``; False when there is no such one."""
+        """Handle a pull request for ``<stream>.<consumer>``; False if it does not exist."""
         consumer = self._consumers.by_key.get(key)
         if consumer is None:
             return False
@@ -60,7 +61,7 @@ class DeliveryLoop:
         return True
 
     def on_ack(self, key: bytes, subject: bytes, body: bytes, reply: bytes, now: int) -> bool:
-        """Take an acknowledgement by its whole subject; for drivers that are in no hurry."""
+        """Handle an acknowledgement by its whole subject; for drivers that need no speed."""
         acks = self._consumers.acks.get(key)
         if acks is None or acks.state.policy == ACK_NONE:
             return False
@@ -69,16 +70,16 @@ class DeliveryLoop:
         return True
 
     def confirmed(self, key: bytes, subject: bytes) -> None:
-        """A receiver confirms what flow control asked it."""
+        """Handle the answer of a receiver to flow control."""
         consumer = self._consumers.by_key.get(key)
         if consumer is not None:
             consumer.push.on_confirmed(subject)
 
     def interest_changed(self, subject: bytes, now: int) -> None:
-        """Subscriptions to a deliver subject came or went."""
+        """Handle added or removed subscriptions to a deliver subject."""
         watching = self._services.watched.get(subject, [])
         if len(watching) > LOOKS_PER_TURN:
-            # Those of an earlier change are looked at again, in the same place.
+            # Those of an earlier change check again, in the same order.
             self._looks[subject] = list(watching)
             self._services.run_queue.wake()
             return
@@ -90,7 +91,7 @@ class DeliveryLoop:
         self._consumers.timed.note(consumer.delivery)
 
     def _look_some(self, now: int) -> None:
-        """Have some of very many consumers look for subscriptions to their deliver subject."""
+        """Let some of very many consumers check their deliver subject for subscribers."""
         for subject, watching in list(self._looks.items())[:1]:
             for consumer in watching[:LOOKS_PER_TURN]:
                 if not consumer.delivery.dropped:
@@ -102,7 +103,7 @@ class DeliveryLoop:
     # Turns -------------------------------------------------------------------------------------
 
     def advance(self, budget: Budget, now: int, outbox: Outbox) -> None:
-        """Go on with deliveries, within one turn's budget."""
+        """Continue deliveries, within one turn's budget."""
         for consumer, body, reply, asked in self._services.take_pulled():
             if consumer.delivery.dropped:
                 outbox.reply_status(reply, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
@@ -118,14 +119,14 @@ class DeliveryLoop:
         self._consumers.release_removed()
 
     def has_turn(self) -> bool:
-        """Say whether there is anything to do: for a lone publisher there is not."""
+        """Return whether there is anything to do: for a lone publisher there is not."""
         run_queue, services = self._services.run_queue, self._services
         if run_queue.ready or run_queue.noted or services.pulled:
             return True
         return bool(services.events or self._looks or self._consumers.removed)
 
     def can_deliver(self) -> bool:
-        """Say whether consumers have more to send at once."""
+        """Return whether consumers can send more now."""
         return bool(self._services.run_queue.ready or self._looks)
 
     def _deliver(self, budget: Budget, now: int) -> None:
@@ -142,7 +143,7 @@ class DeliveryLoop:
             try:
                 self._step(state, consumer, budget, now)
             except Exception as error:  # noqa: BLE001 - one consumer, not all
-                # Tried again when there is something new for it; the others go on.
+                # Retried when there is something new for it; the others continue.
                 self._failures.note(f"deliveries of consumer {consumer.label()}", error)
         for delivery in run_queue.take_noted():
             self._consumers.timed.note(delivery)
@@ -157,7 +158,7 @@ class DeliveryLoop:
         try:
             reason = delivery.step(budget, now)
             if delivery.read_error:
-                consumer.read_errors.look_whether_read()
+                consumer.read_errors.check_readable()
         except ReadFailed as problem:
             consumer.read_errors.stop_at(problem, now)
             reason = PACED
@@ -165,7 +166,7 @@ class DeliveryLoop:
             consumer.read_errors.skip_unreadable()
             reason = MORE
         if reason == MORE:
-            self._services.run_queue.go_on(state)
+            self._services.run_queue.requeue(state)
         elif reason == FULL and not delivery.stalled:
             delivery.stalled = True
             self.stalled.append(delivery)
@@ -176,7 +177,7 @@ class DeliveryLoop:
         self._consumers.timed.note(delivery)
 
     def unstall(self) -> bool:
-        """Go on with those whose receivers have room again; False when there are none."""
+        """Continue those whose receivers have room again; False if there are none."""
         found = False
         left = []
         for delivery in self.stalled:

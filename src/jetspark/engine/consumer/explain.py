@@ -1,8 +1,7 @@
-"""Why a consumer delivers a message, or does not (``$JS.API.CONSUMER.EXPLAIN``, ours).
+"""Explains why a consumer delivers a message, or does not (``$JS.API.CONSUMER.EXPLAIN``, ours).
 
-``facts_of`` gathers what the consumer knows about one sequence, ``explain`` is a pure function of
-that: the first of the reasons, in the order in which they keep a message from being delivered.
-Nothing here changes anything.
+``facts_of`` collects the facts about one sequence, ``explain`` is a pure function of them: the
+first of the reasons, in the order in which they prevent a delivery. Nothing here changes anything.
 """
 
 from dataclasses import dataclass
@@ -18,27 +17,27 @@ from jetspark.store.log.columns import NOWHERE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known about one sequence and one consumer at one time."""
+    """The facts about one sequence and one consumer at one time."""
 
     seq: int
     first_seq: int
     last_seq: int
-    subject: bytes = b""  # empty: the stream has no such message
+    subject: bytes = b""  # empty: the message does not exist
     matches: bool = True
     before_start: bool = False
     passed: bool = False  # the consumer is past it
-    acks: bool = True  # the policy asks for acknowledgements
+    acks: bool = True  # the policy requires acknowledgements
     # Delivered and not acknowledged: how often, until when; 0 is as soon as possible.
     pending: bool = False
     deliveries: int = 0
     due_ns: int = 0
     spent: bool = False
     max_deliver: int = -1
-    # What keeps every message back.
+    # What blocks every message.
     min_last_seq: int = 0  # 0: the gate is open
     paused_until: int = 0
     push: bool = False
-    receivers: int = 0  # pull requests that wait, or 1 for a deliver subject with interest
+    receivers: int = 0  # waiting pull requests, or 1 for a deliver subject with interest
     limited: bool = False
     ack_pending: int = 0
     max_ack_pending: int = 0
@@ -49,7 +48,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One outcome, with the sentence for people and when it changes by itself."""
+    """One outcome, with a sentence for people and when it changes without any action."""
 
     outcome: Outcome
     reason: str
@@ -57,7 +56,7 @@ class Verdict:
 
 
 def explain(facts: Facts) -> Verdict:
-    """Say what became of a message, or what it waits for."""
+    """Explain what happened to a message, or what it waits for."""
     if not facts.subject:
         return Verdict(Outcome.NOT_STORED, _missing(facts))
     subject = facts.subject.decode(errors="replace")
@@ -73,7 +72,7 @@ def explain(facts: Facts) -> Verdict:
     if facts.pending and facts.due_ns:
         text = (
             f"it was delivered {_times(facts.deliveries)} and waits for its acknowledgement; "
-            "without one it is delivered again"
+            "otherwise it is redelivered"
         )
         return Verdict(Outcome.ACK_PENDING, text, facts.due_ns)
     if facts.passed and not facts.pending:
@@ -81,7 +80,7 @@ def explain(facts: Facts) -> Verdict:
     again = " again" if facts.pending else ""
     return _obstacle(facts) or Verdict(
         Outcome.NEXT,
-        f"nothing keeps it back: it is delivered{again} "
+        f"nothing blocks it: it is delivered{again} "
         + (f"after {facts.ahead} others" if facts.ahead else "next"),
     )
 
@@ -95,7 +94,7 @@ def _missing(facts: Facts) -> str:
         return f"the stream ends at sequence {facts.last_seq}"
     if facts.seq < facts.first_seq:
         return (
-            f"the stream begins at sequence {facts.first_seq}: the message was removed by a "
+            f"the stream starts at sequence {facts.first_seq}: the message was removed by a "
             "limit, a purge, or because every consumer had acknowledged it"
         )
     return "the message was deleted"
@@ -103,16 +102,16 @@ def _missing(facts: Facts) -> str:
 
 def _passed(facts: Facts) -> Verdict:
     if facts.before_start:
-        text = "it was stored before the place where the consumer's deliver policy starts"
+        text = "it is before the start of the consumer's deliver policy"
         return Verdict(Outcome.BEFORE_START, text)
     if not facts.acks:
-        text = "it was delivered, and the consumer asks for no acknowledgements"
+        text = "it was delivered, and the consumer requires no acknowledgements"
         return Verdict(Outcome.DELIVERED, text)
-    return Verdict(Outcome.ACKNOWLEDGED, "it was delivered and acknowledged, or given up")
+    return Verdict(Outcome.ACKNOWLEDGED, "it was delivered and acknowledged, or terminated")
 
 
 def _obstacle(facts: Facts) -> Verdict | None:
-    """What keeps the consumer from delivering anything now."""
+    """Return what prevents the consumer from delivering anything now."""
     if facts.min_last_seq:
         text = (
             f"the consumer waits for the stream to reach min_last_seq {facts.min_last_seq}; it is "
@@ -123,8 +122,8 @@ def _obstacle(facts: Facts) -> Verdict | None:
         return Verdict(Outcome.PAUSED, "the consumer is paused", facts.paused_until)
     if not facts.receivers:
         if facts.push:
-            return Verdict(Outcome.NO_INTEREST, "nobody listens on the deliver subject")
-        return Verdict(Outcome.NO_PULL, "no pull request waits for messages")
+            return Verdict(Outcome.NO_INTEREST, "no subscriber on the deliver subject")
+        return Verdict(Outcome.NO_PULL, "no pull request is waiting")
     if facts.limited and not facts.pending:
         text = (
             f"{facts.ack_pending} messages wait for their acknowledgement, and max_ack_pending is "
@@ -135,7 +134,7 @@ def _obstacle(facts: Facts) -> Verdict | None:
         text = "the receiver has not answered the last flow control request"
         return Verdict(Outcome.STALLED, text)
     if facts.paced_until:
-        text = "the rate limit or the original pace keeps it back"
+        text = "the rate limit or replay at the original rate delays it"
         return Verdict(Outcome.PACED, text, facts.paced_until)
     return None
 
@@ -144,7 +143,7 @@ _OPENED: Final = (DeliverPolicy.NEW, DeliverPolicy.LAST, DeliverPolicy.LAST_PER_
 
 
 def facts_of(consumer: Consumer, seq: int, now: int) -> Facts:
-    """Gather what ``explain`` needs."""
+    """Collect the facts for ``explain``."""
     delivery = consumer.delivery
     cursor = delivery.state.cursor
     index = cursor.index
@@ -182,7 +181,7 @@ def facts_of(consumer: Consumer, seq: int, now: int) -> Facts:
 
 
 def answer(consumer: Consumer, stream_name: str, seq: int, now: int) -> ExplainResponse:
-    """The whole answer to CONSUMER.EXPLAIN."""
+    """Return the answer to CONSUMER.EXPLAIN."""
     facts = facts_of(consumer, seq, now)
     verdict = explain(facts)
     return ExplainResponse(
@@ -207,12 +206,12 @@ def _subject(consumer: Consumer, seq: int) -> bytes:
 
 
 def _date(consumer: Consumer, time_ns: int) -> int:
-    """The date of an engine time; 0 stays 0."""
+    """Return the date of an engine time; 0 stays 0."""
     return consumer.services.wall.at(time_ns) if time_ns else 0
 
 
 def _due(consumer: Consumer, row: int, seq: int) -> int:
-    """When a pending message is delivered again; 0 when it is to be at once."""
+    """Return when a pending message is redelivered; 0: immediately."""
     delivery = consumer.delivery
     if row < 0:
         return 0
@@ -225,15 +224,16 @@ def _due(consumer: Consumer, row: int, seq: int) -> int:
 
 
 def _is_listed(consumer: Consumer, seq: int) -> bool:
-    """Say whether a message is among the newest of each subject that are still to come."""
+    """Return whether a message is listed as last of its subject and not delivered yet."""
     cursor = consumer.state.cursor
     return cursor.is_listed(seq)
 
 
 def _is_before_start(consumer: Consumer, seq: int) -> bool:
-    """Say whether a message came before the place where the deliver policy starts.
+    """Return whether a message is before the start of the deliver policy.
 
-    The consumer does not keep that place; when it was made, and when messages were stored, say it.
+    The consumer does not store the start; it follows from when it was created, and when messages
+    were stored.
     """
     config = consumer.config
     policy = config.deliver_policy
@@ -256,7 +256,7 @@ def _is_before_start(consumer: Consumer, seq: int) -> bool:
 
 
 def _ahead(consumer: Consumer, seq: int) -> int:
-    """How many messages the consumer delivers before this one."""
+    """Return how many messages the consumer delivers before this one."""
     cursor = consumer.state.cursor
     place = int(cursor.listed_place(seq))
     if place >= 0:

@@ -1,7 +1,7 @@
 """Priority groups: which of the waiting requests gets the next message (wire.md, Consumers).
 
 ``overflow`` serves a request only while enough is pending, ``prioritized`` serves the lowest
-number first, ``pinned_client`` serves one client until it stops asking.
+priority value first, ``pinned_client`` serves one client until it stops asking.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRIORITY_MAX = 9
 
 
 def group_problem(consumer: Consumer, request: PullRequest, now: int) -> bytes:
-    """Why a request does not fit the consumer's priority policy, as a status; empty if it does."""
+    """Return why a request violates the consumer's priority policy, as a status; empty if not."""
     policy = consumer.config.priority_policy
     if (request.min_pending or request.min_ack_pending) and policy != PriorityPolicy.OVERFLOW:
         return _bad(b"Not a Overflow Priority consumer")
@@ -59,20 +59,20 @@ def _bad(text: bytes) -> bytes:
 
 
 class Groups:
-    """Who is served first, and who is pinned."""
+    """The order of requests, and the pinned client."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self.pin: str = ""
-        # The group whose client is pinned: an update may take it away.
+        # The group whose client is pinned: an update may remove it.
         self.pinned_group: str = ""
         self.pinned_ns: int = 0
         self.pinned_until: int = 0
 
     def configured(self) -> None:
-        """The consumer has another configuration: a pin does not outlive its policy or group.
+        """Apply a new configuration: a pin ends with its policy or group.
 
-        Else the next client would be told to be the pinned one, or would wait for nobody.
+        Otherwise the next client would be reported as pinned, or would wait for no one.
         """
         config = self._consumer.config
         if (
@@ -82,7 +82,7 @@ class Groups:
             self.unpin("admin")
 
     def admit(self, waiting: Waiting, request: PullRequest) -> None:
-        """Put a request in its place."""
+        """Insert a request in order."""
         queue = self._consumer.delivery.waiting
         waiting.prefer(
             request.id.encode(), request.priority, request.min_pending, request.min_ack_pending
@@ -94,7 +94,7 @@ class Groups:
             queue.append(waiting)
 
     def choose(self, size: int, now: int) -> Waiting | None:
-        """The request that gets the next message, of this size; None when none may have it."""
+        """Return the request that gets the next message, of this size; None if none may."""
         consumer = self._consumer
         policy = consumer.config.priority_policy
         queue = consumer.delivery.waiting
@@ -122,14 +122,14 @@ class Groups:
                 consumer.requests.end_too_small(request)
                 continue
             if policy == PriorityPolicy.PINNED_CLIENT and not self.pin:
-                # Only with a message: its header tells the client that it is the pinned one.
+                # Only with a message: its header informs the client that it is pinned.
                 self._assign(request, now)
             self._move_back(request)
             return request
         return None
 
     def _move_back(self, request: Waiting) -> None:
-        """Behind the others, but before those of a higher number."""
+        """Move it after the others, but before those with a higher priority value."""
         queue = self._consumer.delivery.waiting
         if request.left > 1 and len(queue) > 1:
             queue.pop(0)
@@ -140,7 +140,7 @@ class Groups:
                 queue.append(request)
 
     def _overflows(self, request: Waiting) -> bool:
-        """Say whether so much is pending that a request of an overflow group is served."""
+        """Return whether enough is pending that a request of an overflow group is served."""
         if request.min_pending <= 0 and request.min_ack_pending <= 0:
             return True
         delivery = self._consumer.delivery
@@ -151,7 +151,7 @@ class Groups:
     # The pinned client -------------------------------------------------------------------------
 
     def _may_have(self, request: Waiting) -> bool | None:
-        """True: it is, or may be, the pinned one; None: it has to wait; False: to ask again."""
+        """True: it is, or may be, pinned; None: it has to wait; False: it must ask again."""
         if request.pin_id == self.pin.encode():
             return True
         if not request.pin_id:
@@ -182,12 +182,12 @@ class Groups:
         )
 
     def prolong(self, now: int) -> None:
-        """The pinned client has shown that it is alive."""
+        """Extend the pin: the pinned client has shown that it is alive."""
         self.pinned_until = now + bounded(self._consumer.config.priority_timeout)
         self._consumer.rearm()
 
     def unpin(self, reason: str) -> None:
-        """Nobody is pinned any more: ``admin`` or ``timeout``."""
+        """Remove the pin: ``admin`` or ``timeout``."""
         if not self.pin:
             return
         consumer = self._consumer
@@ -206,12 +206,12 @@ class Groups:
         consumer.services.run_queue.add(consumer.state)
 
     def on_time(self, now: int) -> None:
-        """The pinned client has its time, too."""
+        """Check the timeout of the pinned client."""
         if 0 < self.pinned_until <= now:
             self.unpin("timeout")
 
     def states(self) -> tuple[PriorityGroupState, ...]:
-        """The groups as CONSUMER.INFO shows them."""
+        """Return the groups as CONSUMER.INFO shows them."""
         groups = self._consumer.config.priority_groups
         if not groups:
             return ()

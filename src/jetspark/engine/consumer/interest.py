@@ -1,9 +1,9 @@
-"""Streams that keep only what somebody still needs: interest and work queues.
+"""Interest and work-queue retention: removes messages that no consumer needs.
 
-What a consumer acknowledged is looked at once per turn; messages that nobody needs any more go as
-ranges, staged like every delete, so they are gone for readers when that is durable. When interest
-itself changes (a consumer goes, gets other filters, or comes back after a crash), the whole stream
-is looked through, some of it per turn.
+Acknowledged messages are processed once per turn; those that are no longer needed are deleted as
+ranges, staged like every delete, so readers no longer see them once that is durable. When interest
+itself changes (a consumer is deleted, gets other filters, or recovers after a crash), the whole
+stream is scanned, some of it per turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.stream.stream import Stream
 
-# What one turn looks through.
+# What one turn scans.
 ROWS_PER_TURN: Final = 20_000
 
 
@@ -26,11 +26,11 @@ class Interest:
     def __init__(self, run_queue: RunQueue, mark_dirty: Callable[[Stream], None]) -> None:
         self._run_queue = run_queue
         self._mark_dirty = mark_dirty
-        # Streams whose interest changed, and from where on they are looked through.
+        # Streams whose interest changed, and where to continue the scan.
         self._sweeps: dict[Stream, int] = {}
 
     def acknowledged(self, state: ConsumerState) -> None:
-        """Messages were acknowledged in a stream that keeps only what somebody needs."""
+        """Handle acknowledged messages in a stream with interest or work-queue retention."""
         released = state.take_released()
         stream = state.stream
         attached = stream.attached
@@ -40,7 +40,7 @@ class Interest:
             self._delete(stream, attached.unneeded(stream.log.index, sorted(released)))
 
     def changed(self, stream: Stream) -> None:
-        """Interest in messages changed: the stream may keep too many."""
+        """Handle a change of interest: the stream may keep too many messages."""
         if stream.config.retention == Retention.LIMITS or stream.dropped:
             return
         by_interest = stream.config.retention == Retention.INTEREST
@@ -53,28 +53,28 @@ class Interest:
                 self._mark_dirty(stream)
             return
         self._sweeps[stream] = int(stream.log.index.first_seq)
-        # The first part at once: the answer to the client that changed it waits for the same
-        # group, so a consumer made after that answer does not see what nobody wanted.
+        # The first part now: the answer to the client that changed it waits for the same group, so
+        # a consumer created after that answer does not see unneeded messages.
         self._sweep_some(stream)
         self._run_queue.wake()
 
     def is_changing(self) -> bool:
-        """Say whether ``sweep`` has something to do."""
+        """Return whether ``sweep`` has something to do."""
         return bool(self._sweeps)
 
     def forget(self, stream: Stream) -> None:
-        """A stream is gone."""
+        """Forget a deleted stream."""
         self._sweeps.pop(stream, None)
 
     def sweep(self) -> bool:
-        """Look through some of the streams whose interest changed; True while some remain."""
+        """Scan some of the streams whose interest changed; True while some remain."""
         for stream in list(self._sweeps):
             if self._sweep_some(stream):
                 break
         return bool(self._sweeps)
 
     def _sweep_some(self, stream: Stream) -> bool:
-        """Look through the next part of a stream; False when there is none."""
+        """Scan the next part of a stream; False if there is none."""
         attached = stream.attached
         first = int(stream.log.index.after_gap(self._sweeps[stream]))
         if stream.dropped or first > stream.log.index.last_seq:
@@ -88,7 +88,7 @@ class Interest:
         return True
 
     def _delete(self, stream: Stream, sequences: list[int]) -> None:
-        """Decide that messages go, neighbours together."""
+        """Stage the deletion of messages, as ranges."""
         if not sequences or stream.log.access.read_only:
             return
         first = last = sequences[0]

@@ -1,9 +1,9 @@
-"""The state of a consumer in the log: small changes, and now and then the whole (disk-format.md).
+"""A consumer's state in the log: small changes, and occasionally a complete one (disk-format.md).
 
-A change says where the consumer is, which messages became pending since the record before, which
-of those in earlier records are not pending any more, and how often some were delivered. After a
-crash whatever came after the last record is delivered again; the ack floor of a record never
-passes a message that nobody acknowledged.
+A change has the consumer's position, the messages that became pending since the previous record,
+those of earlier records that are no longer pending, and delivery counts. After a crash everything
+after the last record is redelivered; the ack floor of a record never passes an unacknowledged
+message.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from jetspark.engine.consumer.state import ConsumerState
     from jetspark.engine.wall import Wall
 
-# Changes are folded into a whole state when they are longer than this and than the whole was.
+# Changes are folded into a complete state when they are longer than this and than the state was.
 CHANGES_MAX: Final = 16 * 1024
 
 
 class Record(msgspec.Struct, array_like=True, omit_defaults=True):
-    """One journal record. A change counts from the one before, a whole state from nothing.
+    """One journal record. A change builds on the one before, a complete state on nothing.
 
     Its times are dates: engine time means nothing to another process.
     """
@@ -39,21 +39,21 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     # Pending since: sequences and consumer sequences.
     seqs: list[int] = []
     numbers: list[int] = []
-    # Not pending any more, above the floor.
+    # No longer pending, above the floor.
     acked: list[int] = []
-    # How often delivered, where that is more than once; messages that are not delivered again.
+    # Delivery counts above one; messages that are not delivered again.
     counts: dict[int, int] = {}
     spent: dict[int, int] = {}
     # Last per subject: what is left of the list, from the end.
     listed_left: int = 0
-    # One that is long is said in bytes (``cursor.Packer``), the same ones until it is done: older
-    # versions refuse that, and let the consumer start again instead of leaving messages out.
+    # A long list is packed (``cursor.Packer``), the same bytes until it is done: older versions
+    # refuse that, and restart the consumer instead of skipping messages.
     listed: list[int] | bytes = []
     active_ns: int = 0
-    # Counts the records: a change is worth nothing without the one before it, because what became
-    # pending in between would not be known.
+    # Numbers the records: a change is useless without the one before it, because messages that
+    # became pending in between would be unknown.
     link: int = 0
-    # Up to here a reset passed over messages that a work queue keeps.
+    # Up to here a reset skipped messages that a work queue keeps.
     passed_to: int = 0
 
 
@@ -62,7 +62,7 @@ _decode = msgspec.msgpack.Decoder(Record).decode
 
 
 class Journal:
-    """What the log knows about one consumer."""
+    """The journal of one consumer."""
 
     def __init__(self, state: ConsumerState, wall: Wall) -> None:
         self._state = state
@@ -73,7 +73,7 @@ class Journal:
         self._link = 0
 
     def next_record(self, active_ns: int) -> tuple[bool, bytes]:
-        """Whether the next record is a whole state, and its body."""
+        """Return whether the next record is a complete state, and its body."""
         whole = self._whole_due or self._changes_size > max(CHANGES_MAX, self._whole_size)
         record = self._head(active_ns)
         self._rows(record, whole=whole)
@@ -89,7 +89,7 @@ class Journal:
         return whole, body
 
     def start_again(self) -> None:
-        """What was given out did not reach the disk: the next record says everything."""
+        """Write a complete state next: the last record did not reach the disk."""
         self._whole_due = True
 
     def _head(self, active_ns: int) -> Record:
@@ -113,7 +113,7 @@ class Journal:
         return self._wall.at(time_ns) if time_ns else 0
 
     def _engine_time(self, date_ns: int, now: int) -> int:
-        """When something was; it is not still to come when the clock was set back since."""
+        """Return the engine time of a date; never in the future, even after a clock change."""
         return min(self._wall.engine_time(date_ns), now) if date_ns else 0
 
     def _rows(self, record: Record, *, whole: bool) -> None:
@@ -140,7 +140,7 @@ class Journal:
     # Reading -----------------------------------------------------------------------------------
 
     def restore(self, state: bytes, changes: list[bytes], now: int) -> None:
-        """Put a consumer where the records say. Raises ValueError."""
+        """Restore a consumer from its records. Raises ValueError."""
         record = _decode(state) if state else Record()
         rows = dict(zip(record.seqs, record.numbers, strict=True))
         counts = dict(record.counts)
@@ -148,7 +148,7 @@ class Journal:
         for body in changes:
             change = _decode(body)
             if change.link != record.link + 1:
-                break  # one is lost: what is known ends before it
+                break  # one is lost: later ones are useless
             record = change
             rows.update(zip(record.seqs, record.numbers, strict=True))
             for seq in record.acked:
@@ -157,7 +157,7 @@ class Journal:
         self._link = record.link
         self._whole_size = len(state)
         self._changes_size = sum(map(len, changes))
-        self._whole_due = True  # what follows does not depend on how much could be read
+        self._whole_due = True  # later records do not depend on how much could be read
         self._apply(record, rows, counts, listed, now)
 
     def _apply(

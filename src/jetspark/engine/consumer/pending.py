@@ -1,10 +1,9 @@
-"""What a consumer delivered and nobody acknowledged yet, as columns (hot-path.md, Rules).
+"""Delivered and unacknowledged messages of a consumer, as columns (hot-path.md, Rules).
 
-One row per message, in the order of its first delivery, so sequences and delivery numbers both
-grow along the rows and a row is found by a binary search. A row is *live* while the time to
-acknowledge it runs with the run it was delivered in, *moved* when it has a time of its own, and
-*queued* when it is to be delivered again. Rows in front of the first that is not gone are the ack
-floor's and are dropped.
+One row per message, in order of first delivery, so sequences and consumer sequences both increase
+along the rows and a row is found by binary search. A row is *live* while its ack wait runs with
+the run it was delivered in, *moved* if it has a deadline of its own, and *queued* if it is to be
+redelivered. Rows before the first one still pending are below the ack floor and are dropped.
 """
 
 from collections import deque
@@ -21,7 +20,7 @@ QUEUED: Final[i64] = 3
 STATE: Final[i64] = 3
 ONCE: Final[i64] = 4  # deliveries are counted in the bits above the state
 
-# Rows in front of the head are given back when there are so many, and as many as after it.
+# Rows before the head are freed when there are this many, and as many as after it.
 TRIM_MIN: Final[i64] = 1024
 
 
@@ -31,9 +30,9 @@ class Pending:
     def __init__(self) -> None:
         self.seqs: vec[i64] = vec[i64]()
         self.numbers: vec[i64] = vec[i64]()  # the consumer sequence of the first delivery
-        self.words: vec[i64] = vec[i64]()  # how often delivered, and the state
+        self.words: vec[i64] = vec[i64]()  # delivery count and state
         self.head: i64 = 0
-        self.trimmed: i64 = 0  # rows given back; a row's place plus this never changes
+        self.trimmed: i64 = 0  # rows freed; a row's index plus this never changes
         self.count: i64 = 0
         self.redelivered: i64 = 0
         self.queued: i64 = 0
@@ -41,16 +40,16 @@ class Pending:
         # (place after the last row, when): rows delivered together.
         self.runs: deque[tuple[int, int]] = deque()
         self.run_end: i64 = 0
-        self.expired_to: i64 = 0  # rows before this place have no run any more
+        self.expired_to: i64 = 0  # rows before this place are in no run any more
         self.moved: dict[int, int] = {}
         self.heap: list[tuple[int, int]] = []
-        # For the journal: rows before this place are in it, and what became of some of them.
+        # For the journal: rows before this place are in it, and changes of some of them.
         self.saved_to: i64 = 0
         self.acked: vec[i64] = vec[i64]()
         self.recounted: dict[int, int] = {}
 
     def find(self, seq: i64) -> i64:
-        """The row of a message that is pending; -1 when it is not."""
+        """Return the row of a pending message; -1 if it is not pending."""
         low = self.head
         high: i64 = len(self.seqs)
         if low >= high:
@@ -70,7 +69,7 @@ class Pending:
         return low if self.words[low] != GONE else -1
 
     def add(self, seq: i64, number: i64, deliveries: i64) -> None:
-        """A message was delivered for the first time, or is known to have been."""
+        """Add a message that was delivered for the first time, or is known to have been."""
         self.seqs = append(self.seqs, seq)
         self.numbers = append(self.numbers, number)
         self.words = append(self.words, deliveries * ONCE + LIVE)
@@ -79,28 +78,28 @@ class Pending:
             self.redelivered += 1
 
     def end_run(self, now: i64) -> None:
-        """Rows added since the last run were delivered now."""
+        """Set the delivery time of the rows added since the last run."""
         end = self.trimmed + i64(len(self.seqs))
         if end > self.run_end:
             self.run_end = end
             self.runs.append((int(end), int(now)))
 
     def deliveries(self, row: i64) -> i64:
-        """How often the message of a row was delivered."""
+        """Return how often the message of a row was delivered."""
         return self.words[row] >> 2
 
     def saved(self) -> None:
-        """The journal knows everything that is here."""
+        """Note that the journal has everything."""
         self.saved_to = self.trimmed + len(self.seqs)
         self.acked = vec[i64]()
         self.recounted = {}
 
     def is_queued(self, row: i64) -> bool:
-        """Say whether the message of a row is to be delivered again."""
+        """Return whether the message of a row is to be redelivered."""
         return self.words[row] & STATE == QUEUED
 
     def time_of(self, row: i64) -> i64:
-        """When the run of a row was delivered; 0 when its time is its own or is over."""
+        """Return when the run of a row was delivered; 0 if it is in no run any more."""
         place = self.trimmed + row
         if self.words[row] & STATE == LIVE:
             for end, time in self.runs:
@@ -109,7 +108,7 @@ class Pending:
         return 0
 
     def release(self, row: i64) -> bool:
-        """A message is acknowledged or given up; True when it was the oldest of all."""
+        """Release an acknowledged or terminated message; True if it was the oldest."""
         word = self.words[row]
         seq = self.seqs[row]
         state = word & STATE
@@ -135,7 +134,7 @@ class Pending:
         return True
 
     def trim(self) -> None:
-        """Give back the rows in front of the head."""
+        """Free the rows before the head."""
         head = self.head
         self.trimmed += head
         self.seqs = self.seqs[head:]
@@ -143,10 +142,10 @@ class Pending:
         self.words = self.words[head:]
         self.head = 0
 
-    # Once more ---------------------------------------------------------------------------------
+    # Redelivery --------------------------------------------------------------------------------
 
     def put_off(self, row: i64, deadline: i64) -> None:
-        """The time to acknowledge a message ends at a time of its own."""
+        """Give a message an ack deadline of its own."""
         seq = int(self.seqs[row])
         word = self.words[row]
         if word & STATE == QUEUED:
@@ -156,7 +155,7 @@ class Pending:
         heappush(self.heap, (int(deadline), seq))
 
     def requeue(self, row: i64) -> None:
-        """A message is to be delivered again, after those that already are."""
+        """Queue a message for redelivery, after those queued already."""
         word = self.words[row]
         state = word & STATE
         if state == QUEUED:
@@ -169,7 +168,7 @@ class Pending:
         self.queue.append(seq)
 
     def first_queued(self) -> i64:
-        """The row that is to be delivered again first; -1 when there is none."""
+        """Return the row to redeliver first; -1 if none."""
         while self.queue:
             row = self.find(self.queue[0])
             if row >= 0 and self.words[row] & STATE == QUEUED:
@@ -178,7 +177,7 @@ class Pending:
         return -1
 
     def again(self, row: i64, deadline: i64) -> None:
-        """The first queued message was delivered again."""
+        """Note that the first queued message was redelivered."""
         self.queue.popleft()
         word = self.words[row] + ONCE
         if word < 3 * ONCE:
@@ -188,7 +187,7 @@ class Pending:
         self.put_off(row, deadline)
 
     def expire(self, now: i64, wait: i64) -> None:
-        """Queue what was not acknowledged in time, the oldest first."""
+        """Queue messages whose ack wait is over, oldest first."""
         late: list[int] = []
         while self.runs and self.runs[0][1] + wait <= now:
             end: i64 = self.runs.popleft()[0] - self.trimmed
@@ -209,7 +208,7 @@ class Pending:
                 self.requeue(row)
 
     def next_deadline(self, wait: i64) -> i64:
-        """When ``expire`` may have something to do; 0 when there is nothing."""
+        """Return when ``expire`` may have something to do; 0 if nothing."""
         while self.runs and self.runs[0][0] <= self.trimmed + self.head:
             self.runs.popleft()
         while self.heap and self.moved.get(self.heap[0][1], 0) != self.heap[0][0]:

@@ -1,7 +1,7 @@
-"""Pull requests of a consumer: taken or refused, waiting, and how each one ends.
+"""Pull requests of a consumer: accepted or refused, waiting, and their end.
 
-Statuses and their texts are the released server's (wire.md, Consumers). A status goes the way of
-the messages, so that the requester gets both in order.
+Statuses and their texts are the released server's (wire.md, Consumers). A status is sent the same
+way as messages, so that the requester gets both in order.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Requests:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._delivery = consumer.delivery
-        # When somebody asked or got something last: what inactivity is counted from.
+        # The last time of a request or delivery: inactivity counts from there.
         self.last_ns: int = 0
 
     def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
-        """Take a request, or answer why not."""
+        """Accept a request, or answer why not."""
         consumer = self._consumer
         if not reply:
             return
@@ -67,7 +67,7 @@ class Requests:
             outbox.reply_status(reply, status_block(BAD_REQUEST, BAD_REQUEST_PREFIX + text))
             return
         if request.no_wait and consumer.state.cursor.uncounted() > ROWS_PER_TURN:
-            # Whether there is something for it is known in some turns.
+            # Whether there is something for it will be known in a few turns.
             consumer.services.run_queue.add(consumer.state)
             consumer.services.pull_later(consumer, body, reply, now)
             return
@@ -95,13 +95,13 @@ class Requests:
         delivery = self._delivery
         config = self._consumer.config
         if request.expires < 0:
-            # Over before it began, and none of what it asked for was delivered.
+            # Expired on arrival, and nothing was delivered.
             lines = rest_lines(request.batch, max(request.max_bytes, 0))
             block = status_block(TIMEOUT, REQUEST_TIMEOUT_TEXT, lines)
             outbox.reply_status(reply, block)
             return
         if len(delivery.waiting) >= config.max_waiting:
-            self.drop_gone(now)
+            self.drop_ended(now)
         self.last_ns = now
         if request.no_wait:
             refusal = self._refuse_at_once(request, now)
@@ -110,9 +110,10 @@ class Requests:
                 return
         outlet = self._consumer.services.ports.reply_outlet(reply)
         if outlet is None:
-            return  # nobody listens for the answer
+            return  # the reply subject has no subscriber
         if len(delivery.waiting) >= config.max_waiting:
-            # A client with heartbeats finds out by their absence; an answer would make it spin.
+            # A client with heartbeats notices their absence; an answer would make it retry in a
+            # loop.
             if request.idle_heartbeat <= 0:
                 outbox.reply_status(reply, status_block(CONFLICT, MAX_WAITING_TEXT))
             return
@@ -131,56 +132,56 @@ class Requests:
         self._consumer.stream.attached.receive(delivery)
 
     def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
-        """The answer to a request that does not wait when it would have to."""
+        """Return the answer to a no_wait request that would have to wait."""
         delivery = self._delivery
         ready = 0
         if self._consumer.is_open(now):
             ready = int(delivery.state.cursor.catch_up() + delivery.state.pending.queued)
         if ready == 0:
             return b"" if request.expires else status_block(NOT_FOUND, NO_MESSAGES_TEXT)
-        self.drop_gone(now)
+        self.drop_ended(now)
         if ready < sum(int(other.left) for other in delivery.waiting):
             return status_block(TIMEOUT, REQUESTS_PENDING_TEXT)
         return b""
 
-    # How requests end --------------------------------------------------------------------------
+    # End of requests ---------------------------------------------------------------------------
 
     def end(self, request: Waiting, block: bytes) -> None:
-        """A request is over; ``block`` is its last status, if it gets one."""
+        """End a request; ``block`` is its last status, if any."""
         request.end()
         self._delivery.waiting.remove(request)
         if block and not request.outlet.gone():
             request.outlet.write(request.reply, b"", block, b"")
 
     def end_too_small(self, request: Waiting) -> None:
-        """The next message is larger than what the request has left."""
+        """End a request because the next message exceeds its remaining bytes."""
         self.end(request, status_block(CONFLICT, MESSAGE_SIZE_TEXT, rest(request)))
 
     def end_served(self, request: Waiting) -> None:
-        """A request has all it asked for."""
+        """End a request that is complete."""
         block = b""
         if request.bytes_left > 0:
             block = status_block(CONFLICT, BATCH_COMPLETED_TEXT, rest(request))
         self.end(request, block)
 
     def end_expired(self, request: Waiting) -> None:
-        """The time of a request is over, or nobody listens for its answer."""
+        """End a request that expired, or whose reply subject has no subscriber."""
         if request.outlet.gone():
             self.end(request, b"")
         else:
             self.end(request, status_block(TIMEOUT, REQUEST_TIMEOUT_TEXT, rest(request)))
 
     def end_of_messages(self) -> None:
-        """There is nothing more to send: requests that do not wait are over."""
+        """End no_wait requests: there is nothing more to send."""
         for request in [r for r in self._delivery.waiting if r.no_wait]:
             if request.expires == 0 or request.delivered > 0:
                 self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
 
     def end_unread(self) -> None:
-        """The next message cannot be read now: requests that do not wait are answered with that.
+        """End no_wait requests because the next message cannot be read now.
 
-        One that got messages ends as if its time were over: clients throw away what they have
-        when they meet an error. The next request hears the reason.
+        One that got messages ends as if it had expired: clients discard what they have when they
+        get an error. The next request gets the reason.
         """
         for request in [r for r in self._delivery.waiting if r.no_wait]:
             if request.delivered > 0:
@@ -189,17 +190,17 @@ class Requests:
                 self.end(request, status_block(SERVER_ERROR, UNREADABLE_TEXT, rest(request)))
 
     def end_all(self) -> None:
-        """The consumer is deleted."""
+        """End all requests: the consumer is deleted."""
         for request in list(self._delivery.waiting):
             self.end(request, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
 
     def end_for_shutdown(self) -> None:
-        """The server ends: clients may ask another one, or this one when it is back."""
+        """End all requests: the server is stopping; clients may try again later or elsewhere."""
         for request in list(self._delivery.waiting):
             self.end(request, status_block(CONFLICT, SERVER_SHUTDOWN_TEXT, rest(request)))
 
-    def drop_gone(self, now: int) -> None:
-        """Forget requests whose time is over or for whose answer nobody listens."""
+    def drop_ended(self, now: int) -> None:
+        """Forget requests that expired or whose reply subject has no subscriber."""
         for request in list(self._delivery.waiting):
             if request.outlet.gone() or 0 < request.expires <= now:
                 self.end_expired(request)
@@ -207,13 +208,13 @@ class Requests:
     # Time --------------------------------------------------------------------------------------
 
     def on_time(self, now: int) -> None:
-        """End what is over, send heartbeats that are due, and set the next time."""
+        """End expired requests, send heartbeats that are due, and set the next deadline."""
         delivery = self._delivery
-        self.drop_gone(now)
+        self.drop_ended(now)
         due = 0
         for request in list(delivery.waiting):
             if 0 < request.heartbeat_at <= now and request.no_wait and request.delivered > 0:
-                # It has what could be had at once: something, max_ack_pending, keeps the rest.
+                # It has what was available at once: something, max_ack_pending, blocks the rest.
                 self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
                 continue
             if 0 < request.heartbeat_at <= now:

@@ -1,4 +1,4 @@
-"""What a purge does to consumers: they go on after it, as on released servers."""
+"""The effect of a purge on consumers: they continue after it, as on released servers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def on_purge(consumer: Consumer, pattern: bytes, now: int) -> None:
-    """Messages of a pattern were purged; an empty pattern stands for every subject.
+    """Adjust a consumer to a purge of a pattern; an empty pattern means every subject.
 
-    A consumer of nothing else goes on at the first one left, or at the end; any other one at the
-    first message of the stream. What is not there any more is not pending any more.
+    A consumer of nothing else continues at the first message left, or at the end; any other one at
+    the first message of the stream. Removed messages are no longer pending.
     """
     state = consumer.state
     index = state.cursor.index

@@ -1,7 +1,7 @@
-"""The deliver subject of a push consumer: who listens, how fast, and what is said meanwhile.
+"""Push delivery: interest in the deliver subject, flow control, heartbeats, rate limit.
 
-Nothing flows without interest. Flow control asks the receiver to confirm when half the window is
-out; while that is unanswered, heartbeats say so (wire.md, Consumers).
+Nothing is sent without interest. Flow control asks the receiver to confirm when half the window is
+unconfirmed; until it answers, heartbeats say so (wire.md, Consumers).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Push:
         self._consumer = consumer
         self.subject: bytes = b""
         self.heartbeat_at: int = 0
-        # Since when nobody listens; 0 while somebody does.
+        # Since when there is no subscriber; 0 while there is one.
         self.unbound_ns: int = 0
 
     def configure(self, subject: str, now: int) -> None:
-        """Deliver to a subject; an empty one stands for a pull consumer."""
+        """Set the deliver subject; an empty one means a pull consumer."""
         wanted = subject.encode()
         if wanted == self.subject:
             return
@@ -43,7 +43,7 @@ class Push:
         self.unbound_ns = now
         if wanted:
             services.watch(wanted, self._consumer)
-        # The new subscriber gets what is still to be acknowledged.
+        # The new subscriber gets what is still unacknowledged.
         pending = self._consumer.state.pending
         for row in range(int(pending.head), len(pending.seqs)):
             if moved and pending.words[row]:
@@ -51,7 +51,7 @@ class Push:
         self.look(now)
 
     def look(self, now: int) -> None:
-        """Find out whether somebody listens."""
+        """Check whether there is a subscriber."""
         consumer = self._consumer
         delivery = consumer.delivery
         if not self.subject:
@@ -80,7 +80,7 @@ class Push:
         consumer.rearm()
 
     def stop(self) -> None:
-        """The consumer is deleted."""
+        """Stop: the consumer is deleted."""
         if self.subject:
             self._consumer.services.unwatch(self.subject, self._consumer)
         self._consumer.delivery.bind(None)
@@ -102,7 +102,7 @@ class Push:
     # Flow control ------------------------------------------------------------------------------
 
     def ask_to_confirm(self) -> None:
-        """Half of the window is out: ask whether the receiver keeps up."""
+        """Send a flow-control request: half of the window is unconfirmed."""
         consumer = self._consumer
         delivery = consumer.delivery
         if delivery.outlet is None:
@@ -117,7 +117,7 @@ class Push:
         delivery.outlet.write(self.subject, question, block, b"")
 
     def on_confirmed(self, subject: bytes) -> None:
-        """The receiver has got everything up to the question."""
+        """Handle the answer to a flow-control request: the receiver is up to date."""
         delivery = self._consumer.delivery
         if not delivery.asked or subject != delivery.asked:
             return
@@ -126,35 +126,35 @@ class Push:
 
 
 class Pace:
-    """How fast messages go: at most so many bytes a second, or as fast as they came."""
+    """Limits the rate: to so many bytes per second, or to the original rate."""
 
     def __init__(self) -> None:
         self.rate: float = 0.0  # bytes per nanosecond; 0 is no limit
         self.burst: int = 0
         self.tokens: float = 0.0
         self.tokens_ns: int = 0
-        # Replay: up to this sequence messages keep the distance in time that they had.
+        # Replay: up to this sequence messages keep their original distance in time.
         self.replay_to: int = 0
         self.last_time: int = 0
         self.last_sent_ns: int = 0
-        # The message that waits, by its time, and until when.
+        # The delayed message, by its time, and until when.
         self.waiting_for: int = 0
         self.ready_at: int = 0
 
     def limit(self, bits_per_second: int, burst: int, now: int) -> None:
-        """Send no more than this."""
+        """Set the rate limit."""
         self.rate = bits_per_second // 8 / 1e9
         self.burst = burst
         self.tokens = float(burst)
         self.tokens_ns = now
 
     def replay(self, last: int) -> None:
-        """Keep the distance in time that messages had, up to the last one of now."""
+        """Replay at the original rate, up to the current last message."""
         if self.replay_to == 0:
             self.replay_to = last
 
     def delay(self, size: int, time: int, seq: int, now: int) -> int:
-        """Until when a message has to wait; 0 when it may go, and is then counted as gone."""
+        """Return until when a message has to wait; 0 if it may be sent, and is then counted."""
         if self.waiting_for != seq:
             self.waiting_for = seq
             self.ready_at = max(self._replayed(time, seq), self._limited(size, now))

@@ -1,4 +1,4 @@
-"""What a consumer does when the message that it is to send cannot be read."""
+"""Read errors of a consumer: what happens when the next message cannot be read."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from jetspark.errors.storage import ReadFailed
 
 UNREADABLE_REASON: Final = "message could not be read"
-# A message that the disk refuses to read is asked for again so much later.
+# A message that the disk failed to read is retried this much later.
 READ_RETRY_NS: Final = 1_000_000_000
 
 log: logging.Logger = logging.getLogger("jetspark.engine")
 
 
 class ReadErrors:
-    """Stops a consumer at what the disk refuses to read, and passes over what is damaged."""
+    """Stops a consumer at messages the disk fails to read, and skips damaged ones."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        # The message that the disk refused to read, while that stops the consumer.
+        # The message that the disk failed to read, while that stops the consumer.
         self._stopped_at = 0
 
     def stop_at(self, problem: ReadFailed, now: int) -> None:
-        """The disk refuses to read the next message: wait there, say so, and try again."""
+        """Stop at the next message, which the disk fails to read: log it, and retry."""
         consumer = self._consumer
         delivery = consumer.delivery
         if not delivery.read_error:
@@ -35,20 +35,20 @@ class ReadErrors:
         delivery.stop_at_error(problem.public, now + READ_RETRY_NS)
         consumer.requests.end_unread()
 
-    def look_whether_read(self) -> None:
-        """Go on when the message that stopped the consumer was read, or is gone."""
+    def check_readable(self) -> None:
+        """Continue if the message that stopped the consumer was read, or removed."""
         consumer = self._consumer
         delivery = consumer.delivery
         if not delivery.read_error or consumer.state.gated:
             return
         refused = self._stopped_at in consumer.stream.log.reader.refused_reads
-        if refused and consumer.state.cursor.is_there(self._stopped_at):
+        if refused and consumer.state.cursor.exists(self._stopped_at):
             return
         delivery.clear_error()
-        log.info("Stream %r: consumer %r goes on", consumer.stream.config.name, consumer.name)
+        log.info("Stream %r: consumer %r continues", consumer.stream.config.name, consumer.name)
 
     def skip_unreadable(self) -> None:
-        """The message to be sent is damaged: it is passed over, and that is reported."""
+        """Skip the next message, which is damaged, and report it."""
         consumer = self._consumer
         state = consumer.state
         seq = consumer.delivery.looking_at

@@ -1,4 +1,4 @@
-"""What the consumers of one engine have to do, and when."""
+"""The run queue: which consumers have something to do, and when."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from jetspark.engine.consumer.delivery import Delivery
     from jetspark.engine.consumer.state import ConsumerState
 
-# A journal record is written so long after a change, if nothing else is written before.
+# A journal record is written this long after a change, if nothing else is written before.
 JOURNAL_NS: Final[i64] = 50_000_000
 
 
 class RunQueue:
-    """What the consumers of one engine have to do: deliveries now, the journal soon."""
+    """The consumers of one engine with deliveries now or journal records soon."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        # Asks for a turn of the loop.
+        # Requests a turn of the loop.
         self.wake: Callable[[], None] = wake
         self.ready: list[ConsumerState] = []
         self.unsaved: list[ConsumerState] = []
@@ -29,25 +29,25 @@ class RunQueue:
         self.scratch: BytesWriter = BytesWriter()
 
     def add(self, state: ConsumerState) -> None:
-        """A consumer may have something to send."""
+        """Queue a consumer that may have something to send."""
         if not state.listed:
             state.listed = True
             self.ready.append(state)
             self.wake()
 
-    def go_on(self, state: ConsumerState) -> None:
-        """A consumer has more to send than its turn allowed; the loop has another turn anyway."""
+    def requeue(self, state: ConsumerState) -> None:
+        """Queue a consumer with more to send than its turn allowed; the loop has another turn."""
         if not state.listed:
             state.listed = True
             self.ready.append(state)
 
     def note(self, delivery: Delivery) -> None:
-        """A consumer may have an earlier deadline."""
+        """Note that a consumer may have an earlier deadline."""
         self.noted.append(delivery)
         self.wake()
 
     def save(self, state: ConsumerState, now: i64) -> None:
-        """The state of a consumer changed."""
+        """Note that the state of a consumer changed."""
         if not state.unsaved and state.journalled:
             state.unsaved = True
             self.unsaved.append(state)
@@ -56,12 +56,12 @@ class RunQueue:
                 self.wake()
 
     def take_unsaved(self, stream: object) -> list[ConsumerState]:
-        """The consumers of a stream whose state the journal does not know yet."""
+        """Return the consumers of a stream with unsaved state."""
         taken: list[ConsumerState] = []
         left: list[ConsumerState] = []
         for state in self.unsaved:
             if not state.unsaved:
-                continue  # somebody asked, and it was saved for the answer
+                continue  # it was saved already, for an answer
             if state.stream is stream:
                 state.unsaved = False
                 taken.append(state)
@@ -73,36 +73,36 @@ class RunQueue:
         return taken
 
     def settled(self, state: ConsumerState) -> None:
-        """The journal of a consumer was written for somebody who asked."""
+        """Note that the journal of a consumer was written for an answer."""
         state.unsaved = False
 
     def begin_saving(self) -> list[ConsumerState]:
-        """It is time to write the journal: of which consumers."""
+        """Start writing the journal; return of which consumers."""
         self.save_at = 0
         return self.unsaved
 
     def take_ready(self) -> list[ConsumerState]:
-        """The consumers that may have something to send; each is listed until its turn."""
+        """Return the consumers that may have something to send; each is listed until its turn."""
         taken = self.ready
         self.ready = []
         return taken
 
     def put_back(self, states: list[ConsumerState]) -> None:
-        """The turn was over before these had theirs: they come first in the next one."""
+        """Put back those that had no turn: they come first in the next one."""
         self.ready = states + self.ready
 
     def begin_turn(self, state: ConsumerState) -> None:
-        """A consumer that was taken has its turn: it may be listed again."""
+        """Start the turn of a consumer: it may be queued again."""
         state.listed = False
 
     def take_noted(self) -> list[Delivery]:
-        """Those that may have an earlier deadline."""
+        """Return those that may have an earlier deadline."""
         taken = self.noted
         self.noted = []
         return taken
 
     def forget_unsaved(self, state: ConsumerState) -> None:
-        """A consumer is gone: nobody takes it out of the list any more."""
+        """Forget a deleted consumer."""
         if state.unsaved:
             state.unsaved = False
             self.unsaved = [other for other in self.unsaved if other is not state]

@@ -1,4 +1,4 @@
-"""What the consumers of one engine share with each other and with the world around them."""
+"""What the consumers of one engine share: ports, clock, ids, the run queue, advisories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerServices:
-    """One for all consumers of an account."""
+    """One object for all consumers of an account."""
 
     def __init__(
         self,
@@ -34,56 +34,56 @@ class ConsumerServices:
         self.run_queue: RunQueue = RunQueue(ports.wake)
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF
-        # Advisories that go out with the next turn.
+        # Advisories that are sent in the next turn.
         self.events: list[Event] = []
-        # Consumers that nobody used for too long.
+        # Consumers that were unused for too long.
         self.inactive: list[Consumer] = []
-        # By deliver subject: the consumers that want to know of subscriptions to it.
+        # By deliver subject: the consumers to notify of its subscriptions.
         self.watched: dict[bytes, list[Consumer]] = {}
         self.max_payload = 1024 * 1024
-        # Acknowledgements that ask for more (`+NXT`): requests that the next turn takes.
+        # Requests of acknowledgements (`+NXT`), handled in the next turn.
         self.pulled: list[tuple[Consumer, bytes, bytes, int]] = []
 
     def reached(self, now: int) -> None:
-        """The engine has come to a time; time does not go back."""
+        """Set the engine time; it never decreases."""
         self.now = max(self.now, now)
 
     def draw(self, below: int) -> int:
-        """A number of no importance: which acknowledgements are sampled."""
+        """Return a random number, to sample acknowledgements."""
         self._random = (self._random * 1_664_525 + 1_013_904_223) & 0xFFFFFFFF
         return (self._random >> 8) % below
 
     def advise(self, event: Event) -> None:
-        """Have an advisory sent with the next turn."""
+        """Queue an advisory for the next turn."""
         self.events.append(event)
         self.run_queue.wake()
 
     def take_events(self) -> list[Event]:
-        """The advisories that came up since this was asked last."""
+        """Return the advisories since the last call."""
         taken, self.events = self.events, []
         return taken
 
     def take_inactive(self) -> list[Consumer]:
-        """The consumers that nobody used for too long."""
+        """Return the consumers that were unused for too long."""
         taken, self.inactive = self.inactive, []
         return taken
 
     def pull_later(self, consumer: Consumer, body: bytes, reply: bytes, now: int) -> None:
-        """Take a pull request with the next turn: an acknowledgement asked for more."""
+        """Queue the pull request of an acknowledgement for the next turn."""
         self.pulled.append((consumer, body, reply, now))
         self.run_queue.wake()
 
     def take_pulled(self) -> list[tuple[Consumer, bytes, bytes, int]]:
-        """The requests that came with acknowledgements."""
+        """Return the requests that came with acknowledgements."""
         taken, self.pulled = self.pulled, []
         return taken
 
     def watch(self, subject: bytes, consumer: Consumer) -> None:
-        """Let a consumer know when subscriptions to a subject come or go."""
+        """Notify a consumer when subscriptions to a subject are added or removed."""
         self.watched.setdefault(subject, []).append(consumer)
 
     def unwatch(self, subject: bytes, consumer: Consumer) -> None:
-        """A consumer does not want to know any more."""
+        """Stop notifying a consumer."""
         left = [other for other in self.watched.get(subject, []) if other is not consumer]
         if left:
             self.watched[subject] = left

@@ -1,6 +1,6 @@
-"""Where a consumer begins: the deliver policy, looked up in the index (wire.md, Consumers).
+"""Where a consumer starts: the deliver policy, looked up in the index (wire.md, Consumers).
 
-No message is read, but for ``by_start_time``, whose binary search reads the times of a few.
+No message is read, except for ``by_start_time``, whose binary search reads the times of a few.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Findings(NamedTuple):
-    """What was looked for in steps before a consumer is made.
+    """Results of searches in steps before a consumer is created.
 
     ``listing`` has the last messages of its subjects, ``newest`` is the last message of all of
     them, ``filters`` and ``patterns`` are its filters, in order and as a set.
@@ -47,7 +47,7 @@ NO_FINDINGS: Final = Findings()
 
 
 def begin(state: ConsumerState, config: ConsumerConfig, findings: Findings = NO_FINDINGS) -> None:
-    """Put a consumer that delivered nothing yet at its first message."""
+    """Set a new consumer to its first message."""
     listing = findings.listing
     cursor = state.cursor
     index = cursor.index
@@ -89,7 +89,7 @@ def begin(state: ConsumerState, config: ConsumerConfig, findings: Findings = NO_
 
 
 def closer(state: ConsumerState, start: int) -> int:
-    """The first message for this consumer, where released servers show it as the start."""
+    """Return the first message for this consumer, which released servers show as the start."""
     index = state.cursor.index
     last = int(index.last_seq)
     if len(state.cursor.filters) > FILTERS_LOOKED_UP_MAX:
@@ -100,7 +100,7 @@ def closer(state: ConsumerState, start: int) -> int:
 
 
 def newest(state: ConsumerState) -> int:
-    """The last message for this consumer; the last of all when there is no filter."""
+    """Return the last message for this consumer; the last of all without filters."""
     index = state.cursor.index
     if not state.cursor.filters:
         return int(index.last_seq)
@@ -110,7 +110,7 @@ def newest(state: ConsumerState) -> int:
 def finding_newest(
     stream: Stream, config: ConsumerConfig, filters: list[bytes]
 ) -> Generator[None, None, int | None]:
-    """The last message for a consumer of very many filters, after steps; None for any other."""
+    """Find the last message for a consumer of very many filters in steps; None for others."""
     if config.deliver_policy != DeliverPolicy.LAST or len(filters) <= FILTERS_LOOKED_UP_MAX:
         return None
     index = stream.log.index
@@ -125,7 +125,7 @@ def finding_newest(
 
 
 def lists_subjects(stream: Stream, config: ConsumerConfig) -> bool:
-    """Say whether a consumer begins with a list: the last message of each of its subjects."""
+    """Return whether a consumer starts with a list: the last message of each of its subjects."""
     if config.opt_start_seq or config.deliver_policy != DeliverPolicy.LAST_PER_SUBJECT:
         return False
     # With 1 every message is its subject's last.
@@ -135,7 +135,7 @@ def lists_subjects(stream: Stream, config: ConsumerConfig) -> bool:
 def long_listing(
     stream: Stream, config: ConsumerConfig, filters: list[bytes], patterns: PatternSet | None
 ) -> Listing | None:
-    """What finds the list of a consumer in steps, if that is too much for one turn."""
+    """Return the search for the list of a consumer in steps, if it is too much for one turn."""
     index = stream.log.index
     many = len(filters) > FILTERS_LOOKED_UP_MAX
     at_once = SUBJECTS_JUDGED_MAX if many else SUBJECTS_COUNTED
@@ -147,11 +147,11 @@ def long_listing(
 
 
 def newest_of_each(cursor: Cursor) -> list[int]:
-    """The last message of each subject for this consumer, in order."""
+    """Return the last message of each subject for this consumer, in order."""
     index = cursor.index
     if not cursor.filters:
         return sorted(int(entry.last) for entry in index.entries if entry.count > 0)
-    # Filters do not overlap: no subject comes twice.
+    # Filters do not overlap: no subject occurs twice.
     last = cursor.few_entries()
     if last is None:
         last = [entry for pattern in cursor.filters for entry in index.entries_like(pattern)]

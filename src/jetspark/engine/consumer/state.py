@@ -1,7 +1,6 @@
-"""Where one consumer is in its stream: delivered, acknowledged, pending. What the journal keeps.
+"""A consumer's state: delivered, acknowledged, pending. The journal records it.
 
-The sequences of the wire are called as on the wire: stream sequence (``seq``), consumer sequence
-(``number``).
+Sequences are named as on the wire: stream sequence (``seq``), consumer sequence (``number``).
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ ACK_EXPLICIT: Final[i64] = 2
 
 
 class ConsumerState:
-    """The state of one consumer. ``owner`` is the consumer, or what reads the stream as one.
+    """The state of one consumer. ``owner`` is the consumer, or the copy that reads like one.
 
-    ``journalled``: the log records it, or else it ends with the process.
+    ``journalled``: the log records it; otherwise it ends with the process.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class ConsumerState:
         self.cursor: Cursor = cursor
         self.pending: Pending = Pending()
         self.policy: i64 = ACK_NONE
-        # The stream removes what everybody acknowledged.
+        # The stream removes messages that all consumers acknowledged.
         self.keeps_interest: bool = False
         # Sequences: the last ones delivered, and the ack floor.
         self.number: i64 = 0
@@ -48,17 +47,17 @@ class ConsumerState:
         self.floor_seq: i64 = 0
         self.delivered_ns: i64 = 0
         self.acked_ns: i64 = 0
-        # Messages that were delivered as often as they may be, and stay in the stream.
+        # Messages that were delivered max_deliver times, and stay in the stream.
         self.spent: dict[int, int] = {}
-        # A reset passed over messages up to here: nobody acknowledged those that are left.
+        # A reset skipped messages up to here: those that are left are unacknowledged.
         self.passed_to: i64 = 0
-        # Acknowledged, and not yet looked at by the stream.
+        # Acknowledged, and not yet processed by the stream.
         self.released: list[int] = []
         # The stream is not new enough yet (`min_last_seq`).
         self.gated: bool = False
-        # Nothing goes out because of `max_ack_pending`.
+        # Nothing is sent because of `max_ack_pending`.
         self.limited: bool = False
-        # It is in the lists of the run_queue: to deliver, to be journalled.
+        # It is in the lists of the run queue: to deliver, to be journalled.
         self.listed: bool = False
         self.unsaved: bool = False
         self.journalled: bool = journalled
@@ -66,7 +65,7 @@ class ConsumerState:
     # Starting ----------------------------------------------------------------------------------
 
     def place(self, start: i64) -> None:
-        """Begin, or begin again, at a sequence."""
+        """Start, or restart, at a sequence."""
         self.cursor.place(start)
         self.number = 0
         self.seq = start - 1
@@ -76,14 +75,14 @@ class ConsumerState:
         self.acked_ns = 0
 
     def start_at(self, start: i64) -> None:
-        """Begin at a sequence, with nothing pending; what is left is counted."""
+        """Start at a sequence, with nothing pending; the rest is counted."""
         self.place(start)
         self.cursor.recount()
 
     def reset(self, start: i64, queue: bool) -> None:
-        """Forget what was delivered, and begin again at a sequence.
+        """Forget what was delivered, and restart at a sequence.
 
-        ``queue``: the stream is a work queue, which keeps what is passed over.
+        ``queue``: the stream is a work queue, which keeps what is skipped.
         """
         if queue and start - 1 > self.floor_seq:
             self.passed_to = start - 1
@@ -104,7 +103,7 @@ class ConsumerState:
         gated: bool,
         passed_to: i64,
     ) -> None:
-        """Be where the journal says; ``following`` is the next message to look at."""
+        """Restore positions from the journal; ``following`` is the next message to visit."""
         self.cursor.place(following)
         self.number, self.seq = delivered
         self.floor_number, self.floor_seq = floor
@@ -120,14 +119,14 @@ class ConsumerState:
         listed: list[int] | bytes,
         listed_left: int,
     ) -> None:
-        """Know the messages that the journal says are pending, as far as they still exist.
+        """Restore pending messages from the journal, as far as they still exist.
 
         Rows are sequence, consumer sequence and deliveries, in order; ``listed`` are the last
-        messages of subjects, in bytes if there are many, of which so many are left.
+        messages of subjects, packed if there are many, of which so many are left.
         """
         cursor = self.cursor
         pending = self.pending
-        self.spent = {seq: n for seq, n in spent.items() if cursor.is_there(seq)}
+        self.spent = {seq: n for seq, n in spent.items() if cursor.exists(seq)}
         if listed_left > 0:
             sequences = unpacked(listed) if isinstance(listed, bytes) else vec[i64](listed)
             done: i64 = max(i64(0), i64(len(sequences)) - listed_left)
@@ -136,34 +135,34 @@ class ConsumerState:
             )
         kept = False
         for seq, number, deliveries in rows:
-            if seq > self.floor_seq and cursor.is_there(seq):
+            if seq > self.floor_seq and cursor.exists(seq):
                 pending.add(seq, number, deliveries)
                 kept = True
         if not kept and not self.spent:
             self.floor_number = self.number
             self.floor_seq = max(self.floor_seq, self.seq)
         pending.saved()
-        # As long as the server was away counts as time to acknowledge.
+        # The time that the server was down counts as ack wait.
         pending.end_run(self.delivered_ns)
         cursor.recount()
 
     def gate(self, gated: bool) -> None:
-        """Say whether the stream is not new enough yet."""
+        """Set whether the stream is not new enough yet."""
         self.gated = gated
 
     def disown(self) -> None:
-        """Its consumer is gone, and nothing leads there any more."""
+        """Drop the reference to the consumer, which was deleted."""
         self.owner = None
 
     def configure(self, policy: i64, keeps_interest: bool) -> None:
-        """Go by another configuration from now on."""
+        """Apply a configuration."""
         self.policy = policy
         self.keeps_interest = keeps_interest
 
     # Deliveries --------------------------------------------------------------------------------
 
     def delivered(self, seq: i64, number: i64) -> None:
-        """A message was delivered for the first time."""
+        """Note the first delivery of a message."""
         self.number = number
         self.cursor.advance(seq)
         self.seq = max(self.seq, seq)
@@ -176,44 +175,44 @@ class ConsumerState:
             self.pending.add(seq, number, 1)
 
     def redelivered(self, row: i64, number: i64, until: i64) -> None:
-        """A pending message was delivered again; it may take until then."""
+        """Note a redelivery of a pending message; its ack wait ends at ``until``."""
         self.number = number
         self.pending.again(row, until)
 
     def end_run(self, now: i64) -> None:
-        """Messages were delivered at a time."""
+        """Set the delivery time of messages."""
         self.delivered_ns = now
         self.pending.end_run(now)
         self.run_queue.save(self, now)
 
     def give_up(self, row: i64) -> None:
-        """A message was delivered as often as it may be: nobody acknowledged it, it stays."""
+        """Give up a message that was delivered max_deliver times: unacknowledged, it stays."""
         pending = self.pending
         self.spent[int(pending.seqs[row])] = int(pending.deliveries(row))
-        pending.release(row)  # the floor does not move
+        pending.release(row)  # the floor does not advance
 
     # Acknowledgements --------------------------------------------------------------------------
 
     def release(self, seq: i64) -> None:
-        """A message is acknowledged: the stream may remove it."""
+        """Release an acknowledged message: the stream may remove it."""
         if self.keeps_interest:
             self.released.append(int(seq))
             self.run_queue.add(self)
 
     def acknowledged(self, now: i64) -> None:
-        """Something was acknowledged, or needs that no longer: the journal hears of it."""
+        """Note that something was acknowledged, or needs that no longer, for the journal."""
         self.acked_ns = now
         if not self.unsaved:
             self.run_queue.save(self, now)
 
     def take_released(self) -> list[int]:
-        """The messages that were acknowledged since this was asked last."""
+        """Return the messages that were acknowledged since the last call."""
         taken = self.released
         self.released = []
         return taken
 
-    def let_go(self, row: i64) -> None:
-        """A message is not pending any more; the floor moves when it was the oldest."""
+    def remove_pending(self, row: i64) -> None:
+        """Remove a message from the pending ones; the floor advances if it was the oldest."""
         pending = self.pending
         number = pending.numbers[row]
         pending.release(row)
@@ -224,8 +223,8 @@ class ConsumerState:
             self.floor_number = pending.numbers[pending.head] - 1
             self.floor_seq = max(self.floor_seq, pending.seqs[pending.head] - 1)
 
-    def let_go_up_to(self, seq: i64, number: i64) -> None:
-        """Everything up to a message is acknowledged."""
+    def remove_pending_up_to(self, seq: i64, number: i64) -> None:
+        """Acknowledge everything up to a message."""
         if seq <= self.floor_seq or number <= self.floor_number:
             return
         pending = self.pending
@@ -239,22 +238,22 @@ class ConsumerState:
         self.floor_number = max(self.floor_number, min(number, self.number))
 
     def settle_up_to(self, seq: i64, released: list[int]) -> None:
-        """Everything up to a sequence is done with, and the stream may remove these messages."""
+        """Settle everything up to a sequence; the stream may remove these messages."""
         self.released += released
         self.floor_seq = max(self.floor_seq, seq)
         self.cursor.place(self.floor_seq + 1)
 
     def skip(self, seq: i64, row: i64) -> None:
-        """A message that was to be sent cannot be: it is gone, or cannot be read."""
+        """Skip a message that cannot be sent: it was removed, or cannot be read."""
         if row >= 0:
-            self.let_go(row)
+            self.remove_pending(row)
         else:
             self.cursor.advance(seq)
 
-    # What happens to the stream ----------------------------------------------------------------
+    # Events of the stream ----------------------------------------------------------------------
 
     def removed(self, seq: i64, number: i64) -> bool:
-        """A message was removed from the stream; True when it was pending here."""
+        """Note that a message was removed from the stream; True if it was pending here."""
         self.cursor.removed(seq, number)
         if seq > self.seq or seq <= self.floor_seq:
             if self.spent:
@@ -265,7 +264,7 @@ class ConsumerState:
         return self.pending.find(seq) >= 0
 
     def needs(self, seq: i64, number: i64) -> bool:
-        """Say whether a message of the stream is still to be acknowledged here."""
+        """Return whether this consumer still has to acknowledge a message."""
         if not self.cursor.wants(number):
             return False
         if seq >= self.cursor.next or seq <= self.passed_to or self.cursor.is_listed(seq):
@@ -277,24 +276,24 @@ class ConsumerState:
         return seq > self.floor_seq
 
     def recount(self) -> bool:
-        """Much left the stream: look at everything again; True when something was pending."""
+        """Recount after many messages were removed; True if something was pending."""
         pending = self.pending
         cursor = self.cursor
         cursor.recount()
         gone = [
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
-            if not cursor.is_there(pending.seqs[row])
+            if not cursor.exists(pending.seqs[row])
         ]
         for seq in gone:
             row = pending.find(seq)
             if row >= 0:
-                self.let_go(row)
-        self.spent = {seq: count for seq, count in self.spent.items() if cursor.is_there(seq)}
+                self.remove_pending(row)
+        self.spent = {seq: count for seq, count in self.spent.items() if cursor.exists(seq)}
         return len(gone) > 0
 
     def pass_by(self, start: i64, now: i64) -> None:
-        """A purge took messages: go on at a sequence; what is gone is not pending any more."""
+        """Continue at a sequence after a purge; removed messages are no longer pending."""
         if self.number > 0:
             self.acked_ns = now
         self._drop_before(start)
@@ -307,7 +306,7 @@ class ConsumerState:
         cursor.recount()
 
     def _drop_before(self, start: i64) -> None:
-        """Forget what was pending and is gone, or lies before the place to go on at."""
+        """Forget pending messages that were removed, or are before the place to continue."""
         pending = self.pending
         cursor = self.cursor
         moved = self.floor_seq < start
@@ -317,10 +316,10 @@ class ConsumerState:
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
             if pending.words[row]
-            and ((moved and pending.seqs[row] < start) or not cursor.is_there(pending.seqs[row]))
+            and ((moved and pending.seqs[row] < start) or not cursor.exists(pending.seqs[row]))
         ]
         for seq in gone:
             row = pending.find(seq)
             self.floor_number = max(self.floor_number, pending.numbers[row])
             pending.release(row)
-        self.spent = {seq: n for seq, n in self.spent.items() if cursor.is_there(seq)}
+        self.spent = {seq: n for seq, n in self.spent.items() if cursor.exists(seq)}

@@ -1,4 +1,4 @@
-"""Status blocks of consumers that more than one part sends (wire.md, Consumers)."""
+"""Status blocks of consumers that several parts send (wire.md, Consumers)."""
 
 from typing import Final
 
@@ -6,21 +6,21 @@ from jetspark.engine.consumer.delivery import Waiting
 from jetspark.headers.names import LAST_CONSUMER, LAST_STREAM, PENDING_BYTES, PENDING_MESSAGES
 from jetspark.headers.status import CONTROL, IDLE_HEARTBEAT_TEXT, status_block
 
-# The next message exists, and the disk refuses to read it.
+# The next message exists, and the disk fails to read it.
 UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
 
 
 def rest(request: Waiting) -> bytes:
-    """The header lines that say what a request did not get."""
+    """Return the header lines with what a request did not get."""
     return rest_lines(int(request.pending - request.delivered), int(request.bytes_left))
 
 
 def rest_lines(messages: int, size: int) -> bytes:
-    """The same, by its numbers."""
+    """Return the same, from numbers."""
     return b"%b: %d\r\n%b: %d\r\n" % (PENDING_MESSAGES, messages, PENDING_BYTES, size)
 
 
 def heartbeat_block(number: int, seq: int, more: bytes = b"") -> bytes:
-    """The status that says: nothing new, and where the consumer is."""
+    """Return the idle heartbeat with the position of the consumer."""
     lines = b"%b: %d\r\n%b: %d\r\n%b" % (LAST_CONSUMER, number, LAST_STREAM, seq, more)
     return status_block(CONTROL, IDLE_HEARTBEAT_TEXT, lines)

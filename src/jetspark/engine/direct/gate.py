@@ -1,7 +1,7 @@
-"""Read-after-write (ADR-53): reads that ask for a sequence the stream does not have yet.
+"""Read-after-write (ADR-53): reads that request a sequence the stream does not have yet.
 
-Such a read is held and answered as soon as the sequence arrives; only when the wait is over is it
-refused with 412 (decisions.md). The number of held reads is bounded.
+Such a read is held and answered as soon as the sequence arrives; only after a timeout is it
+refused with 412 (decisions.md). The number of held reads is limited.
 """
 
 from collections import deque
@@ -22,19 +22,19 @@ class HeldRead:
     reply: bytes
     deadline_ns: int
     direct: bool = True
-    asker: object = None
+    requester: object = None
     is_over: bool = False
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The reads of one stream, those that ask for the lowest sequence first."""
+    """The reads of one stream, those with the lowest sequence first."""
 
     heap: list[tuple[int, int, HeldRead]] = field(default_factory=list)
     over: int = 0
 
     def forget_over(self) -> None:
-        """Drop reads that waited too long, when they are more than half."""
+        """Drop reads that have ended, if they are more than half."""
         if self.over * 2 > len(self.heap):
             self.heap = [entry for entry in self.heap if not entry[2].is_over]
             heapify(self.heap)
@@ -42,7 +42,7 @@ class _Waiting:
 
 
 class HeldReads:
-    """How many reads wait, in the whole server and for each who asked."""
+    """The number of held reads, in the whole server and per client."""
 
     def __init__(
         self, most: int = HELD_READS_MAX, per_client: int = HELD_READS_PER_CLIENT
@@ -50,32 +50,32 @@ class HeldReads:
         self.most = most
         self.per_client = per_client
         self.count: int = 0
-        self._by_asker: dict[object, int] = {}
+        self._by_requester: dict[object, int] = {}
 
-    def take(self, asker: object) -> bool:
-        """Count one more; False when that would be too many."""
-        held = self._by_asker.get(asker, 0)
+    def take(self, requester: object) -> bool:
+        """Count one more; False if that would be too many."""
+        held = self._by_requester.get(requester, 0)
         if self.count >= self.most or held >= self.per_client:
             return False
         self.count += 1
-        self._by_asker[asker] = held + 1
+        self._by_requester[requester] = held + 1
         return True
 
-    def give_back(self, asker: object) -> None:
-        """One of them is answered."""
+    def give_back(self, requester: object) -> None:
+        """Release one that was answered."""
         self.count -= 1
-        held = self._by_asker[asker] - 1
+        held = self._by_requester[requester] - 1
         if held:
-            self._by_asker[asker] = held
+            self._by_requester[requester] = held
         else:
-            del self._by_asker[asker]
+            del self._by_requester[requester]
 
 
 class Gate:
-    """The reads that wait.
+    """The held reads.
 
-    The order of arrival is deadline order: all wait equally long, or the wait was changed and a
-    few are refused somewhat late.
+    The order of arrival is deadline order: all have the same timeout, or the timeout was changed
+    and a few are refused somewhat late.
     """
 
     def __init__(self, wait_ns: int, held: HeldReads) -> None:
@@ -86,7 +86,7 @@ class Gate:
         self._by_stream: dict[Stream, _Waiting] = {}
 
     def change_wait(self, wait_ns: int) -> None:
-        """Hold reads this long from now on."""
+        """Change the timeout."""
         self.wait_ns = wait_ns
 
     def hold(
@@ -97,12 +97,12 @@ class Gate:
         now: int,
         *,
         direct: bool,
-        asker: object = None,
+        requester: object = None,
     ) -> bool:
-        """Let a read wait; False when too many do already."""
-        if not self._held.take(asker):
+        """Hold a read; False if there are too many already."""
+        if not self._held.take(requester):
             return False
-        held = HeldRead(stream, request, reply, now + self.wait_ns, direct, asker)
+        held = HeldRead(stream, request, reply, now + self.wait_ns, direct, requester)
         self._number += 1
         self._by_deadline.append(held)
         waiting = self._by_stream.setdefault(stream, _Waiting())
@@ -110,7 +110,7 @@ class Gate:
         return True
 
     def released(self, stream: Stream) -> list[HeldRead]:
-        """Take out the reads that this stream's last sequence satisfies now."""
+        """Remove and return the reads that this stream's last sequence satisfies now."""
         waiting = self._by_stream.get(stream)
         if waiting is None:
             return []
@@ -128,7 +128,7 @@ class Gate:
         return ready
 
     def expired(self, now: int) -> list[HeldRead]:
-        """Take out the reads that waited long enough."""
+        """Remove and return the reads whose timeout is over."""
         late = []
         while self._by_deadline and (
             self._by_deadline[0].is_over or self._by_deadline[0].deadline_ns <= now
@@ -146,7 +146,7 @@ class Gate:
         return late
 
     def dropped(self, stream: Stream) -> list[HeldRead]:
-        """Take out the reads of a stream that is no more."""
+        """Remove and return the reads of a deleted stream."""
         waiting = self._by_stream.pop(stream, _Waiting())
         left = [entry[2] for entry in waiting.heap if not entry[2].is_over]
         for held in left:
@@ -155,10 +155,10 @@ class Gate:
 
     def _end(self, held: HeldRead) -> None:
         held.is_over = True
-        self._held.give_back(held.asker)
+        self._held.give_back(held.requester)
 
     def next_deadline(self) -> int | None:
-        """When the next read has waited long enough."""
+        """Return the next timeout."""
         while self._by_deadline and self._by_deadline[0].is_over:
             self._by_deadline.popleft()
         return self._by_deadline[0].deadline_ns if self._by_deadline else None

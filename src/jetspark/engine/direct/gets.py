@@ -1,4 +1,4 @@
-"""Direct gets and STREAM.MSG.GET of an engine: answered, held, or under way (ADR-31, ADR-53)."""
+"""Direct gets and STREAM.MSG.GET of an engine: answered, held, or in progress (ADR-31, ADR-53)."""
 
 from contextlib import suppress
 
@@ -42,17 +42,17 @@ class DirectGets:
         self._ports = ports
         self._failures = failures
         self.work: list[Run] = []
-        # Reads whose receivers have enough waiting.
+        # Reads whose receivers' buffers are full.
         self.stalled: list[Run] = []
         self._reader = DirectReader()
         self._gate = Gate(min_last_seq_wait_ns, held)
 
     def change_wait(self, min_last_seq_wait_ns: int) -> None:
-        """Hold reads that ask for a newer stream this long from now on."""
+        """Change the timeout of held reads."""
         self._gate.change_wait(min_last_seq_wait_ns)
 
     def next_deadline(self) -> int | None:
-        """When ``refuse_expired`` has something to do."""
+        """Return when ``refuse_expired`` has something to do."""
         return self._gate.next_deadline()
 
     def get(
@@ -64,7 +64,7 @@ class DirectGets:
         now: int,
         outbox: Outbox,
         headers: bytes = b"",
-        asker: object = None,
+        requester: object = None,
     ) -> None:
         """Answer a direct get, now or when its stream is new enough."""
         if not reply:
@@ -79,7 +79,7 @@ class DirectGets:
             outbox.reply_status(reply, request)
         elif request.min_last_seq <= stream.log.index.last_seq:
             self._read(stream, request, reply, outbox)
-        elif not self._gate.hold(stream, request, reply, now, direct=True, asker=asker):
+        elif not self._gate.hold(stream, request, reply, now, direct=True, requester=requester):
             stale_refusal(stream, request, reply, outbox, direct=True)
 
     def message_get(
@@ -89,12 +89,12 @@ class DirectGets:
         reply: bytes,
         now: int,
         outbox: Outbox,
-        asker: object = None,
+        requester: object = None,
     ) -> bytes | None:
-        """Answer STREAM.MSG.GET; None when it has to wait for its stream."""
+        """Answer STREAM.MSG.GET; None if it has to wait for its stream."""
         if request.min_last_seq <= stream.log.index.last_seq:
             return message_get.answer(stream, request)
-        if not self._gate.hold(stream, request, reply, now, direct=False, asker=asker):
+        if not self._gate.hold(stream, request, reply, now, direct=False, requester=requester):
             stale_refusal(stream, request, reply, outbox, direct=False)
         return None
 
@@ -103,7 +103,7 @@ class DirectGets:
         try:
             self._begin(stream, request, reply, proof, outbox)
         except ReadFailed:
-            # A time was to be looked up in records that the disk refuses to read.
+            # A time had to be looked up in records that the disk fails to read.
             outbox.reply_status(reply, status_block(SERVER_ERROR, UNREADABLE_TEXT, proof))
 
     def _begin(
@@ -159,8 +159,8 @@ class DirectGets:
             self.work.append(multi)
 
     def advance(self, budget: Budget) -> None:
-        """Go on with the reads under way, within one turn's budget."""
-        # Rotated, so that one large read does not stop the others.
+        """Continue the reads in progress, within one turn's budget."""
+        # Rotated, so that one large read does not block the others.
         turn, self.work = self.work, []
         for done, batch in enumerate(turn):
             if not budget.left():
@@ -168,17 +168,17 @@ class DirectGets:
                 break
             try:
                 if not batch.step(budget):
-                    # While the receiver has enough waiting there is nothing to do for it.
+                    # While the receiver's buffer is full there is nothing to do for it.
                     (self.stalled if batch.outlet.full() else self.work).append(batch)
             except (CorruptRecord, ReadFailed):
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
             except Exception as error:  # noqa: BLE001 - one read, not those after it
                 self._failures.note(f"a read of stream {batch.stream.config.name!r}", error)
-                with suppress(Exception):  # it may be the receiver that raises
+                with suppress(Exception):  # the receiver may be what raises
                     batch.status(SERVER_ERROR, INTERNAL_TEXT, batch.proof)
 
     def unstall(self) -> bool:
-        """Go on with reads whose receivers have room again; False when there are none."""
+        """Continue reads whose receivers have room again; False if there are none."""
         runs, self.stalled = self.stalled, []
         for run in runs:
             (self.stalled if run.outlet.full() else self.work).append(run)
@@ -193,12 +193,12 @@ class DirectGets:
                 outbox.reply(held.reply, message_get.answer(stream, held.request))
 
     def refuse_expired(self, now: int, outbox: Outbox) -> None:
-        """Refuse the reads that waited long enough."""
+        """Refuse the reads whose timeout is over."""
         for held in self._gate.expired(now):
             stale_refusal(held.stream, held.request, held.reply, outbox, direct=held.direct)
 
     def refuse_dropped(self, stream: Stream, outbox: Outbox) -> None:
-        """Answer the reads that wait for a stream that is no more, as if they came now."""
+        """Answer the reads that wait for a deleted stream, as if they arrived now."""
         for held in self._gate.dropped(stream):
             if held.direct:
                 outbox.reply_status(held.reply, status_block(NO_RESPONDERS, b""))
@@ -210,7 +210,7 @@ class DirectGets:
 def stale_refusal(
     stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox, *, direct: bool
 ) -> None:
-    """Refuse a read that asks for more than its stream has (ADR-53)."""
+    """Refuse a read that requests more than its stream has (ADR-53)."""
     if direct:
         block = status_block(PRECONDITION_FAILED, MIN_LAST_SEQUENCE_TEXT, proof_line(stream))
         outbox.reply_status(reply, block)
@@ -220,10 +220,10 @@ def stale_refusal(
 
 
 def page_bytes(max_bytes: int) -> int:
-    """How much a run may send; it ends after the message that reaches this."""
+    """Return how much a run may send; it ends after the message that reaches this."""
     return max(max_bytes, 1) if max_bytes else DIRECT_GET_BYTES_MAX
 
 
 def proof_line(stream: Stream) -> bytes:
-    """The header that proves how far the copy that answers is (decisions.md, Read-after-write)."""
+    """Return the header with the copy's last sequence (decisions.md, Read-after-write)."""
     return b"%b: %d\r\n" % (MIN_LAST_SEQUENCE, stream.log.index.last_seq)

@@ -11,7 +11,7 @@ from jetspark.store.format.record import FIXED, body_end, headers_end, record_ti
 
 
 def check_selection(request: MsgGetRequest) -> None:
-    """Refuse what is no selection of one message."""
+    """Refuse a request that does not select one message."""
     timed = request.start_time is not None
     last = bool(request.last_by_subj)
     if (
@@ -27,7 +27,7 @@ def check_selection(request: MsgGetRequest) -> None:
 
 
 def selected(stream: Stream, request: MsgGetRequest) -> int:
-    """The sequence of the one message a request selects; 0 or more than the last when none."""
+    """Return the sequence that a request selects; 0 or more than the last if none."""
     index = stream.log.index
     if request.last_by_subj:
         return int(index.last_match(request.last_by_subj.encode()))
@@ -40,7 +40,7 @@ def selected(stream: Stream, request: MsgGetRequest) -> int:
 
 
 def answer(stream: Stream, request: MsgGetRequest) -> bytes:
-    """The reply of STREAM.MSG.GET, when its stream is new enough."""
+    """Return the reply of STREAM.MSG.GET, once its stream is new enough."""
     try:
         seq = selected(stream, request)
         data, at = stream.log.reader.locate(seq) if seq > 0 else (b"", 0)
@@ -63,7 +63,7 @@ def answer(stream: Stream, request: MsgGetRequest) -> bytes:
 
 
 def refused(stream: Stream, request: MsgGetRequest, error: bytes) -> bytes:
-    """An error reply; it carries the proof too, when the request asked for one."""
+    """Return an error reply; it has the proof too, if the request asked for one."""
     reply = MSG_GET.error(error)
     if not request.min_last_seq:
         return reply

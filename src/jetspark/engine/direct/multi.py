@@ -25,12 +25,12 @@ from jetspark.subjects.tokens import is_literal
 SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
 UNITS_PER_LOOK: Final[i64] = 2048  # of a turn (turn.py)
 LOOKS_PER_TURN: Final[i64] = 8
-# As many comparisons of a subject with a pattern are done at once, without an order of subjects.
+# This many comparisons of a subject with a pattern are done at once, without the order.
 FEW_COMPARISONS: Final[i64] = 4096
 
 
 class MultiRead(Run):
-    """A multi_last get under way. ``batch`` 0 or less sends all there is; ``up_to`` 0 is now."""
+    """A multi_last get in progress. ``batch`` 0 or less sends everything; ``up_to`` 0 is now."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class MultiRead(Run):
         self.patterns: list[bytes] = patterns
         self.too_many: bool = False
         self.sequences: list[int] = []
-        self.at: i64 = -1  # not begun
+        self.at: i64 = -1  # not started
         self.searching: SubjectSearch | None = None
         self.left: i64 = batch if batch > 0 else SUBJECTS_MAX
 
     def begin(self, budget: Budget) -> bool:
-        """Look up what the subjects have now; False when that goes on in the next turn."""
+        """Look up what the subjects have now; False if that continues in the next turn."""
         index = self.stream.log.index
         search = self.searching
         if search is None:
-            # Never beyond what exists: the next page asks for the same point in time again.
+            # Never beyond what exists: the next page requests the same point in time again.
             self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
             search = self.searching = SubjectSearch(index, self.patterns, self.up_to)
         done = search.step()
@@ -72,7 +72,7 @@ class MultiRead(Run):
         self.too_many = len(found) > SUBJECTS_MAX
         if not self.too_many:
             self.sequences = last_sequences(index, found, self.up_to)
-        # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
+        # ``seq`` in a request is the cursor: everything before it was on an earlier page.
         self.at = bisect_left(self.sequences, self.first)
         self.pending: i64 = len(self.sequences) - self.at
         return True
@@ -80,13 +80,13 @@ class MultiRead(Run):
     def step(self, budget: Budget) -> bool:
         """Send as much as this turn allows; True when the run is over.
 
-        What is looked up is sent in the same turn if the receiver takes it, whatever the turn has
-        left: later some of it may have been replaced, and a subject that always had a message
-        would be missing.
+        What is looked up is sent in the same turn if the receiver has room, whatever budget the
+        turn has left: later some of it may have been replaced, and a subject that always had a
+        message would be missing.
         """
         late = self.at >= 0
         if not late and not self.stream.dropped and not self.begin(budget):
-            budget.exhaust()  # as much work as a turn of reads
+            budget.exhaust()  # counts as much as a turn of reads
             return self.is_lost()
         while True:
             if self.is_lost():
@@ -102,10 +102,10 @@ class MultiRead(Run):
                 self.send(data, at, budget)
                 self.left -= 1
             else:
-                self.pending -= 1  # deleted since the request came
+                self.pending -= 1  # deleted since the request arrived
 
     def finish(self) -> None:
-        """Say that the run is over, and at which point in time it was taken."""
+        """Send the end of the run, with its point in time."""
         if self.too_many:
             self.status(TOO_LARGE, TOO_MANY_RESULTS_TEXT, self.proof)
         elif not self.sequences:
@@ -117,7 +117,7 @@ class MultiRead(Run):
 
 
 class SubjectSearch:
-    """Finds the subjects that match any of some patterns, one too many at most, in steps."""
+    """Finds the subjects that match any of some patterns, at most one too many, in steps."""
 
     def __init__(self, index: StreamIndex, patterns: list[bytes], up_to: i64) -> None:
         self.index: StreamIndex = index
@@ -125,7 +125,7 @@ class SubjectSearch:
         self.found: dict[bytes, SubjectEntry] = {}
         self.wild: list[bytes] = []
         self.at: i64 = 0
-        # Subjects compared with a pattern since somebody took account of it.
+        # Subjects compared with a pattern since they were last accounted for.
         self.compared: i64 = 0
         self.following: bytes = b""
         for pattern in patterns:
@@ -137,12 +137,12 @@ class SubjectSearch:
                 self.wild.append(pattern)
 
     def note(self, entry: SubjectEntry) -> None:
-        """A subject matches: it counts if it had a message by then."""
+        """Add a matching subject if it had a message by then."""
         if entry.count > 0 and entry.first <= self.up_to:
             self.found[entry.subject] = entry
 
     def step(self) -> bool:
-        """Look at as many subjects as a turn allows; True when no more need be."""
+        """Visit as many subjects as a turn allows; True when finished."""
         index = self.index
         if i64(len(index.entries)) * i64(len(self.wild)) <= FEW_COMPARISONS and not self.following:
             self.compare_all()
@@ -167,13 +167,13 @@ class SubjectSearch:
         return True
 
     def take_compared(self) -> i64:
-        """How many subjects were compared with a pattern since this was asked last."""
+        """Return how many subjects were compared with a pattern since the last call."""
         compared = self.compared
         self.compared = 0
         return compared
 
     def compare_all(self) -> None:
-        """Look at every subject: for few of them that is the quickest."""
+        """Visit every subject: for a few that is the fastest."""
         while self.at < i64(len(self.wild)):
             pattern = self.wild[self.at]
             self.at += 1
@@ -183,12 +183,12 @@ class SubjectSearch:
                     self.note(entry)
 
     def entries(self) -> list[SubjectEntry]:
-        """What was found and is still there."""
+        """Return what was found and still exists."""
         return [e for e in self.found.values() if e.count > 0 and e.first <= self.up_to]
 
 
 def last_sequences(index: StreamIndex, found: list[SubjectEntry], up_to: i64) -> list[int]:
-    """The last sequence of each subject up to one, ascending; reads no record."""
+    """Return the last sequence of each subject up to one, ascending; reads no record."""
     sequences: list[int] = []
     flags = bytearray(len(index.entries))
     searched: i64 = 0
@@ -198,7 +198,7 @@ def last_sequences(index: StreamIndex, found: list[SubjectEntry], up_to: i64) ->
         else:
             flags[int(entry.number)] = 1
             searched += 1
-    # The others have newer messages: one walk back from there finds them all.
+    # The others have newer messages: one scan backwards from there finds them all.
     n: i64 = len(index.segments) - 1
     while n >= 0 and searched > 0:
         columns = index.segments[n]

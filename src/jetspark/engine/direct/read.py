@@ -1,4 +1,4 @@
-"""Answer direct gets from the log: one message, or a run of them that goes on over turns."""
+"""Answers direct gets from the log: one message, or a run of them over several turns."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ from jetspark.store.format.record import (
     subject_end,
 )
 
-# A record that the disk gave back damaged; its neighbours are served.
+# A record that the disk returned damaged; its neighbours are served.
 UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
 
 _QUOTE: Final = 0x22
@@ -42,11 +42,11 @@ _NINE: Final = 0x39
 _OPEN: Final = 0x7B
 _CLOSE: Final = 0x7D
 _DELETE: Final = 0x7F
-_DIGITS_MAX: Final = 18  # any number of so many digits fits 64 signed bits
+_DIGITS_MAX: Final = 18  # any number with this many digits fits 64 signed bits
 
 
 class Selection:
-    """The few selections that nearly every request makes, read without a JSON parser."""
+    """The few selections that nearly every request uses, parsed without a JSON parser."""
 
     def __init__(self) -> None:
         self.seq: i64 = 0
@@ -54,9 +54,9 @@ class Selection:
         self.next_by: bytes = b""
 
     def parse(self, body: bytes) -> bool:
-        """Read ``{"seq":N}``, ``{"last_by_subj":"S"}``, ``{"next_by_subj":"S"[,"seq":N]}``.
+        """Parse ``{"seq":N}``, ``{"last_by_subj":"S"}``, ``{"next_by_subj":"S"[,"seq":N]}``.
 
-        False for everything else, good or bad: the slow reader judges it.
+        False for everything else, valid or not: the slow parser decides.
         """
         self.seq = 0
         self.last_by = b""
@@ -92,7 +92,7 @@ class Selection:
         return self.seq > 0 or len(self.next_by) > 0
 
     def number(self, body: bytes, at: i64) -> i64:
-        """Read a plain positive number into ``seq``; where it ends, -1 when it is none."""
+        """Parse a plain positive number into ``seq``; return its end, -1 if there is none."""
         start = at
         end: i64 = len(body)
         value: i64 = 0
@@ -106,7 +106,7 @@ class Selection:
 
 
 def simple_text_end(body: bytes, at: i64) -> i64:
-    """Where a JSON text of printable ASCII without escapes ends; -2 when it is another one."""
+    """Return the end of a JSON string of printable ASCII without escapes; -2 for any other."""
     end: i64 = len(body)
     start = at
     while at < end:
@@ -126,14 +126,14 @@ class DirectReader:
         self.times: TimeText = TimeText()
         self.selection: Selection = Selection()
         self.out: BytesWriter = BytesWriter()
-        # The first lines of a reply, kept for the stream that was read last.
+        # The first lines of a reply, cached for the stream that was read last.
         self.name: bytes = b""
         self.head: bytes = b""
 
     def quick(
         self, stream: Stream, appended: bytes, body: bytes, to: bytes, outbox: Outbox
     ) -> bool:
-        """Answer a request of one of the common shapes; False: it is another one."""
+        """Answer a request of one of the common forms; False: it is another one."""
         index = stream.log.index
         wanted = self.selection
         seq: i64
@@ -205,12 +205,12 @@ def end_block(out: BytesWriter, lines: bytes) -> bytes:
 
 
 def bare_block(proof: bytes) -> bytes:
-    """The block of a reply that was asked for without headers: nothing but the proof, if any."""
+    """Return the block of a reply without headers: only the proof, if any."""
     return b"NATS/1.0\r\n" + proof + b"\r\n" if proof else b""
 
 
 class Run:
-    """Several messages for one request, sent as fast as the receiver takes them."""
+    """Several messages for one request, sent as fast as the receiver accepts them."""
 
     def __init__(
         self,
@@ -253,15 +253,15 @@ class Run:
         budget.spend(size)
 
     def is_lost(self) -> bool:
-        """Whether nobody listens any more, or the stream was deleted, which is then answered."""
+        """Return whether the receiver disconnected, or the stream was deleted (answered here)."""
         if self.outlet.gone():
             return True
         if self.stream.dropped:
-            self.status(NO_RESPONDERS, b"", b"")  # as if it were asked now
+            self.status(NO_RESPONDERS, b"", b"")  # as if it were requested now
         return self.stream.dropped
 
     def write_counts(self, out: BytesWriter) -> None:
-        """Say what is left after this message, and what was sent before it."""
+        """Write how many messages are left after this one, and the sequence sent before it."""
         out.write(b"Nats-Num-Pending: ")
         write_number(out, self.pending)
         out.write(b"\r\nNats-Last-Sequence: ")
@@ -274,7 +274,7 @@ class Run:
 
 
 class BatchRead(Run):
-    """A batched direct get under way."""
+    """A batched direct get in progress."""
 
     def __init__(
         self,
@@ -303,7 +303,7 @@ class BatchRead(Run):
         """Send as much as this turn allows; True when the batch is over."""
         index = self.stream.log.index
         if self.pattern and self.generation != index.generation:
-            # Since the last turn a number may have gone from one subject to another.
+            # Since the last turn a subject id may have been reassigned.
             self.generation = index.generation
             self.mask = index.mask_for(self.pattern)
         while True:
@@ -321,9 +321,9 @@ class BatchRead(Run):
             self.seq = index.next_seq(self.seq + 1, self.mask)
 
     def finish(self) -> None:
-        """Say that the batch is over; an empty one is a 404 (wire.md, Direct get)."""
+        """Send the end of the batch; an empty one is a 404 (wire.md, Direct get)."""
         if self.seq == 0:
-            self.pending = 0  # what was counted at the start may have been deleted meanwhile
+            self.pending = 0  # the rest may have been deleted meanwhile
         if self.last_sent == 0 and self.batch > 0:
             self.status(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, self.proof)
         else:

@@ -1,4 +1,4 @@
-"""What a direct get asks for: one legal shape, or the status that refuses it."""
+"""Parsing of a direct get: a valid request, or the status that refuses it."""
 
 from typing import Final
 
@@ -26,9 +26,9 @@ LEVEL_TOO_LOW: Final = status_block(PRECONDITION_FAILED, REQUIRED_API_LEVEL_TEXT
 
 
 def needs_newer(headers: bytes) -> bool:
-    """Tell whether a request says that it needs a higher API level than this server has.
+    """Return whether a request requires a higher API level than this server has.
 
-    What is not a number is refused too (wire.md, API requests).
+    A value that is not a number is refused too (wire.md, API requests).
     """
     if not headers:
         return False
@@ -42,8 +42,8 @@ def needs_newer(headers: bytes) -> bool:
 def parse_request(body: bytes, appended: str) -> MsgGetRequest | bytes:
     """Return the request, or the status block to answer with.
 
-    ``appended`` is the subject that follows the stream's name in the request subject, if any: that
-    form names the message itself and takes no other selection (ADR-31, decisions.md).
+    ``appended`` is the subject after the stream's name in the request subject, if any: that form
+    names the message itself and allows no other selection (ADR-31, decisions.md).
     """
     if appended and not body:
         return MsgGetRequest(last_by_subj=appended)
@@ -83,7 +83,7 @@ def _refusal(request: MsgGetRequest) -> bytes | None:
     timed = request.start_time is not None
     last = bool(request.last_by_subj)
     if not (request.seq or last or request.next_by_subj or request.multi_last or timed):
-        # ADR-31 lets a batch start at 1 by itself (decisions.md).
+        # ADR-31 lets a batch start at 1 on its own (decisions.md).
         return None if request.batch > 0 else EMPTY
     clash = (
         (request.seq and last)

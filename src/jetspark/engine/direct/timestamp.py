@@ -1,6 +1,6 @@
-"""Times as text, fast: RFC 3339 with nanoseconds, trailing zeros trimmed.
+"""Fast formatting of times: RFC 3339 with nanoseconds, trailing zeros trimmed.
 
-Messages that are read together were mostly stored within the same second, so its text is kept
+Messages that are read together were mostly stored within the same second, so its text is cached
 (hot-path.md, Rules).
 """
 

@@ -1,4 +1,4 @@
-"""In which order the streams of a store are taken over at a start."""
+"""The order in which the streams of a store are adopted at a start."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from jetspark.store.store import FileStore
 
 
 def adoption_problems(store: FileStore, log: StreamLog, now: int) -> list[str]:
-    """Try what a server does with a stream at a start; what it could not serve, and why.
+    """Adopt a stream as a server does at a start; return what could not be served, and why.
 
-    The log is not good for anything else afterwards.
+    The log cannot be used for anything else afterwards.
     """
     if is_marked(bytes(log.identity.config)):
         return []
@@ -33,10 +33,10 @@ def adoption_problems(store: FileStore, log: StreamLog, now: int) -> list[str]:
 
 
 def copies_first(logs: Iterable[StreamLog]) -> list[StreamLog]:
-    """Each stream after those that copy it.
+    """Return the logs so that each stream follows those that copy it.
 
-    A stream that keeps what somebody needs must know of its copies before it looks at what its
-    consumers need: it would let go of what was not copied yet.
+    A stream with interest or work-queue retention must know its copies before it checks what its
+    consumers need: otherwise it would remove messages that were not copied yet.
     """
     known = list(logs)
     copied_by: dict[tuple[str, str], list[StreamLog]] = {}
@@ -47,7 +47,7 @@ def copies_first(logs: Iterable[StreamLog]) -> list[StreamLog]:
         try:
             config = decode_config(document)
         except msgspec.MsgspecError:
-            continue  # taking it over reports that
+            continue  # adopting it reports that
         for source in (config.mirror, *config.sources):
             if source is not None and source.external is None:
                 copied_by.setdefault((log.identity.account, source.name), []).append(log)

@@ -1,4 +1,4 @@
-"""All copies of an engine: who copies whom, and whose turn it is."""
+"""All copies of an engine: their origins, and their turns."""
 
 from collections.abc import Callable
 
@@ -42,19 +42,19 @@ class Copies:
         self._followers: dict[str, list[Copy]] = {}
         self._ready: list[Copy] = []
         self._stalled: list[Copy] = []
-        # Somebody is ready and the driver may not know it yet.
+        # A copy is ready and the driver may not know it yet.
         self._unannounced = False
 
     def added(self, stream: Stream) -> None:
-        """A stream exists now: it may copy others, and others may copy it."""
+        """Handle a new stream: it may copy others, and others may copy it."""
         stream.followers = self._followers.setdefault(stream.config.name, [])
         for copy in stream.followers:
-            copy.meet(self._origin(stream, copy))
+            copy.set_origin(self._origin(stream, copy))
         self.changed(stream)
         self._list(stream.followers)
 
     def changed(self, stream: Stream) -> None:
-        """A stream may copy others than before, or keep what it gets in another way."""
+        """Handle a changed stream: it may copy others than before, or change its retention."""
         config = stream.config
         for follower in stream.followers:
             follower.origin.keep(self._run_queue)
@@ -77,12 +77,12 @@ class Copies:
         self._list(copies)
 
     def dropped(self, stream: Stream) -> None:
-        """A stream is gone."""
+        """Handle a deleted stream."""
         for copy in stream.copies:
             self._end(copy)
         stream.copies = []
         for copy in stream.followers:
-            copy.meet(None)
+            copy.set_origin(None)
         self._list(stream.followers)
         if not stream.followers:
             self._followers.pop(stream.config.name, None)
@@ -94,7 +94,7 @@ class Copies:
             return
         self._followers.setdefault(source.name, []).append(copy)
         origin = self._streams.get(source.name)
-        copy.meet(self._origin(origin, copy) if origin is not None else None)
+        copy.set_origin(self._origin(origin, copy) if origin is not None else None)
 
     def _origin(self, stream: Stream, copy: Copy) -> LocalOrigin:
         origin = LocalOrigin(stream, copy.filters, self._mark_dirty)
@@ -118,15 +118,15 @@ class Copies:
             self._interest.changed(origin.stream)
 
     def committed(self, stream: Stream) -> None:
-        """Something became durable in a stream: what there is to copy, or room for more."""
+        """Handle a commit of a stream: there may be more to copy, or room for more."""
         self._list(stream.followers)
         for copy in stream.copies:
             copy.landed()
         if self._stalled and stream.copies:
-            self._go_on([copy for copy in self._stalled if copy.stream is stream])
+            self._continue([copy for copy in self._stalled if copy.stream is stream])
 
     def failed(self, stream: Stream) -> None:
-        """What was staged in a stream is forgotten."""
+        """Handle a failed group of a stream: what was staged is forgotten."""
         for copy in stream.copies:
             copy.failed()
         self._list(stream.copies)
@@ -143,7 +143,7 @@ class Copies:
     # Turns -------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> bool:
-        """Go on with copies, within one turn's budget; True while some can go on at once."""
+        """Continue copies, within one turn's budget; True while some can continue at once."""
         self._unannounced = False
         if not self._ready:
             return False
@@ -180,7 +180,7 @@ class Copies:
                 self._stalled.append(copy)
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to do."""
+        """Return when ``expire`` has something to do."""
         if self._unannounced:
             return 1
         if not self._stalled:
@@ -188,13 +188,13 @@ class Copies:
         return min((copy.retry_at for copy in self._stalled), default=None)
 
     def expire(self, now: int) -> None:
-        """Try again what could not go on; ask for a turn."""
-        self._go_on([copy for copy in self._stalled if copy.retry_at <= now])
+        """Retry what could not continue; request a turn."""
+        self._continue([copy for copy in self._stalled if copy.retry_at <= now])
         if self._unannounced:
             self._unannounced = False
             self._run_queue.wake()
 
-    def _go_on(self, copies: list[Copy]) -> None:
+    def _continue(self, copies: list[Copy]) -> None:
         for copy in copies:
             self._stalled.remove(copy)
         self._list(copies)
@@ -202,10 +202,10 @@ class Copies:
     # Reading -----------------------------------------------------------------------------------
 
     def answering(self, name: str) -> Stream | None:
-        """Who answers direct gets for a stream: itself, or a mirror of it.
+        """Return the stream that answers direct gets for a name: itself, or a mirror of it.
 
-        A mirror does when the stream is not there, or is elsewhere, and only if it has every
-        message as it was (decisions.md).
+        A mirror does if the stream does not exist, or is remote, and only if it has every message
+        unchanged (decisions.md).
         """
         own = self._streams.get(name)
         if own is not None and own.allow_direct:
@@ -218,10 +218,10 @@ class Copies:
 
 
 def level_of(config: StreamConfig) -> str:
-    """The level of durability that a stream asks for; empty: the store's own.
+    """Return the durability level of a stream; empty: the store's default.
 
-    A copy is durable whatever others are: the lower levels use up sequences, and a mirror's are
-    not its own; and they may keep a later step of a copy and lose an earlier one.
+    A copy is always durable: the lower levels skip sequences, and a mirror's are not its own; and
+    they may keep a later step of a copy and lose an earlier one.
     """
     if config.mirror is not None or config.sources:
         return "durable"

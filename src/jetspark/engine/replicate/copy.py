@@ -1,9 +1,9 @@
-"""One stream being copied into another, some messages at a time.
+"""Copies one stream into another, some messages at a time.
 
-A copy reads what is durable in its origin and stages it, as any publish is staged, so readers of
-the copy see it when it is on disk there too. It is woken once per commit of its origin. What the
-stream that gets the copies cannot take now (limits, quota, a full disk) is tried again later: a
-copy never goes past a message that it has not stored.
+A copy reads what is durable in its origin and stages it, like any publish, so readers of the copy
+see it when it is on disk there too. It is woken once per commit of its origin. What its stream
+cannot accept now (limits, quota, a full disk) is retried later: a copy never skips a message that
+it has not stored.
 """
 
 import logging
@@ -31,10 +31,10 @@ from jetspark.ids import short_id
 from jetspark.store.format.record import FIXED, SUBJECT_MAX
 from jetspark.subjects.transform import SubjectTransform
 
-# More than this is not staged ahead of the disk.
+# No more than this is staged ahead of the disk.
 AHEAD_MAX: Final = 8 * 1024 * 1024
 RETRY_NS: Final = 2_000_000_000  # wire.md, Mirrors and sources
-# Expectations and batches were for the origin (ADR-50, wire.md, Mirrors and sources).
+# Expectations and batches were meant for the origin (ADR-50, wire.md, Mirrors and sources).
 _NOT_COPIED: Final = (EXPECTED_PREFIX, b"Nats-Batch-", FAST_BATCH_ID + b":", FLOW + b":")
 logger: logging.Logger = logging.getLogger("jetspark.engine")
 _error_decoder = decoder(ApiErrorBody)
@@ -49,9 +49,9 @@ NOT_FOUND: Final = -1
 
 
 class Copy:
-    """What mirrors and sources have in common. ``origin`` is None while there is no such stream.
+    """The base of mirrors and sources. ``origin`` is None while the stream does not exist.
 
-    ``position`` is the last sequence of the origin that was looked at; what it was worth is
+    ``position`` is the last sequence of the origin that was read; its messages, if wanted, are
     staged.
     """
 
@@ -64,44 +64,44 @@ class Copy:
         self.retry_at = 0
         self.over = False
         self.error: bytes = b""
-        # The disk refused to read: nothing is asked for before this time.
+        # The disk failed to read: nothing is read before this time.
         self._read_again_at = 0
         self._stopped = False
-        # Why its remote cannot be asked, as the body of an error.
+        # Why its remote cannot be reached, as the body of an error.
         self.unreachable = b""
-        # What stands for the origin in headers.
+        # The name of the origin in headers.
         self.label: bytes = source.name.encode()
-        # Which stream of that name is being read.
+        # The identity of the stream that is being read.
         self.ident: bytes = b""
-        # What answers show: as far as everything is durable; and what is on its way there.
+        # What answers show: as far as everything is durable; and what is in flight.
         self._shown = (0, 0)
-        self._shown_of = b""  # which stream that is about
-        self._on_the_way: list[tuple[int, int, int, int, bytes]] = []
-        self._copied = 0  # messages of the step that is being taken
-        # Where the last step was staged; one like this that went before may be on its way too.
+        self._shown_of = b""  # the stream that it refers to
+        self._in_flight: list[tuple[int, int, int, int, bytes]] = []
+        self._copied = 0  # messages of the current step
+        # Where the last step was staged; an earlier one may be in flight too.
         self._staged = int(stream.log.staged.position)
-        # When the origin was last heard of; 0: never.
-        self._heard_ns = 0
+        # When anything was last received from the origin; 0: never.
+        self._contact_ns = 0
         pairs = [(t.src.encode() or b">", t.dest.encode()) for t in source.subject_transforms]
         only = [source.filter_subject.encode()] if source.filter_subject else []
         self.filters: list[bytes] = [src for src, _ in pairs] or only
-        # Spreads messages of a transform that does so, the same way at every start.
+        # Distributes messages of a random transform, in the same way at every start.
         below = Random(stream.log.identity.stream_id & 0x7FFFFFFFFFFFFFFF).randrange
         self._transforms = [SubjectTransform(src, dest, below) for src, dest in pairs if dest]
 
     @property
     def is_whole(self) -> bool:
-        """Say whether every message is copied under its own subject."""
+        """Return whether every message is copied under its own subject."""
         return not self.filters and self.stream.rules.transform is None
 
     @property
     def reader_name(self) -> str:
-        """A name that no other copy has, here or elsewhere; it stays the same."""
+        """Return a name that no other copy has, here or elsewhere; it never changes."""
         known = b"%d %b" % (self.stream.log.identity.stream_id, encode(self.source))
         return f"{self.stream.config.name}_{short_id(xxh3_64_intdigest(known))}"
 
-    def meet(self, origin: Origin | None) -> None:
-        """The stream that is copied exists, or does not any more."""
+    def set_origin(self, origin: Origin | None) -> None:
+        """Set the origin, or None if the stream does not exist any more."""
         self.origin = origin
 
     def advance(self, budget: Budget, now: int) -> int:
@@ -113,7 +113,7 @@ class Copy:
         if origin is None:
             self.error = self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
             return DONE
-        self._heard_ns = origin.heard_ns(now) or self._heard_ns
+        self._contact_ns = origin.contact_ns(now) or self._contact_ns
         if not origin.ident:
             return DONE
         log = self.stream.log
@@ -121,7 +121,7 @@ class Copy:
             return DONE if self.stream.rules.sealed else STALLED
         in_flight = log.staged.in_flight
         if self._staged > (in_flight.last_position if in_flight else log.index.position):
-            return STALLED  # until the group with the step before is on its way
+            return STALLED  # until the group with the previous step is in flight
         try:
             found = (self.position >= 0 and origin.ident == self.ident) or self._find(
                 origin, budget
@@ -130,8 +130,8 @@ class Copy:
             return self._cannot_read(problem, now)
         if not found:
             return MORE
-        # One step of a copy per group, and all of it or nothing: a power cut may keep the end of
-        # a group and lose its middle, and the copy would go on after messages it does not have.
+        # One step of a copy per group, and all or nothing: a power failure may keep the end of a
+        # group and lose its middle, and the copy would continue after messages it does not have.
         staged = log.staged.position
         log.staged.begin_batch()
         try:
@@ -139,7 +139,7 @@ class Copy:
             self.conclude()
         except BaseException:
             log.staged.abort_batch()
-            # Steps before it are on their way as they were: only the position is not known.
+            # Steps before it are in flight unchanged: only the position is unknown.
             self.lose_position()
             raise
         log.staged.end_batch()
@@ -148,12 +148,12 @@ class Copy:
         if self._stopped and self._read_again_at <= now:
             self._stopped = False
             logger.info(
-                "Stream %r: copying stream %r goes on", self.stream.config.name, self.source.name
+                "Stream %r: copying stream %r continues", self.stream.config.name, self.source.name
             )
         return result
 
     def _find(self, origin: Origin, budget: Budget) -> bool:
-        """Find out from where to read on; False when that takes another turn."""
+        """Determine from where to continue reading; False if that takes another turn."""
         position = self.find_position(origin, budget)
         if position == NOT_FOUND:
             return False
@@ -167,7 +167,7 @@ class Copy:
 
     def _copy(self, origin: Origin, budget: Budget, now: int) -> int:
         log = self.stream.log
-        # Whether a message without headers of meaning is stored as it came, unasked.
+        # Whether a message without relevant headers is stored unchanged, without checks.
         short = self.stream.rules.open and not self._transforms
         while True:
             try:
@@ -196,7 +196,7 @@ class Copy:
             self._copied += 1
 
     def _cannot_read(self, problem: ReadFailed, now: int) -> int:
-        """The disk refuses to read what comes next: wait there, say so, and try again."""
+        """Wait at the next message, which the disk fails to read: log it, and retry."""
         if not self._stopped:
             logger.error(
                 "Stream %r: copying stream %r stops: %s",
@@ -208,7 +208,7 @@ class Copy:
         return STALLED
 
     def _store(self, row: Row, now: int) -> bool:
-        """Stage a message that nothing has to be asked about; False: it is too large for that."""
+        """Stage a message that needs no checks; False: it is too large for that."""
         seq, time_ns, subject, headers, body = row
         block = self.labelled(headers, seq, subject)
         if len(block) > MESSAGE_HEADERS_MAX or len(subject) > SUBJECT_MAX:
@@ -220,7 +220,7 @@ class Copy:
         return True
 
     def _copy_one(self, row: Row, now: int) -> bool:
-        """Stage one message; False when the stream cannot take it now."""
+        """Stage one message; False if the stream cannot accept it now."""
         seq, time_ns, subject, headers, body = row
         block = self.labelled(stripped(headers), seq, subject)
         renamed = self.renamed(subject)
@@ -245,7 +245,7 @@ class Copy:
         return True
 
     def renamed(self, subject: bytes) -> bytes:
-        """The subject in the stream: by the copy's transforms, then by the stream's own."""
+        """Return the subject in the stream: by the copy's transforms, then by the stream's own."""
         for transform in self._transforms:
             mapped = transform.apply(subject)
             if mapped is not None:
@@ -256,11 +256,11 @@ class Copy:
         return subject if mapped is None else mapped
 
     def newest(self) -> Newest:
-        """The newest message that it has of its origin, if it can tell."""
+        """Return the newest message that it has of its origin, if known."""
         return NOTHING
 
     def start_of_reading(self) -> tuple[int, int]:
-        """Behind which sequence to begin, or from which time on."""
+        """Return after which sequence to start, or from which time on."""
         source = self.source
         if self.position > 0:
             return self.position, 0
@@ -269,100 +269,100 @@ class Copy:
         return 0, int(source.opt_start_time) if source.opt_start_time is not None else 0
 
     def note_staged(self) -> None:
-        """A step is over: what it staged is shown when it is durable."""
+        """End a step: what it staged is shown when it is durable."""
         if self.position >= 0:
             staged = int(self.stream.log.staged.position)
             stored = self.stored_position()
-            self._on_the_way.append((staged, self.position, stored, self._copied, self.ident))
+            self._in_flight.append((staged, self.position, stored, self._copied, self.ident))
             self._copied = 0
             self.landed()
 
     def report_stored(self) -> None:
-        """Let the origin know how far this is; never one that was made again meanwhile."""
+        """Report its progress to the origin; never to one that was created again meanwhile."""
         if self.origin is not None and self.origin.ident == self._shown_of:
             self.origin.stored(self._shown[0])
 
     def landed(self) -> None:
-        """Something became durable in the stream."""
+        """Note that something became durable in the stream."""
         durable = self.stream.log.index.position
         shown = self._shown, self._shown_of
-        while self._on_the_way and self._on_the_way[0][0] <= durable:
-            _, position, stored, _, self._shown_of = self._on_the_way.pop(0)
+        while self._in_flight and self._in_flight[0][0] <= durable:
+            _, position, stored, _, self._shown_of = self._in_flight.pop(0)
             self._shown = position, stored
         if (self._shown, self._shown_of) != shown:
             self.report_stored()
 
     def info(self, now: int) -> StreamSourceInfo:
-        """How far it has come."""
+        """Return its progress."""
         source = self.source
         origin = self.origin
         error = self.error or (origin.error if origin is not None else b"")
         lag = 0
-        heard = self._heard_ns
+        contact = self._contact_ns
         position, stored = self._shown
-        if origin is not None and heard:
-            lag = origin.lag(position, sum(each[3] for each in self._on_the_way))
-            heard = heard if self.error else origin.heard_ns(now)
+        if origin is not None and contact:
+            lag = origin.lag(position, sum(each[3] for each in self._in_flight))
+            contact = contact if self.error else origin.contact_ns(now)
         return StreamSourceInfo(
             name=source.name,
             external=source.external,
             lag=lag,
             seq=stored,
-            active=max(now - heard, 0) if heard else -1,
+            active=max(now - contact, 0) if contact else -1,
             error=_error_decoder.decode(error) if error else None,
             filter_subject=source.filter_subject,
             subject_transforms=source.subject_transforms,
         )
 
-    # What differs ------------------------------------------------------------------------------
+    # For subclasses ----------------------------------------------------------------------------
 
     def find_position(self, origin: Origin, budget: Budget) -> int:
-        """Find out how far the copy had come; NOT_FOUND when that takes another turn."""
+        """Determine the progress of the copy; NOT_FOUND if that takes another turn."""
         raise NotImplementedError
 
     def begun(self) -> None:
-        """It is known where reading begins."""
+        """Note that it is known where reading starts."""
 
     def lose_position(self) -> None:
-        """Find out again how far the copy has come, from what is staged."""
+        """Determine the progress of the copy again, from what is staged."""
         self.position = NOT_FOUND
         self._copied = 0
 
     def failed(self) -> None:
-        """What was staged is forgotten."""
+        """Forget what was staged."""
         self.lose_position()
         self._staged = 0
-        self._on_the_way = []
+        self._in_flight = []
 
     def labelled(self, block: bytes, _seq: int, _subject: bytes) -> bytes:
-        """The headers as they are stored."""
+        """Return the headers to store."""
         return block
 
     def prepare(self, _seq: int) -> None:
-        """Something of this sequence of the origin is about to be staged."""
+        """Prepare to stage something of this sequence of the origin."""
 
     def at_end(self) -> None:
-        """Everything that the origin has was looked at."""
+        """Note that everything in the origin was read."""
 
     def is_duplicate(self, judged: Judgement, _now: int) -> bool:
-        """Say whether the stream has a message that was just judged, by its id."""
+        """Return whether the stream already has the message that was just checked, by its id."""
         judged.forget_id()
         return False
 
     def conclude(self) -> None:
-        """The step is over; what is staged now goes with it."""
+        """End the step; what is staged now is part of it."""
 
     def time_for(self, _stored_ns: int, now: int) -> int:
-        """The engine time at which the copy is said to be stored."""
+        """Return the engine time at which the copy counts as stored."""
         return now
 
     def stored_position(self) -> int:
-        """The sequence of the last message of the origin that was stored; 0: not of interest."""
+        """Return the last sequence of the origin that was stored; 0: not relevant."""
         return 0
 
 
 def stripped(block: bytes) -> bytes:
-    """Headers without those that were for the origin."""
+    """Return headers without those that were meant for the origin."""
     if block and has_nats_headers(block):
         for start in _NOT_COPIED:
             block = remove_headers_starting(block, start)

@@ -1,8 +1,8 @@
-"""What keeps messages in a stream that lets go of them until a copy has them on its disk.
+"""The interest of copies: keeps messages in a stream until a copy has them on disk.
 
-In a stream with interest or work-queue retention a copy counts as one more reader: what it has
-not stored is kept, also while the copy cannot store it, and what it has stored goes when nobody
-else needs it. Nothing has to be written down for that: how far a copy is stands in the copy.
+In a stream with interest or work-queue retention a copy counts as one more consumer: what it has
+not stored is kept, also while the copy cannot store it, and what it has stored is removed when no
+consumer needs it. Nothing has to be recorded for that: the copy knows its progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CopyInterest:
         stream.log.index.track(True)
 
     def stored(self, position: int) -> bool:
-        """A copy has everything up to a sequence; True when something may go now."""
+        """Note that a copy has everything up to a sequence; True if something may be removed."""
         state = self._state
         found: list[int] = []
         seq = int(self._cursor.find(state.floor_seq + 1))
@@ -36,15 +36,15 @@ class CopyInterest:
         return bool(state.released)
 
     def end(self) -> None:
-        """The copy is no more."""
+        """End the interest: the copy was deleted."""
         attached = self._stream.attached
         attached.remove(self._state)
         self._stream.log.index.track(bool(attached.all))
 
-    # What consumers of a stream are notified of -----------------------------------------------
+    # Notifications that consumers of a stream get ----------------------------------------------
 
     def recount(self, _now: int) -> None:
-        """It counts nothing."""
+        """Do nothing: it counts nothing."""
 
     def on_deleted(self, _seq: int, _now: int) -> None:
-        """It waits for nothing."""
+        """Do nothing: it waits for nothing."""

@@ -1,8 +1,8 @@
-"""Counters that are sourced: a stream adds up what its origins count.
+"""Sourced counters: a stream adds up the counters of its origins.
 
-Each message of the sum says in ``Nats-Counter-Sources`` what every origin stood at, by the name
-and the subject there. What a message of an origin adds is the difference to that, so that
-messages which were missed (a later start, one message per subject) are made up for.
+Each message of the sum has the values of every origin in ``Nats-Counter-Sources``, by name and
+subject. A message of an origin adds the difference to that, so that missed messages (a later
+start, one message per subject) are included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _shares = msgspec.json.Decoder(dict[str, dict[str, str]])
 
 
 class Counted(NamedTuple):
-    """A message of a sum: what it stands at, and how it is stored."""
+    """A message of a sum: its value, and how it is stored."""
 
     value: Value
     block: bytes
@@ -30,10 +30,10 @@ class Counted(NamedTuple):
 def counted(
     counters: Counters, origin: bytes, row: Row, block: bytes, subject: bytes
 ) -> Counted | None:
-    """What a message of an origin becomes; None for one that counts nothing.
+    """Return what a message of an origin becomes; None for one that counts nothing.
 
-    ``block`` are its headers as they would be stored, ``subject`` is where. Raises CounterBroken
-    when the last message there is no counter.
+    ``block`` are the headers to store, ``subject`` is where. Raises CounterBroken if the last
+    message there is not a counter.
     """
     _, _, origin_subject, headers, body = row
     if find_value(headers, INCR) is None:
@@ -56,7 +56,7 @@ def counted(
 
 
 def with_header(block: bytes, name: bytes, value: bytes) -> bytes:
-    """Headers with another value in the place of an old one, or at the end."""
+    """Return headers with a value replaced, or added at the end."""
     start = block.find(b"\r\n%b:" % name)
     line = b"%b: %b\r\n" % (name, value)
     if start < 0:

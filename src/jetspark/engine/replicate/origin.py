@@ -1,4 +1,4 @@
-"""Where a copy reads from: a stream of the same account, or one of a remote server."""
+"""The origin of a copy: a stream of the same account, or one of a remote server."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.ids import short_id
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
-# A message of an origin: sequence, time, subject, headers, body. The body ends with CRLF, as
-# records have it. A plain tuple: there is one for each message that is copied.
+# A message of an origin: sequence, time, subject, headers, body. The body ends with CRLF, as in
+# records. A plain tuple: there is one for each copied message.
 Row = tuple[int, int, bytes, bytes, bytes]
 
 
 class Origin(Protocol):
-    """A stream as one copy reads it. ``ident`` tells it from others that have its name."""
+    """A stream as one copy reads it. ``ident`` distinguishes it from others with its name."""
 
     @property
     def ident(self) -> bytes:
-        """Empty while there is no such stream, or none is known."""
+        """Its identity; empty while the stream does not exist, or is unknown."""
 
     @property
     def error(self) -> bytes:
-        """What is wrong with reaching it, as the body of an error."""
+        """Why it cannot be reached, as the body of an error."""
 
     @property
-    def parted(self) -> bool:
+    def diverged(self) -> bool:
         """Whether it has other messages under sequences that were copied."""
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
-        """Read what comes after a sequence, or from a time on when that is not 0.
+        """Read what follows a sequence, or from a time on if that is not 0.
 
-        The answer is the sequence that it really reads after, as far as that is known.
+        Returns the sequence after which it really reads, as far as known.
         """
 
     def after(self, position: int) -> Row | None:
-        """The next message after a sequence that was looked at; None when there is none now."""
+        """Return the next message after a sequence that was read; None if there is none now."""
 
     def looked_at(self) -> int:
-        """Up to which sequence there is nothing more to come, when ``after`` found nothing."""
+        """Return up to which sequence nothing is left, when ``after`` found nothing."""
 
     def lag(self, shown: int, unshown: int) -> int:
-        """How many messages are to be copied.
+        """Return how many messages are still to be copied.
 
         ``shown`` is the last sequence whose copy is durable, ``unshown`` how many were copied
         after it.
         """
 
-    def heard_ns(self, now: int) -> int:
-        """When anything was last heard of it; 0: never."""
+    def contact_ns(self, now: int) -> int:
+        """Return when anything was last received from it; 0: never."""
 
     def stored(self, position: int) -> None:
-        """Everything up to a sequence is durable in the copy."""
+        """Note that everything up to a sequence is durable in the copy."""
 
     def close(self, *, for_good: bool) -> None:
-        """Read no more."""
+        """Stop reading."""
 
 
 class LocalOrigin:
     """A stream of the same account."""
 
     error: Final = b""
-    parted: Final = False
+    diverged: Final = False
 
     def __init__(
         self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
@@ -83,13 +83,13 @@ class LocalOrigin:
         self.ident: Final = short_id(stream.log.identity.stream_id).encode()
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:  # noqa: ARG002
-        """Read what comes after a sequence, or from a time on."""
+        """Read what follows a sequence, or from a time on."""
         if start_time_ns:
             return int(self.stream.log.reader.first_at(start_time_ns)) - 1
         return position
 
     def after(self, position: int) -> Row | None:
-        """The next message after a sequence."""
+        """Return the next message after a sequence."""
         while True:
             seq = int(self._cursor.find(position + 1))
             if seq == 0:
@@ -97,7 +97,7 @@ class LocalOrigin:
             try:
                 data, at = self.stream.log.reader.locate(seq)
             except CorruptRecord:
-                # It is lost and the origin says so itself (quarantine): nothing to copy.
+                # It is lost and the origin reports it itself (quarantine): nothing to copy.
                 position = seq
                 continue
             start, head, end = subject_end(data, at), headers_end(data, at), body_end(data, at)
@@ -106,19 +106,19 @@ class LocalOrigin:
             return seq, time_ns, data[at + FIXED : start], block, data[head : end + 2]
 
     def looked_at(self) -> int:
-        """Up to which sequence there is nothing more to come."""
+        """Return up to which sequence nothing is left."""
         return int(self.stream.log.index.last_seq)
 
     def lag(self, shown: int, _unshown: int) -> int:
-        """How many messages are to be copied."""
+        """Return how many messages are still to be copied."""
         return int(self._cursor.count(shown + 1, self.stream.log.index.last_seq))
 
-    def heard_ns(self, now: int) -> int:
-        """A stream of the same server is always heard of."""
+    def contact_ns(self, now: int) -> int:
+        """Return now: a stream of the same server is always reachable."""
         return now
 
     def keep(self, run_queue: RunQueue) -> None:
-        """Have the stream keep what is not copied yet, if it would let go of it."""
+        """Make the stream keep what is not copied yet, if it would remove it."""
         lasting = self.stream.config.retention == Retention.LIMITS
         if lasting and self.interest is not None:
             self.interest.end()
@@ -127,12 +127,12 @@ class LocalOrigin:
             self.interest = CopyInterest(self.stream, self._filters, run_queue)
 
     def stored(self, position: int) -> None:
-        """Everything up to a sequence is durable in the copy."""
+        """Note that everything up to a sequence is durable in the copy."""
         if self.interest is not None and self.interest.stored(position):
             self._released(self.stream)
 
-    def close(self, *, for_good: bool) -> None:  # noqa: ARG002 - nothing stays either way
-        """Read no more."""
+    def close(self, *, for_good: bool) -> None:  # noqa: ARG002 - nothing is kept either way
+        """Stop reading."""
         if self.interest is not None:
             self.interest.end()
             self.interest = None
@@ -141,8 +141,8 @@ class LocalOrigin:
 class RemoteOrigin:
     """A stream of another server, read through a feed.
 
-    What the feed gave and the copy could not take yet waits here, so that a copy that stalls in
-    the middle of a chunk goes on there.
+    Rows that the copy could not accept yet wait here, so that a copy that stalls in the middle of
+    a chunk continues there.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -153,7 +153,7 @@ class RemoteOrigin:
 
     @property
     def ident(self) -> bytes:
-        """Made of when the stream was made: a server tells no more of who it is."""
+        """Its identity: when the stream was created; a server reports nothing better."""
         origin = self._feed.origin
         if origin is None:
             return b""
@@ -162,23 +162,23 @@ class RemoteOrigin:
 
     @property
     def error(self) -> bytes:
-        """What is wrong with reaching it."""
+        """Why it cannot be reached."""
         return self._feed.error
 
     @property
-    def parted(self) -> bool:
+    def diverged(self) -> bool:
         """Whether it has other messages under sequences that were copied."""
-        return self._feed.parted
+        return self._feed.diverged
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:
-        """Read what comes after a sequence, or from a time on."""
+        """Read what follows a sequence, or from a time on."""
         self._chunk = None
         self._through = position
         self._feed.start(position + 1, start_time_ns, newest)
         return position
 
     def after(self, position: int) -> Row | None:
-        """The next message after a sequence that has come."""
+        """Return the next received message after a sequence."""
         while True:
             chunk = self._chunk
             if chunk is None:
@@ -199,22 +199,22 @@ class RemoteOrigin:
             self._chunk = None
 
     def looked_at(self) -> int:
-        """Up to which sequence there is nothing more to come."""
+        """Return up to which sequence nothing is left."""
         return self._through
 
     def lag(self, _shown: int, unshown: int) -> int:
-        """How many messages are to be copied."""
+        """Return how many messages are still to be copied."""
         waiting = len(self._chunk) - self._at if self._chunk is not None else 0
         return self._feed.lag + waiting + unshown
 
-    def heard_ns(self, _now: int) -> int:
-        """When anything was last heard of it."""
-        return self._feed.heard_ns
+    def contact_ns(self, _now: int) -> int:
+        """Return when anything was last received from it."""
+        return self._feed.contact_ns
 
     def stored(self, position: int) -> None:
-        """Everything up to a sequence is durable in the copy."""
+        """Note that everything up to a sequence is durable in the copy."""
         self._feed.stored(position)
 
     def close(self, *, for_good: bool) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._feed.close(for_good=for_good)

@@ -1,4 +1,4 @@
-"""The copies of remote streams: which remote each reads, and what is wrong if it cannot."""
+"""Copies of remote streams: which remote each reads, and the error if it cannot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RemoteCopies:
         self._by_name: dict[str, list[Copy]] = {}
 
     def begin(self, copy: Copy, woken: Callable[[], None]) -> None:
-        """Open the feed of a copy; one whose remote is unknown says so in its info."""
+        """Open the feed of a copy; if its remote is unknown, its info has the error."""
         source = copy.source
         assert source.external is not None
         self._by_name.setdefault(source.name, []).append(copy)
@@ -31,21 +31,21 @@ class RemoteCopies:
             return
         takes = self._upstreams.takes(name)
         feed = upstream.open(source.name, copy.filters, copy.reader_name, woken, takes=takes)
-        copy.meet(RemoteOrigin(feed))
+        copy.set_origin(RemoteOrigin(feed))
 
     def end(self, copy: Copy) -> None:
-        """A copy is no more: nothing of it stays at the remote."""
+        """End a deleted copy, and remove its consumer at the remote."""
         self._by_name[copy.source.name].remove(copy)
         if copy.origin is not None:
             copy.origin.close(for_good=True)
 
     def of(self, name: str) -> list[Copy]:
-        """The copies of remote streams of this name."""
+        """Return the copies of remote streams of this name."""
         return self._by_name.get(name, [])
 
 
 def check_remotes(config: StreamConfig, upstreams: Upstreams) -> None:
-    """Refuse what names no remote that the account may copy from; raises Refusal."""
+    """Refuse a configuration with a remote that the account may not copy from."""
     copied = [("mirror", config.mirror), *(("source", source) for source in config.sources)]
     for what, source in copied:
         if source is not None and source.external is not None:
@@ -55,9 +55,9 @@ def check_remotes(config: StreamConfig, upstreams: Upstreams) -> None:
 
 
 def unknown_remote(what: str, source: StreamSource, names: list[str]) -> Refusal:
-    """Why a remote cannot be reached, and what could be."""
+    """Return the refusal for an unknown remote, with the known ones."""
     assert source.external is not None
-    known = f"that is one of {', '.join(names)}" if names else "there is none"
+    known = f"that is one of {', '.join(names)}" if names else "none is configured"
     return invalid(
         f"{what} has external.api {source.external.api!r}: expected $JS.<remote>.API with a "
         "remote of this server's configuration (jetspark.remotes) that this account may copy "

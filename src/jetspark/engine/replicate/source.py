@@ -1,8 +1,8 @@
-"""A source: messages of another stream under new sequences, labelled with where they are from.
+"""A source: messages of another stream with new sequences, labelled with their origin.
 
-How far a source has come stands in a record of the log, written with every step, so that a purge
-of the stream does not make the source begin again. Where there is none, as in a stream that was
-restored, it stands in the label of the last message that the source stored.
+The progress of a source is in a record of the log, written with every step, so that a purge of the
+stream does not restart the source. Without one, as in a restored stream, it is in the label of the
+last message that the source stored.
 """
 
 from xxhash import xxh3_128_hexdigest
@@ -21,32 +21,32 @@ from jetspark.store.format.record import headers_end, subject_end
 
 
 class Source(Copy):
-    """One of the streams that a stream takes messages from."""
+    """One of the streams that a stream copies messages from."""
 
     def __init__(self, stream: Stream, source: StreamSource) -> None:
         super().__init__(stream, source)
         dests = [t.dest.encode() or b">" for t in source.subject_transforms]
         # As in released servers: filters and destinations, each joined by form feeds.
         self._which = b"%b %b" % (b"\f".join(self.filters) or b">", b"\f".join(dests) or b">")
-        # Streams of one name may come from several servers: labels tell them apart as released
+        # Streams of one name may be on several servers: labels distinguish them as released
         # servers do.
         where = f":{name_hash(source.external.api)}" if source.external is not None else ""
         self.label: bytes = f"{source.name}{where}".encode()
         self._key = xxh3_128_hexdigest(self.label + b" " + self._which).encode()
-        # Where a label is looked for next, downwards.
+        # Where to search for a label next, downwards.
         self._search = -1
-        # The last message of the origin that was stored, and what the log says of that.
+        # The last message of the origin that was stored, and the one recorded in the log.
         self._stored = 0
         self._recorded = 0
 
     def conclude(self) -> None:
-        """Say in the log how far this is."""
+        """Record the progress in the log."""
         if self._stored != self._recorded:
             self._recorded = self._stored
             self.stream.log.staged.set_source(self._key, b"%d %b" % (self._stored, self.ident))
 
     def find_position(self, origin: Origin, budget: Budget) -> int:
-        """Find out how far the copy had come; NOT_FOUND when that takes another turn."""
+        """Determine the progress of the copy; NOT_FOUND if that takes another turn."""
         log = self.stream.log
         known = log.staged.engine_state.sources.get(self._key)
         ident = b""
@@ -87,12 +87,12 @@ class Source(Copy):
         )
 
     def lose_position(self) -> None:
-        """Find out again how far the copy has come."""
+        """Determine the progress of the copy again."""
         super().lose_position()
         self._search = -1
 
     def labelled(self, block: bytes, seq: int, subject: bytes) -> bytes:
-        """The headers with where the message is from."""
+        """Return the headers with the label of the origin."""
         if block:
             block = remove_header(block, STREAM_SOURCE)
         label = b"%b: %b %d %b %b %b\r\n" % (
@@ -101,13 +101,13 @@ class Source(Copy):
         return append_lines(block, label)
 
     def prepare(self, seq: int) -> None:
-        """Something of this sequence of the origin is about to be staged."""
+        """Prepare to stage something of this sequence of the origin."""
         self._stored = seq
 
     def is_duplicate(self, judged: Judgement, now: int) -> bool:
-        """Say whether the stream has a message with this id, of whatever origin or its own.
+        """Return whether the stream has a message with this id, from any origin or its own.
 
-        As in nats-server where a stream with sources has a window; by default it has none.
+        As in nats-server if a stream with sources has a window; by default it has none.
         """
         msg_id = judged.headers.msg_id
         if not msg_id or self.stream.rules.window <= 0:
@@ -115,5 +115,5 @@ class Source(Copy):
         return self.stream.checks.find_duplicate(msg_id, now) > 0
 
     def stored_position(self) -> int:
-        """The last message of the origin that was stored."""
+        """Return the last message of the origin that was stored."""
         return self._stored

@@ -1,10 +1,10 @@
-"""Streams of other servers, as the engine sees them: what it asks for, and what it gets.
+"""Streams of other servers: the interface between the engine and its feeds.
 
-The engine never waits. It opens a ``Feed`` for each copy, says from where, takes chunks when the
-feed has some, and is woken by the callable it gave when something changed: a chunk came, the
-connection broke or is back, the stream was found, is gone, or was made again. Whatever implements
-this (``jetspark.replica`` over the client) runs on the loop of the server and keeps what waits to
-be taken bounded.
+The engine never waits. It opens a ``Feed`` for each copy with a start, takes chunks when the feed
+has some, and is notified through a callback when something changed: a chunk arrived, the
+connection was lost or restored, the stream was found, deleted, or created again. The
+implementation (``jetspark.replica`` over the client) runs on the loop of the server and limits how
+much waits to be taken.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _API_END: Final = ".API"
 
 
 class OriginState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the leader of a remote stream last said of it.
+    """What the leader of a remote stream last reported.
 
-    ``created_ns`` tells a stream from another one that had its name before.
+    ``created_ns`` distinguishes a stream from an earlier one of the same name.
     """
 
     config: StreamConfig
@@ -45,8 +45,8 @@ class Newest(NamedTuple):
 class Chunk:
     """Messages of one remote stream in the order of their sequences, as columns.
 
-    ``through``: nothing up to this sequence will come any more; at least the last sequence, more
-    when messages after it are deleted. ``size`` is that of headers and payloads.
+    ``through``: nothing up to this sequence follows; at least the last sequence, more if messages
+    after it are deleted. ``size`` is that of headers and payloads.
     """
 
     __slots__ = ("headers", "payloads", "sequences", "size", "subjects", "through", "times")
@@ -64,7 +64,7 @@ class Chunk:
         return len(self.sequences)
 
     def extend(self, other: Chunk) -> None:
-        """Add the messages that come next."""
+        """Append the next messages."""
         self.sequences += other.sequences
         self.times += other.times
         self.subjects += other.subjects
@@ -74,7 +74,7 @@ class Chunk:
         self.size += other.size
 
     def drop_first(self, count: int) -> None:
-        """Leave out messages that are not wanted."""
+        """Drop unwanted messages."""
         for column in (self.sequences, self.times, self.subjects, self.headers, self.payloads):
             del column[:count]
 
@@ -87,44 +87,44 @@ class Feed(Protocol):
 
     @property
     def origin(self) -> OriginState | None:
-        """What it is; None until the remote answered, and while there is none of that name."""
+        """Its state; None until the remote has answered, and while the stream does not exist."""
 
     @property
     def error(self) -> bytes:
         """What is wrong, as the body of an error (errors/bodies.py); empty: nothing."""
 
     @property
-    def heard_ns(self) -> int:
-        """When the remote last said anything about the stream, in engine time; 0: never."""
+    def contact_ns(self) -> int:
+        """When anything was last received about the stream, in engine time; 0: never."""
 
     @property
     def lag(self) -> int:
-        """What the remote has and ``take`` has not given out, as far as is known."""
+        """What the remote has and ``take`` has not returned, as far as known."""
 
     @property
-    def parted(self) -> bool:
+    def diverged(self) -> bool:
         """Whether the stream has other messages under sequences that were copied from it.
 
-        So it is when it was restored from an older copy of its store, for example.
+        For example because it was restored from an older copy of its store.
         """
 
     def start(self, seq: int, time_ns: int = 0, newest: Newest = NOTHING) -> None:
-        """Read from a sequence on, or from a time when that is not 0; forget what was read.
+        """Read from a sequence on, or from a time if that is not 0; forget what was read.
 
         ``newest`` is what the copy has, to be compared with what the stream has.
 
-        For the stream that ``origin`` describes now: when it is made again, nothing comes until
-        this is called again.
+        For the stream that ``origin`` describes now: after it was created again, nothing arrives
+        until this is called again.
         """
 
     def take(self) -> Chunk | None:
-        """The next chunk, if there is one; reading goes on when there is room."""
+        """Return the next chunk, if any; reading continues when there is room."""
 
     def stored(self, seq: int) -> None:
-        """Everything up to a sequence is durable here: an origin that keeps it may let it go."""
+        """Note that everything up to a sequence is durable here: the origin may remove it."""
 
     def close(self, *, for_good: bool) -> None:
-        """Read no more; ``for_good``: the copy is gone, so nothing of it stays at the remote."""
+        """Stop reading; ``for_good``: the copy was deleted, so remove its consumer as well."""
 
 
 class Upstream(Protocol):
@@ -132,15 +132,15 @@ class Upstream(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now."""
+        """Whether it is connected."""
 
     @property
     def trouble(self) -> str:
-        """Why there is none; empty while there is one, or nothing needed it."""
+        """Why it is not connected; empty if it is, or no copy needs it."""
 
     @property
     def copies(self) -> int:
-        """How many copies read from there."""
+        """The number of copies that read from it."""
 
     def open(
         self,
@@ -151,11 +151,12 @@ class Upstream(Protocol):
         *,
         takes: bool,
     ) -> Feed:
-        """Begin to find out about a stream.
+        """Start to find out about a stream.
 
         ``filters`` empty: all subjects. ``reader`` names the copy, uniquely on this server.
-        ``takes``: it may be a stream that loses what is copied from it (interest and work-queue
-        retention); otherwise such a stream is not read, and ``error`` of the feed says why.
+        ``takes``: the stream may be one that removes what is copied from it (interest and
+        work-queue retention); otherwise such a stream is not read, and ``error`` of the feed says
+        why.
         """
 
     async def close(self) -> None:
@@ -166,33 +167,33 @@ class Upstreams(Protocol):
     """The remotes that an account may copy from, by name."""
 
     def names(self) -> list[str]:
-        """Their names, sorted."""
+        """Return their names, sorted."""
 
     def find(self, name: str) -> Upstream | None:
-        """The remote of that name; it is connected to when a first feed is opened."""
+        """Return the remote of that name; it connects when the first feed is opened."""
 
     def takes(self, name: str) -> bool:
-        """Whether copies may take messages away from it, too."""
+        """Return whether copies may also remove messages from it."""
 
 
 class NoUpstreams:
     """A server without remotes."""
 
     def names(self) -> list[str]:
-        """There are none."""
+        """Return no names."""
         return []
 
     def find(self, _name: str) -> Upstream | None:
-        """There is none."""
+        """Return None."""
         return None
 
     def takes(self, _name: str) -> bool:
-        """There is nothing to take."""
+        """Return False."""
         return False
 
 
 def remote_name(external: ExternalStream) -> str:
-    """The remote that ``external.api`` chooses (``$JS.<remote>.API``); empty if it does not."""
+    """Return the remote in ``external.api`` (``$JS.<remote>.API``); empty if there is none."""
     api = external.api.removesuffix(".>").rstrip(".")
     if not (api.startswith(_API_START) and api.endswith(_API_END)):
         return ""

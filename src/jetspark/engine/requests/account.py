@@ -1,4 +1,4 @@
-"""``$JS.API.INFO``: what the account has and may have."""
+"""``$JS.API.INFO``: usage and limits of the account."""
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo, ApiStats
 from jetspark.api.enums import Storage

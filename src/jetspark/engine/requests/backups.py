@@ -29,7 +29,7 @@ from jetspark.subjects.tokens import is_valid_literal
 
 
 def snapshot(engine: Engine, request: Request) -> bytes:
-    """Begin to send a stream as an archive."""
+    """Start to send a stream as an archive."""
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
     wanted = request.decoded(SnapshotRequest)
@@ -37,7 +37,7 @@ def snapshot(engine: Engine, request: Request) -> bytes:
         raise Refusal(ErrCode.SNAPSHOT_DELIVER_SUBJECT_INVALID)
     stream = request.stream(engine)
     state = stream_state(stream)
-    client = request.asker.client_info()
+    client = request.requester.client_info()
     begun = Snapshot(
         stream, wanted, stream.config, state, engine.next_id(), client, request.now, engine.wall
     )
@@ -48,7 +48,7 @@ def snapshot(engine: Engine, request: Request) -> bytes:
 
 
 def restore(engine: Engine, request: Request) -> None:
-    """Begin to take an archive; its chunks go to the subject in the answer."""
+    """Start to receive an archive; its chunks go to the subject in the answer."""
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
     wanted = request.decoded_in_turns(engine, RestoreRequest)
@@ -76,14 +76,14 @@ def restore(engine: Engine, request: Request) -> None:
         if error is not None:
             raise Refusal(ErrCode.RESTORE_NO_TEMP_STORAGE) from error
         try:
-            # Others may have begun meanwhile.
+            # Others may have started meanwhile.
             engine.transfers.check_room()
         except Refusal:
-            assert new.log is not None, "it was made"
+            assert new.log is not None, "it was created"
             engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
             raise
         subject = b"%b%b.%b" % (PREFIX, request.name.encode(), engine.next_id().encode())
-        client = request.asker.client_info()
+        client = request.requester.client_info()
         stream = engine.hidden(new, now)
         engine.transfers.add_restore(Restore(subject, config, stream, client, now, engine.wall))
         created = RestoreCreate(stream=config.name, client=client)

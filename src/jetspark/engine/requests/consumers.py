@@ -1,4 +1,4 @@
-"""``$JS.API.CONSUMER.*``: make, change, describe, list, pause, reset, unpin and drop consumers."""
+"""``$JS.API.CONSUMER.*``: create, update, info, list, pause, reset, unpin and delete."""
 
 from collections.abc import Callable
 from functools import partial
@@ -39,7 +39,6 @@ from jetspark.engine.consumer.config import with_level
 from jetspark.engine.consumer.config_checks import GROUP_NAME
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.cursor import FILTERS_TRIED_MAX, ROWS_PER_TURN
-from jetspark.engine.consumer.explain import answer as explained
 from jetspark.engine.consumer.start import Findings, finding_newest, long_listing
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import ENTRY_BYTES, LIST_BYTES, LIST_PAGE, NAMES_PAGE
@@ -55,12 +54,12 @@ Handler = Callable[[Engine, Request], bytes | None]
 
 
 def create(engine: Engine, request: Request) -> bytes | None:
-    """Make a consumer, or change the one that has its name."""
+    """Create a consumer, or update the one with its name."""
     return _create(engine, request, durable=False)
 
 
 def create_durable(engine: Engine, request: Request) -> bytes | None:
-    """Make a durable consumer, by the older subject."""
+    """Create a durable consumer, by the older subject."""
     return _create(engine, request, durable=True)
 
 
@@ -143,7 +142,7 @@ def _when_counted(
     kind: Response[Any],
     answer: Callable[[], None],
 ) -> None:
-    """Answer when it is counted what is left for these consumers, at once if that is quick."""
+    """Answer when the pending messages of these consumers are counted, now if that is fast."""
     waiting = [consumer.state.cursor for consumer in consumers]
 
     def step() -> bool:
@@ -165,7 +164,7 @@ def _free_name(engine: Engine, stream: Stream) -> str:
 
 
 def info(engine: Engine, request: Request) -> bytes | None:
-    """Describe a consumer; the answer waits until what it says is durable."""
+    """Describe a consumer; the answer waits until its content is durable."""
     if not request.is_empty():
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream, consumer = _named(engine, request)
@@ -210,7 +209,7 @@ def list_names(engine: Engine, request: Request) -> bytes:
 
 
 def listing(engine: Engine, request: Request) -> bytes | None:
-    """List consumers with everything about them."""
+    """List consumers with their info."""
     wanted = request.decoded_object(ConsumersRequest)
     stream = request.stream(engine)
     found = _listed(stream)
@@ -236,9 +235,9 @@ def listing(engine: Engine, request: Request) -> bytes | None:
 
 
 def _page(consumers: list[Consumer]) -> list[Consumer]:
-    """As many of these as one answer may describe: large configurations make shorter pages.
+    """Return as many of these as one answer may describe: large configurations shorten pages.
 
-    Clients go on after the last one that they got.
+    Clients continue after the last one that they got.
     """
     left = LIST_BYTES // ENTRY_BYTES
     for number, consumer in enumerate(consumers):
@@ -251,7 +250,7 @@ def _page(consumers: list[Consumer]) -> list[Consumer]:
 
 
 def _listed(stream: Stream) -> list[Consumer]:
-    """The consumers that lists show, by name."""
+    """Return the consumers that lists show, by name."""
     return [
         consumer for _, consumer in sorted(stream.consumers.items()) if not consumer.config.direct
     ]
@@ -275,7 +274,7 @@ def pause(engine: Engine, request: Request) -> bytes | None:
 
 
 def reset(engine: Engine, request: Request) -> bytes | None:
-    """Start again from a sequence, or from the ack floor; an unknown consumer gets silence."""
+    """Restart from a sequence, or from the ack floor; an unknown consumer gets no answer."""
     stream = engine.streams.get(request.name)
     consumer = None if stream is None else stream.consumers.get(request.consumer)
     if stream is None or consumer is None:
@@ -300,7 +299,7 @@ def reset(engine: Engine, request: Request) -> bytes | None:
 
 
 def _check_reset(consumer: Consumer, seq: int) -> None:
-    """Refuse to go back before where the consumer was configured to start."""
+    """Refuse to go back before the configured start of the consumer."""
     policy = consumer.config.deliver_policy
     if policy == DeliverPolicy.ALL:
         return
@@ -315,7 +314,7 @@ def _check_reset(consumer: Consumer, seq: int) -> None:
 
 
 def unpin(engine: Engine, request: Request) -> bytes:
-    """Take the pin of a priority group away from the client that has it."""
+    """Unpin the client of a priority group."""
     try:
         group = decode_unpin(request.body).group
     except msgspec.MsgspecError as problem:
@@ -332,16 +331,18 @@ def unpin(engine: Engine, request: Request) -> bytes:
 
 
 def explain(engine: Engine, request: Request) -> bytes:
-    """Say why a message is, or is not, delivered by a consumer; a request of ours."""
+    """Explain why a message is, or is not, delivered by a consumer; a request of ours."""
     wanted = request.decoded(ExplainRequest)
     if wanted.seq == 0:
         raise Refusal(ErrCode.BAD_REQUEST)
     _, consumer = _named(engine, request)
+    from jetspark.engine.consumer.explain import answer as explained  # rare, and not small
+
     return CONSUMER_EXPLAIN.ok(explained(consumer, request.name, wanted.seq, request.now))
 
 
 def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
-    """Refuse what only the servers of a cluster can do."""
+    """Refuse a request that needs a cluster."""
     raise Refusal(ErrCode.CLUSTER_REQUIRED)
 
 
@@ -354,14 +355,14 @@ def _named(engine: Engine, request: Request) -> tuple[Stream, Consumer]:
 
 
 def _info(consumer: Consumer, now: int) -> ConsumerInfo:
-    """Everything about a consumer, with the metadata that this server adds to its answers."""
+    """Return the info of a consumer, with the metadata that this server adds to its answers."""
     state = consumer.info(now)
     metadata = answered_metadata(state.config.metadata)
     config = msgspec.structs.replace(state.config, metadata=metadata)
     return msgspec.structs.replace(state, config=config)
 
 
-# Subjects after `$JS.API.CONSUMER.`: who answers, in which shape, and how many names follow.
+# Subjects after `$JS.API.CONSUMER.`: the handler, its form, and how many names follow.
 _VERBS: Final[dict[str, tuple[Handler, Response[Any], int]]] = {
     "INFO": (info, CONSUMER_INFO, 2),
     "DELETE": (delete, CONSUMER_DELETE, 2),
@@ -379,7 +380,7 @@ _TWO_WORDS: Final[dict[tuple[str, str], tuple[Handler, Response[Any]]]] = {
 
 
 class Route(NamedTuple):
-    """Who answers a request about consumers, and what its subject names."""
+    """The handler of a request about consumers, and the names in its subject."""
 
     handler: Handler
     kind: Response[Any]
@@ -389,7 +390,7 @@ class Route(NamedTuple):
 
 
 def route(verb: bytes) -> Route | None:
-    """Find who answers what follows ``$JS.API.CONSUMER.``; nobody answers what nobody knows."""
+    """Return the handler of what follows ``$JS.API.CONSUMER.``; None if it is unknown."""
     words = verb.decode(errors="replace").split(".")
     found = _VERBS.get(words[0])
     if found is not None:

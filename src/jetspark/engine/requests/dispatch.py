@@ -1,4 +1,4 @@
-"""``$JS.API`` subjects to handlers. A verb nobody knows gets silence, as in released servers."""
+"""Dispatches ``$JS.API`` subjects. Unknown requests get no answer, as in released servers."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,7 +19,7 @@ from jetspark.api.stream import (
     STREAM_SNAPSHOT,
     STREAM_UPDATE,
 )
-from jetspark.engine.advisories import AUDIT_SUBJECT, NOBODY, Asker, Audit
+from jetspark.engine.advisories import AUDIT_SUBJECT, INTERNAL, Audit, Requester
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import BODY, RequestFailed
@@ -32,7 +32,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
 
-# A handler returns the finished reply, or None when the reply waits for something. It may raise
+# A handler returns the complete reply, or None if the reply waits for something. It may raise
 # Refusal, which becomes an error reply of its kind.
 Handler = Callable[[Engine, Request], bytes | None]
 
@@ -58,7 +58,7 @@ _WHOLE: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
 UNSERVED: Final = "the stream is on disk but could not be opened when the server was started"
 _CONSUMER: Final = b"CONSUMER."
 
-# Where an error stands in an answer: right after its type.
+# The position of an error in an answer: right after its type.
 _ERROR: Final = b'_response","error":{'
 _ERROR_BEFORE: Final = 100
 
@@ -71,18 +71,18 @@ def handle(
     now: int,
     outbox: Outbox,
     headers: bytes = b"",
-    asker: Asker = NOBODY,
+    requester: Requester = INTERNAL,
     waited: Request | None = None,
 ) -> bool:
     """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
 
-    False when it was refused or nobody knows it. ``waited`` is the same request, that had to wait.
+    False if it was refused or is unknown. ``waited`` is the same request, if it had to wait.
     """
     known = _known(verb)
     if known is None:
         return False
     handler, kind, name, consumer, subject_filter = known
-    request = Request(name, body, reply, now, outbox, asker)
+    request = Request(name, body, reply, now, outbox, requester)
     request.consumer = consumer
     request.subject_filter = subject_filter
     if waited is None:
@@ -91,7 +91,7 @@ def handle(
         request.arrival = waited.arrival
         request.prepared = waited.prepared
     if engine.advisories.wanted(AUDIT_SUBJECT):
-        request.audit = Audit(engine.advisories, verb, body, asker, now)
+        request.audit = Audit(engine.advisories, verb, body, requester, now)
     answer: bytes | None
     try:
         engine.operations.check(name)
@@ -103,7 +103,7 @@ def handle(
     except Postponed as postponed:
 
         def again(now: int, outbox: Outbox) -> None:
-            _handle_late(engine, verb, body, reply, now, outbox, headers, asker, request)
+            _handle_late(engine, verb, body, reply, now, outbox, headers, requester, request)
 
         if engine.operations.postpone(postponed.until, name, len(body), again):
             return True
@@ -112,7 +112,7 @@ def handle(
     except Refusal as refusal:
         answer = kind.error(refusal.body)
     except ReadFailed as problem:
-        # What was asked for stands on a message that the disk refuses to read.
+        # The request depends on a message that the disk fails to read.
         answer = kind.error(error_body(ErrCode.STORE_FAILED, err=problem.public))
     except Exception as error:
         request.end(engine)
@@ -122,7 +122,7 @@ def handle(
     if answer is not None:
         outbox.reply(reply, answer)
     failed = answer is not None and _ERROR in answer[:_ERROR_BEFORE]
-    # Messages that were read are not audited; what waits is audited when it is answered.
+    # Reads of messages are not audited; requests that wait are audited when they are answered.
     if request.audit is not None and answer is not None and (failed or kind is not MSG_GET):
         request.audit.answered(answer, outbox)
     engine.api.count(failed=failed, is_read=kind is MSG_GET)
@@ -137,30 +137,30 @@ def _handle_late(
     now: int,
     outbox: Outbox,
     headers: bytes,
-    asker: Asker,
+    requester: Requester,
     waited: Request,
 ) -> None:
-    """Answer a request that had to wait; nothing else contains what goes wrong."""
+    """Answer a request that had to wait; no caller handles its exceptions."""
     try:
-        handle(engine, verb, body, reply, now, outbox, headers, asker, waited)
+        handle(engine, verb, body, reply, now, outbox, headers, requester, waited)
     except RequestFailed as error:
         engine.failures.note(f"a request {verb.decode(errors='replace')!r}", error)
         outbox.reply(reply, error.answer)
 
 
 def not_enabled(verb: bytes) -> bytes | None:
-    """The answer to a request of an account without JetStream; None to what nobody knows."""
+    """Return the answer for an account without JetStream; None if the request is unknown."""
     return error_answer(verb, error_body(ErrCode.NOT_ENABLED_FOR_ACCOUNT))
 
 
 def error_answer(verb: bytes, error: bytes) -> bytes | None:
-    """The answer that refuses a request with an error; None to what nobody knows."""
+    """Return the answer that refuses a request with an error; None if it is unknown."""
     known = _known(verb)
     return None if known is None else known.kind.error(error)
 
 
 def _known(verb: bytes) -> consumers.Route | None:
-    """Who answers a request, and what its subject names."""
+    """Return the handler of a request, and the names in its subject."""
     if verb.startswith(_CONSUMER):
         return consumers.route(verb[len(_CONSUMER) :])
     known = _WHOLE.get(verb)

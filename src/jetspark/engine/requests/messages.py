@@ -1,4 +1,4 @@
-"""STREAM.MSG.GET, and what removes messages."""
+"""STREAM.MSG.GET, STREAM.MSG.DELETE and STREAM.PURGE."""
 
 import msgspec
 
@@ -21,14 +21,14 @@ from jetspark.subjects.match import matches
 
 
 def get(engine: Engine, request: Request) -> bytes | None:
-    """Read one message; it waits when it asks for more than the stream has (ADR-53)."""
+    """Read one message; the request waits if it needs a newer stream (ADR-53)."""
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
     wanted = request.decoded_in_turns(engine, MsgGetRequest)
     check_selection(wanted)
     stream = request.stream(engine)
     return engine.direct.message_get(
-        stream, wanted, request.reply, request.now, request.outbox, request.asker
+        stream, wanted, request.reply, request.now, request.outbox, request.requester
     )
 
 
@@ -50,14 +50,14 @@ def delete(engine: Engine, request: Request) -> bytes | None:
         engine.mark_dirty(stream)
         answer = MSG_DELETE.ok(Success(success=True))
     else:
-        # It may be missing because of a delete that is on its way: then this waits for that.
+        # It may be missing because of a staged delete: then this waits for that.
         answer = MSG_DELETE.error(_missing(stream, wanted.seq))
     request.hold(stream, answer, MSG_DELETE)
     return None
 
 
 def _missing(stream: Stream, seq: int) -> bytes:
-    """Why there is no such message, in the words of the released server."""
+    """Return why the message does not exist, with the texts of the released server."""
     if stream.log.segments.in_memory:
         return error_body(ErrCode.SEQUENCE_NOT_FOUND, seq=seq)
     if seq < max(stream.log.index.first_seq, 1):
@@ -73,7 +73,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     if wanted.seq > 0 and wanted.keep > 0:
         raise Refusal(ErrCode.BAD_REQUEST)
     if wanted.seq > SEQUENCE_MAX and is_everything(wanted.filter.encode()):
-        # It would leave the stream with no sequences for what comes next.
+        # It would leave the stream without sequences for later messages.
         text = f"sequence can not be larger than {SEQUENCE_MAX}"
         raise Refusal(ErrCode.PURGE_FAILED, err=text)
     stream = request.stream(engine)
@@ -82,7 +82,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
     if wanted.seq == 1:
-        # Nothing lies below it, and a stream that never had a message stays as it is.
+        # Nothing is below it, and a stream that never had a message stays as it is.
         request.hold(stream, STREAM_PURGE.ok(PurgeResponse(success=True)), STREAM_PURGE)
         return None
     pattern = wanted.filter.encode()
@@ -90,7 +90,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     last = request.last_seq(stream)
     waited = last < int(stream.log.staged.seq)
     if waited and not wanted.keep:
-        # What came while it waited came behind it.
+        # Messages that arrived while it waited are newer than the purge.
         seq = min(wanted.seq or last + 1, last + 1)
         wanted = msgspec.structs.replace(wanted, seq=seq)
     is_long = _is_long(stream, wanted, pattern, engine.settings.purge_step)
@@ -121,7 +121,7 @@ def _purge_at_once(
 def _purge_but_newest(
     engine: Engine, request: Request, stream: Stream, keep: int, pattern: bytes
 ) -> None:
-    """Purge all but the newest messages of a pattern, as they are when this is asked for."""
+    """Purge all except the newest messages of a pattern, as of the request."""
     log = stream.log
     last = request.last_seq(stream)
     staged = [
@@ -134,7 +134,7 @@ def _purge_but_newest(
     if len(staged) >= keep:
         _purge_long(engine, request, stream, staged[-keep], pattern)
         return
-    # What is staged now was counted, and may be durable when the search begins.
+    # What is staged now was counted, and may be durable when the search starts.
     durable = min(last, int(log.index.last_seq))
     search = KeepSearch(log.index, pattern, keep - len(staged), durable)
 
@@ -144,7 +144,7 @@ def _purge_but_newest(
     def found() -> None:
         if stream.dropped:
             raise Refusal(ErrCode.STREAM_NOT_FOUND)
-        # With fewer than that, nothing goes: nothing lies below the first sequence.
+        # With fewer than that, nothing is purged: nothing is below the first sequence.
         _purge_long(engine, request, stream, max(int(search.end), 1), pattern)
 
     if step():
@@ -154,7 +154,7 @@ def _purge_but_newest(
 
 
 def _is_long(stream: Stream, wanted: PurgeRequest, pattern: bytes, step: int) -> bool:
-    """Say whether a purge is too much for one turn."""
+    """Return whether a purge is too much for one turn."""
     log = stream.log
     index = log.index
     everything = is_everything(pattern)
@@ -176,7 +176,7 @@ def _purge_long(
         request.hold(stream, answer, STREAM_PURGE)
 
     def failed() -> None:
-        error = error_body(ErrCode.PURGE_FAILED, err="stream can not be written any more")
+        error = error_body(ErrCode.PURGE_FAILED, err="the stream can no longer be written")
         request.outbox.reply(request.reply, STREAM_PURGE.error(error))
 
     engine.purges.start(LongPurge(stream, end, done, failed, pattern, engine.settings.purge_step))

@@ -1,4 +1,4 @@
-"""One ``$JS.API`` request on its way through a handler."""
+"""One ``$JS.API`` request in a handler."""
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from jetspark.api.base import ApiStruct, Response
 from jetspark.api.stream import StreamConfig
 from jetspark.api.strict import AT_ONCE_MAX, InvalidRequest, decode, decoding
-from jetspark.engine.advisories import NOBODY, Asker, Audit
+from jetspark.engine.advisories import INTERNAL, Audit, Requester
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import BODY
 from jetspark.engine.operations import Postponed
@@ -30,23 +30,23 @@ _CLAIM: Final = "claim"
 
 
 class Arrival(NamedTuple):
-    """What the stream of a request had when the request came, which may have had to wait since."""
+    """The state of its stream when a request arrived; it may have had to wait since."""
 
     stream: Stream | None = None
     last_seq: int = 0
 
 
 def arrival_at(stream: Stream | None) -> Arrival:
-    """A request about a stream came now."""
+    """Record the arrival of a request about a stream."""
     return Arrival() if stream is None else Arrival(stream, int(stream.log.staged.seq))
 
 
 @dataclass(slots=True)
 class Prepared:
-    """What a request that takes turns has got so far: it is handled again when it has more.
+    """The progress of a request that takes several turns: it is handled again after each part.
 
-    ``steps`` is what was done, by name; ``claims`` says that other streams wait for it,
-    ``is_long`` that other requests with a long body do.
+    ``steps`` has the results, by name; ``claims`` says that other streams wait for it, ``is_long``
+    that other requests with a long body do.
     """
 
     steps: dict[str, Steps[Any]] = field(default_factory=dict)
@@ -56,9 +56,9 @@ class Prepared:
 
 @dataclass(slots=True)
 class Request:
-    """What a handler is given. ``name`` is the stream the subject names.
+    """The input of a handler. ``name`` is the stream in the subject.
 
-    ``consumer`` and ``subject_filter`` are what it names besides, in requests about consumers.
+    ``consumer`` and ``subject_filter`` are the other names in subjects about consumers.
     """
 
     name: str
@@ -66,8 +66,8 @@ class Request:
     reply: bytes
     now: int
     outbox: Outbox
-    asker: Asker = NOBODY
-    # Set when somebody listens to the audit of requests.
+    requester: Requester = INTERNAL
+    # Set if there is interest in the audit of requests.
     audit: Audit | None = None
     consumer: str = ""
     subject_filter: str = ""
@@ -75,16 +75,16 @@ class Request:
     prepared: Prepared = field(default_factory=Prepared)
 
     def decoded(self, model: type[_Model]) -> _Model:
-        """The body, read strictly (contracts.md, JSON); no request of this kind is long."""
+        """Return the body, decoded strictly (contracts.md, JSON); such requests are never long."""
         try:
             return decode(self.body, model, size_max=AT_ONCE_MAX)
         except InvalidRequest as problem:
             raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
 
     def decoded_in_turns(self, engine: Engine, model: type[_Model]) -> _Model:
-        """The body, read strictly; a long one in turns, after those that came before it.
+        """Return the body, decoded strictly; a long one in several turns, after earlier ones.
 
-        Raises Postponed until it is read.
+        Raises Postponed until it is decoded.
         """
         try:
             if len(self.body) <= AT_ONCE_MAX:
@@ -100,9 +100,9 @@ class Request:
     def in_turns(
         self, engine: Engine, what: str, work: Callable[[], Generator[None, None, _T]]
     ) -> _T:
-        """What some work returns or raises; raises Postponed while it takes turns.
+        """Return or raise the result of some work; raises Postponed while it takes turns.
 
-        The request is handled again when it is done, and finds it done by its name ``what``.
+        The request is handled again when it is done, and finds the result by its name ``what``.
         """
         done = self.prepared.steps.get(what)
         if done is None:
@@ -112,12 +112,12 @@ class Request:
         try:
             result: _T = done.result()
         except Postponed:
-            del self.prepared.steps[what]  # it begins again when what it met is over
+            del self.prepared.steps[what]  # it starts again when that operation has ended
             raise
         return result
 
     def keep_order(self, engine: Engine) -> None:
-        """Wait for requests that take turns and came before, and let later ones wait for this one.
+        """Wait for earlier requests that take several turns, and make later ones wait for this.
 
         For requests about the subjects of streams; raises Postponed.
         """
@@ -131,10 +131,10 @@ class Request:
         self.prepared.claims = True
 
     def claimed(self, engine: Engine, config: StreamConfig) -> Claim | None:
-        """See to it that no other stream has or gets the subjects of a configuration.
+        """Ensure that no other stream has or gets the subjects of a configuration.
 
-        Raises Refusal or Postponed. Very many of them are claimed, for who takes the claim
-        (``take_claim``); few need none if they are stored at once or announced.
+        Raises Refusal or Postponed. Very many of them are claimed, for the taker of the claim
+        (``take_claim``); a few need no claim if they are stored at once or announced.
         """
         if len(config.subjects) <= SUBJECTS_AT_ONCE_MAX:
             engine.check_free(config)
@@ -145,14 +145,14 @@ class Request:
         return claim
 
     def take_claim(self) -> None:
-        """The claim is given to a stream, or who takes it abandons it."""
+        """Take the claim: it is given to a stream, or its taker abandons it."""
         if self.prepared.steps.pop(_CLAIM, None) is not None:
             self.prepared.claims = False
 
     def end(self, engine: Engine) -> None:
-        """The request is answered: others may have what it claimed and did not get."""
+        """End the request: others may have what it claimed and did not get."""
         steps = self.prepared.steps
-        # A result that is an error knows by its traceback who asked for it: no cycle may stay.
+        # An error in the results refers to the request by its traceback: no cycle may remain.
         self.prepared.steps = {}
         if self.prepared.is_long:
             self.prepared.is_long = False
@@ -168,21 +168,21 @@ class Request:
             engine.abandon(None)
         elif held.result().stream is None:
             engine.abandon(held.result())
-        # Else the stream has its subjects, and what came after that failed.
+        # Otherwise the stream has its subjects, and a later step failed.
 
     def decoded_object(self, model: type[_Model], engine: Engine | None = None) -> _Model:
-        """The body, if it is an object or an array at all; other bodies are not looked at.
+        """Return the body, if it is an object or an array at all; other bodies are ignored.
 
-        With ``engine`` a long one is read in turns.
+        With ``engine`` a long one is decoded in several turns.
 
-        That is how the released server reads the requests whose body may be missing.
+        That is how the released server reads requests with an optional body.
         """
         if self.body.lstrip(_BLANKS)[:1] in {b"{", b"["}:
             return self.decoded(model) if engine is None else self.decoded_in_turns(engine, model)
         return model()
 
     def is_empty(self) -> bool:
-        """Say whether the body is missing or an object without fields."""
+        """Return whether the body is missing or an empty object."""
         body = self.body.strip(_BLANKS)
         return not self.body or (
             body[:1] == b"{" and body[-1:] == b"}" and not body[1:-1].strip(_BLANKS)
@@ -195,9 +195,9 @@ class Request:
         kind: Response[Any],
         answer: Callable[[], bytes | None],
     ) -> None:
-        """Answer after something that goes in steps; other requests about the stream wait for it.
+        """Answer after an operation in steps; other requests about the stream wait for it.
 
-        ``answer`` is as in ``finish``. What describes a stream describes it as it is then.
+        ``answer`` is as in ``finish``. A description of a stream is as of then.
         """
 
         def ended(error: OSError | None, now: int, outbox: Outbox) -> None:
@@ -211,15 +211,15 @@ class Request:
         engine.operations.in_steps(self.name, step, ended)
 
     def need_order(self, engine: Engine, stream: Stream, patterns: Iterable[bytes]) -> None:
-        """Wait while the subjects of a stream are put into their order, if that takes turns."""
+        """Wait while the order of a stream's subjects is built, if that takes several turns."""
         index = stream.log.index
         if index.needs_order() and not all(map(is_literal, patterns)):
             raise Postponed(engine.operations.in_steps(self.name, index.order_step, _nothing))
 
     def finish(self, kind: Response[Any], answer: Callable[[], bytes | None]) -> None:
-        """Answer now what could not be answered at once; ``answer`` may raise Refusal.
+        """Answer a request that could not be answered at once; ``answer`` may raise Refusal.
 
-        It may return None when it holds the answer back until something is durable.
+        It may return None if it holds the answer until something is durable.
         """
         body: bytes | None
         try:
@@ -251,13 +251,13 @@ class Request:
         audit.hold(answer, stream, self.outbox)
 
     def last_seq(self, stream: Stream) -> int:
-        """The last message that a stream had when the request came."""
+        """Return the last message that a stream had when the request arrived."""
         if stream is self.arrival.stream:
             return self.arrival.last_seq
         return int(stream.log.staged.seq)
 
     def stream(self, engine: Engine) -> Stream:
-        """The stream the subject names."""
+        """Return the stream in the subject."""
         stream = engine.streams.get(self.name)
         if stream is None:
             raise Refusal(ErrCode.STREAM_NOT_FOUND)
@@ -265,4 +265,4 @@ class Request:
 
 
 def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
-    """Requests that waited go on."""
+    """Do nothing: waiting requests continue."""

@@ -50,7 +50,7 @@ from jetspark.errors.storage import StoreReadOnly
 
 
 def create(engine: Engine, request: Request) -> bytes | None:
-    """Make a stream; repeating an identical request is answered as if it had made it.
+    """Create a stream; an identical request is answered as if it had created it.
 
     (Released servers say ``did_create`` then, too.)
     """
@@ -81,13 +81,13 @@ def _finish(
     now: int,
     outbox: Outbox,
 ) -> bytes:
-    """Show a stream that was made; the answer to who made it."""
+    """Make a created stream visible; return the answer to the client."""
     try:
         try:
             if error is not None:
                 text = f"store: {error.strerror}"
                 raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=text) from error
-            # Others may have come meanwhile.
+            # Others may have been created meanwhile.
             engine.usage.admit(new.config)
             if claim is None and engine.overlaps(new.config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
@@ -97,7 +97,7 @@ def _finish(
             raise
         stream = engine.show(new, now, claim)
     except Exception:
-        # Who asked gets an error, so there must not be such a stream after a restart either.
+        # The client gets an error, so the stream must not exist after a restart either.
         if new.log is not None:
             engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
         raise
@@ -112,7 +112,7 @@ def _created(stream: Stream, now: int) -> bytes:
 
 
 def wanted_config(engine: Engine, request: Request) -> StreamConfig:
-    """The configuration a STREAM.CREATE asks for, with its defaults, checked."""
+    """Return the configuration of a STREAM.CREATE, with its defaults, validated."""
     wanted = request.decoded_in_turns(engine, StreamCreateRequest)
     if wanted.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
@@ -137,7 +137,7 @@ def _checked(engine: Engine, request: Request, wanted: StreamCreateRequest) -> S
 
 
 def update(engine: Engine, request: Request) -> bytes | None:
-    """Change a stream's configuration."""
+    """Update a stream's configuration."""
     request.keep_order(engine)
     wanted = request.decoded_in_turns(engine, StreamCreateRequest)
     config = _checked(engine, request, wanted)
@@ -163,7 +163,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
 
 
 def _check_consumers(stream: Stream, config: StreamConfig) -> None:
-    """Refuse limits for consumers that some of them do not keep."""
+    """Refuse limits for consumers that some of them exceed."""
     limits = config.consumer_limits
     beyond = [
         name
@@ -204,7 +204,7 @@ def _described(
         raise Refusal(ErrCode.STREAM_NOT_FOUND)
     answer = stream_info(stream, request.now, StreamInfo)
     state = answer.state
-    # Only who asks for it gets what nats-server does not say: strict clients refuse such answers.
+    # Fields that nats-server does not have only on request: strict clients refuse such answers.
     ours = jetspark_info(stream) if wanted.jetspark else None
     total = offset = limit = 0
     if wanted.deleted_details and state.num_deleted:
@@ -251,7 +251,7 @@ def delete(engine: Engine, request: Request) -> None:
 
 
 def names(engine: Engine, request: Request) -> bytes:
-    """List names, of the streams whose subjects collide with a subject if one is given."""
+    """List names, optionally of the streams whose subjects overlap a subject."""
     wanted = request.decoded_object(StreamNamesRequest)
     found = [stream.config.name for stream in _matching(engine, request, wanted)]
     offset = min(max(wanted.offset, 0), len(found))
@@ -264,7 +264,7 @@ def names(engine: Engine, request: Request) -> bytes:
 
 
 def listing(engine: Engine, request: Request) -> bytes:
-    """List streams with everything about them."""
+    """List streams with their info."""
     wanted = request.decoded_object(StreamListRequest)
     found = _matching(engine, request, wanted)
     offset = min(max(wanted.offset, 0), len(found))
@@ -281,9 +281,9 @@ def listing(engine: Engine, request: Request) -> bytes:
 
 
 def _page(streams: list[Stream]) -> list[Stream]:
-    """As many of these as one answer may describe: large configurations make shorter pages.
+    """Return as many of these as one answer may describe: large configurations shorten pages.
 
-    Clients go on after the last one that they got.
+    Clients continue after the last one that they got.
     """
     left = LIST_BYTES
     for number, stream in enumerate(streams):
@@ -294,7 +294,7 @@ def _page(streams: list[Stream]) -> list[Stream]:
 
 
 def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
-    """Refuse what only the servers of a cluster can do."""
+    """Refuse a request that needs a cluster."""
     raise Refusal(ErrCode.CLUSTER_REQUIRED)
 
 
@@ -308,7 +308,7 @@ def _matching(engine: Engine, request: Request, wanted: StreamNamesRequest) -> l
 
 
 def _deleted(stream: Stream) -> tuple[int, ...]:
-    """The sequences between the first and the last message that are not there."""
+    """Return the missing sequences between the first and the last message."""
     index = stream.log.index
     gone: list[int] = []
     at = int(index.first_seq)

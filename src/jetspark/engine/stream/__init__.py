@@ -1,1 +1,1 @@
-"""One stream: configuration, publishing, what waits for the disk."""
+"""One stream: configuration, publishing, and replies that wait for the disk."""

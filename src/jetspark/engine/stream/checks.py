@@ -1,6 +1,6 @@
-"""What a message must pass before a stream takes it: the checks and their order.
+"""Validation of a message before a stream accepts it: the checks and their order.
 
-Decisions use staged state (contracts.md, Commit). A refusal that stands on such state says so,
+Decisions use staged state (contracts.md, Commit). A refusal that depends on such state says so,
 because its reply waits like an acknowledgement does.
 """
 
@@ -35,7 +35,7 @@ from jetspark.store.log.stream_log import StreamLog
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
-# What the short way looks for in headers (``take_headers``).
+# The headers that the fast path recognises (``take_headers``).
 VERSION_LINE: Final = b"NATS/1.0\r\n"
 ID_NAME: Final = b"Nats-Msg-Id:"
 CRLF: Final = b"\r\n"
@@ -47,20 +47,20 @@ LF: Final[i64] = 0x0A
 
 
 class Judgement:
-    """What the checks say about one message, and what it is to be stored as.
+    """The result of the checks of one message, and what to store.
 
-    One object serves all messages of a stream: it is good until the next message is judged.
+    One object serves all messages of a stream: it is valid until the next message is checked.
     """
 
     def __init__(self) -> None:
         self.headers: PublishHeaders = PublishHeaders()
-        # Why it is refused: the body of an error; empty when it may be stored.
+        # Why it is refused: the body of an error; empty if it may be stored.
         self.error: bytes = ALLOWED
-        # The refusal stands on state that may not be durable yet, so its answer waits for that.
+        # The refusal depends on state that may not be durable yet, so its answer waits for that.
         self.on_state: bool = False
         # Its headers name a batch, and the batch decides about it.
         self.batched: bool = False
-        # The sequence of a message with the same id; 0: there is none.
+        # The sequence of a message with the same id; 0: none.
         self.duplicate_of: i64 = 0
         self.block: bytes = b""
         self.body: bytes = b""  # ends with CRLF
@@ -68,7 +68,7 @@ class Judgement:
         self.ttl: i64 = NO_TTL
 
     def begin(self, block: bytes, body: bytes) -> None:
-        """Forget the message before."""
+        """Reset it for the next message."""
         self.error = ALLOWED
         self.on_state = False
         self.batched = False
@@ -79,18 +79,18 @@ class Judgement:
         self.ttl = NO_TTL
 
     def forget_id(self) -> None:
-        """The id of the message means nothing to the stream that stores it."""
+        """Ignore the id of the message, which has no meaning to the stream that stores it."""
         self.headers.msg_id = b""
 
     def replace_subject(self) -> None:
-        """A schedule replaces the one before it on its subject: the message is a rollup."""
+        """Turn the message into a rollup: a schedule replaces the previous one on its subject."""
         if len(self.headers.schedule) > 0 and len(self.headers.rollup) == 0:
             self.headers.rollup = b"sub"
             self.block = append_lines(self.block, ROLLUP + b": sub\r\n")
 
 
 class Checks:
-    """The checks of one stream, with what they have to remember between messages."""
+    """The checks of one stream, and their state between messages."""
 
     def __init__(self, rules: Rules, log: StreamLog, max_ids: i64) -> None:
         self.rules: Rules = rules
@@ -99,31 +99,31 @@ class Checks:
         self.window: DuplicateWindow = DuplicateWindow(rules.window, max_ids)
         self.window_loaded: bool = False
         self.room: Room = Room(rules, log)
-        # Asked for each message while a limit of the account or the server may refuse it.
+        # Consulted for each message while a limit of the account or the server may refuse it.
         self.quota: Quota | None = None
-        # The last message when the disk refused to read its id, 0 otherwise: see `know_last_id`.
+        # The last message if the disk failed to read its id, otherwise 0: see `know_last_id`.
         self.id_unread: i64 = 0
-        # Id of the last message: as decisions see it, of the group on its way, as on disk.
+        # Id of the last message: staged, of the group in flight, durable.
         self.durable_id: bytes = self.first_id()
         self.in_flight_id: bytes = self.durable_id
         self.last_id: bytes = self.durable_id
         self.counters: Counters = Counters(log)
 
     def configure(self, rules: Rules, quota: Quota | None) -> None:
-        """Go by another configuration from now on."""
+        """Apply a configuration."""
         self.rules = rules
         self.quota = quota
         self.room.configure(rules)
         self.window.configure(rules.window)
 
-    # Judging -----------------------------------------------------------------------------------
+    # Checking ----------------------------------------------------------------------------------
 
     def judge(
         self, subject: bytes, block: bytes, body: bytes, now: i64, in_batch: bool
     ) -> Judgement:
-        """Judge a message; ``in_batch``: its batch headers say nothing more.
+        """Check a message; ``in_batch``: its batch headers have no further meaning.
 
-        What cannot be judged because the disk refuses to read is refused with that.
+        If the disk fails to read what a check needs, the message is refused with that error.
         """
         judged = self.judged
         judged.begin(block, body)
@@ -134,7 +134,7 @@ class Checks:
         return judged
 
     def problem(self, judged: Judgement, subject: bytes, now: i64, in_batch: bool) -> bytes:
-        """Why a message is refused; empty when it is not, or when somebody else decides."""
+        """Return why a message is refused; empty if it is not, or if another part decides."""
         rules = self.rules
         if rules.sealed:
             return error_body(ErrCode.STREAM_SEALED)
@@ -158,7 +158,7 @@ class Checks:
         return self.last_problem(judged, subject)
 
     def judge_fired(self, subject: bytes, block: bytes, body: bytes) -> Judgement:
-        """Judge a message that a schedule sends; only limits can refuse it."""
+        """Check a message that a schedule sends; only limits can refuse it."""
         judged = self.read(block, body)
         # These headers are the scheduler's own here; it acts on them itself.
         judged.headers.scheduling = False
@@ -167,12 +167,12 @@ class Checks:
     def judge_copy(
         self, subject: bytes, block: bytes, body: bytes, count: Value | None
     ) -> Judgement:
-        """Judge a message of another stream; only limits can refuse it."""
+        """Check a message of another stream; only limits can refuse it."""
         rules = self.rules
         judged = self.read(block, body)
         judged.count = count
         headers = judged.headers
-        # What these asked for was for the origin, or is not allowed here.
+        # These were meant for the origin, or are not allowed here.
         headers.scheduling = False
         if not rules.allow_rollup or headers.rollup.lower() not in (b"sub", b"all"):
             headers.rollup = b""
@@ -181,7 +181,7 @@ class Checks:
         return self.judge_limits(judged, subject)
 
     def judge_member(self, subject: bytes, block: bytes, body: bytes) -> Judgement:
-        """Make a message of a batch that was judged as a whole ready to be stored."""
+        """Prepare a message for storage whose batch was validated as a whole."""
         judged = self.read(block, body)
         judged.replace_subject()
         if self.rules.allow_counter:
@@ -191,27 +191,27 @@ class Checks:
         return judged
 
     def read(self, block: bytes, body: bytes) -> Judgement:
-        """Read the headers of a message, without a check."""
+        """Parse the headers of a message, without a check."""
         judged = self.judged
         judged.begin(block, body)
         judged.headers.read(block)
         return judged
 
     def judge_limits(self, judged: Judgement, subject: bytes) -> Judgement:
-        """Look at nothing but the limits that a message may break."""
+        """Check only the limits that a message may exceed."""
         judged.error = self.size_problem(subject, judged.block, judged.body)
         if len(judged.error) == 0:
             judged.error = self.last_problem(judged, subject)
         return judged
 
     def stored_without_id(self) -> None:
-        """A message without an id was staged."""
+        """Note that a message without an id was staged."""
         self.last_id = b""
 
     def find_duplicate(self, msg_id: bytes, now: i64) -> i64:
-        """The sequence of a message inside the window that has an id; 0: there is none.
+        """Return the sequence of a message inside the window that has an id; 0: none.
 
-        Raises ReadFailed when the ids cannot be read.
+        Raises ReadFailed if the ids cannot be read.
         """
         if self.rules.window <= 0:
             return 0
@@ -220,7 +220,7 @@ class Checks:
         return self.window.find(msg_id, now)
 
     def first_id(self) -> bytes:
-        """The id of the last message when the stream was opened, as far as it can be read."""
+        """Return the id of the last message when the stream was opened, as far as readable."""
         try:
             return self.read_id(self.log.index.last_seq)[0]
         except ReadFailed:
@@ -228,16 +228,16 @@ class Checks:
             return b""
 
     def know_last_id(self) -> None:
-        """Read the id of the last message when that failed before; raises ReadFailed again."""
+        """Read the id of the last message if that failed before; raises ReadFailed again."""
         if self.id_unread == self.log.staged.seq:
             self.last_id = self.in_flight_id = self.durable_id = self.read_id(self.id_unread)[0]
         self.id_unread = 0
 
     def take_headers(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
-        """Take the headers of a message that no rule concerns and that is stored next as it came.
+        """Take the headers of a message that no rule concerns and that is stored next unchanged.
 
-        At most an id in them means something to a stream. False, with nothing taken, when that
-        is not all there is to it: ``judge`` decides then.
+        At most an id in them has a meaning to a stream. False, with nothing taken, if there is
+        more to it: ``judge`` decides then.
         """
         at = hs + len(VERSION_LINE)
         end = ps - 2
@@ -272,7 +272,7 @@ class Checks:
         return True
 
     def size_problem(self, subject: bytes, block: bytes, body: bytes) -> bytes:
-        """What is about to be stored is not larger than stream, account and server allow."""
+        """Check that the message is not larger than stream, account and server allow."""
         headers_length: i64 = len(block)
         if len(subject) > SUBJECT_MAX:
             return error_body(ErrCode.STORE_FAILED, err=SUBJECT_TOO_LONG)
@@ -286,7 +286,7 @@ class Checks:
         return ALLOWED
 
     def last_problem(self, judged: Judgement, subject: bytes) -> bytes:
-        """The last checks: TTL and room."""
+        """Run the last checks: TTL and room."""
         headers = judged.headers
         if len(headers.ttl) > 0:
             ttl = parse_ttl(headers.ttl)
@@ -305,7 +305,7 @@ class Checks:
         return ALLOWED
 
     def set_ttl(self, judged: Judgement, ttl: i64) -> None:
-        """A message lives at least as long as the marker that its end would leave."""
+        """Set the TTL: a message lives at least as long as the marker that its end would leave."""
         least = self.rules.marker_ttl // SECOND
         if 0 < ttl < least and self.rules.max_per_subject != 1:
             ttl = least
@@ -314,7 +314,7 @@ class Checks:
         judged.ttl = ttl
 
     def add_up(self, judged: Judgement, subject: bytes) -> bytes:
-        """Counters: the message becomes the new value of its subject."""
+        """Count: the message becomes the new value of its subject."""
         if len(judged.headers.incr) == 0:
             return error_body(ErrCode.COUNTER_INCREMENT_MISSING)
         try:
@@ -330,7 +330,7 @@ class Checks:
         return ALLOWED
 
     def header_problem(self, judged: Judgement, subject: bytes, now: i64, in_batch: bool) -> bytes:
-        """The checks that only a message with ``Nats-`` headers can fail, up to the rollup."""
+        """Run the checks that only a message with ``Nats-`` headers can fail, up to the rollup."""
         headers = judged.headers
         rules = self.rules
         if (
@@ -375,7 +375,7 @@ class Checks:
         return ALLOWED
 
     def sequence_problem(self, judged: Judgement, subject: bytes) -> bytes:
-        """Expected last sequences, of a subject and of the stream."""
+        """Check expected last sequences, of a subject and of the stream."""
         headers = judged.headers
         actual: i64
         if len(headers.expected_subject_seq) > 0:
@@ -394,10 +394,10 @@ class Checks:
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
         return ALLOWED
 
-    # What is remembered ------------------------------------------------------------------------
+    # State -------------------------------------------------------------------------------------
 
     def accepted(self, judged: Judgement, subject: bytes, seq: int, time_ns: i64) -> None:
-        """A message was staged as it was judged."""
+        """Note that a message was staged as checked."""
         msg_id = judged.headers.msg_id
         self.last_id = msg_id
         if len(msg_id) > 0 and self.rules.window > 0:
@@ -410,20 +410,20 @@ class Checks:
             self.counters.stage(subject, count)
 
     def accepted_unkept(self, judged: Judgement, seq: int, time_ns: i64) -> None:
-        """A message got its sequence and is not kept."""
+        """Note that a message got its sequence and is not kept."""
         msg_id = judged.headers.msg_id
         self.last_id = msg_id
         if len(msg_id) > 0:
             self.window.add(msg_id, seq, time_ns)
 
     def group_taken(self) -> None:
-        """What was staged goes to the disk."""
+        """Note that the staged messages are in flight."""
         self.in_flight_id = self.last_id
         if self.rules.discard_new:
             self.room.group_taken()
 
     def committed(self) -> None:
-        """The group on its way is durable."""
+        """Note that the group in flight is durable."""
         self.durable_id = self.in_flight_id
         if self.rules.discard_new:
             self.room.committed()
@@ -431,7 +431,7 @@ class Checks:
             self.counters.committed()
 
     def failed(self) -> None:
-        """Forget all decisions that were not durable."""
+        """Forget all decisions that are not durable."""
         self.window.forget_after(self.log.index.last_seq)
         self.last_id = self.durable_id
         self.in_flight_id = self.durable_id
@@ -439,7 +439,7 @@ class Checks:
         self.counters.failed()
 
     def rewind(self, last_id: bytes) -> None:
-        """A batch was taken back: forget what was staged after the last message that is left."""
+        """Undo a batch: forget what was staged after the last message that is left."""
         last = self.log.staged.seq
         self.last_id = last_id
         self.window.forget_after(last)
@@ -449,7 +449,7 @@ class Checks:
         """Read the ids of the messages that are inside the window, once after a start.
 
         Done for the first message with an id: a stream without ids never pays for it. Raises
-        ReadFailed when the disk refuses: a message must not pass for new because of that.
+        ReadFailed if the disk fails: a message must not count as new because of that.
         """
         index = self.log.index
         timeline = self.log.timeline
@@ -465,7 +465,7 @@ class Checks:
         self.window_loaded = True
 
     def read_id(self, seq: i64) -> tuple[bytes, i64]:
-        """The id of a durable message, empty when it has none or is damaged, and its time."""
+        """Return the id of a durable message, empty if it has none or is damaged, and its time."""
         try:
             data, at = self.log.reader.locate(seq)
         except CorruptRecord:

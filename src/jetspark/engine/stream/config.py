@@ -1,6 +1,6 @@
-"""What a stream's configuration becomes: defaults filled in, everything checked, or refused.
+"""Preparing a stream's configuration: fills in defaults and validates.
 
-The checks run in the order of the released server, because a configuration with two mistakes is
+The checks run in the order of the released server, because a configuration with two errors is
 answered with the first.
 """
 
@@ -27,13 +27,13 @@ __all__ = [
     "prepared",
 ]
 
-# Finds the configuration of a stream of the account by its name.
+# Returns the configuration of a stream of the account by name.
 Find = Callable[[str], StreamConfig | None]
 
 _decoder = decoder(StreamConfig)
 
 
-def _nobody(_name: str) -> StreamConfig | None:
+def _find_none(_name: str) -> StreamConfig | None:
     return None
 
 
@@ -41,10 +41,10 @@ def prepared(
     config: StreamConfig,
     *,
     pedantic: bool = False,
-    find: Find = _nobody,
+    find: Find = _find_none,
     window_max: int = 0,
 ) -> StreamConfig:
-    """Return the configuration with its defaults filled in; raise Refusal with what is wrong.
+    """Return the configuration with its defaults; raise Refusal if it is invalid.
 
     ``pedantic`` refuses what would otherwise be adjusted.
     """
@@ -54,16 +54,16 @@ def prepared(
 def checked(
     config: StreamConfig, *, pedantic: bool, find: Find, window_max: int = 0
 ) -> StreamConfig:
-    """Return the configuration with its defaults, all of it checked at once."""
+    """Return the validated configuration with its defaults, in one go."""
     return at_once(checking(config, pedantic=pedantic, find=find, window_max=window_max))
 
 
 def checking(
     config: StreamConfig, *, pedantic: bool, find: Find, window_max: int = 0
 ) -> Generator[None, None, StreamConfig]:
-    """Return the configuration with its defaults, after steps in which it is checked.
+    """Return the validated configuration with its defaults, in steps.
 
-    ``window_max`` is what the server allows a duplicate window to be; 0: anything.
+    ``window_max`` is the server's maximum for a duplicate window; 0: none.
     """
     config = with_limits(config, pedantic=pedantic)
     yield from rest(len(config.metadata))
@@ -86,7 +86,7 @@ def checking(
 
 
 def decode_config(document: bytes) -> StreamConfig:
-    """The configuration as it was stored."""
+    """Decode a stored configuration."""
     return _with_metadata(_decoder.decode(document))
 
 
@@ -151,13 +151,13 @@ def _with_markers(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
 
 
 def _with_metadata(config: StreamConfig) -> StreamConfig:
-    """Keep the user's part and the level the stream needs; answers add the rest (levels.py)."""
+    """Keep the user's metadata and the required level; answers add the rest (levels.py)."""
     kept = stored_metadata(config.metadata, stream_level(config))
     return msgspec.structs.replace(config, metadata=kept)
 
 
 def evicting(config: StreamConfig) -> tuple[int, int, int]:
-    """The limits that take old messages out: with discard new only the one per subject does."""
+    """Return the limits that evict old messages: with discard new only the one per subject."""
     if config.discard == "old":
         return config.max_msgs, config.max_bytes, config.max_msgs_per_subject
     return 0, 0, 0 if config.discard_new_per_subject else config.max_msgs_per_subject

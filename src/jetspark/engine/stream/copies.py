@@ -1,4 +1,4 @@
-"""Mirrors and sources in a stream's configuration: what may stand beside them, and cycles."""
+"""Mirrors and sources in a stream's configuration: conflicting settings, and cycles."""
 
 from collections import deque
 from collections.abc import Callable, Generator
@@ -21,7 +21,7 @@ from jetspark.subjects.transform import TransformError, check_transform
 Find = Callable[[str], StreamConfig | None]
 
 _API: str = "$JS.API"
-# What checking one costs, in bytes of a subject.
+# The cost of checking one, in bytes of a subject.
 SOURCE_SIZE: Final = 64
 TRANSFORM_SIZE: Final = 256
 
@@ -29,8 +29,8 @@ TRANSFORM_SIZE: Final = 256
 def check_mirror(
     config: StreamConfig, mirror: StreamSource, find: Find, *, pedantic: bool
 ) -> Generator[None, None, StreamConfig]:
-    """Check a mirror, in steps; it serves direct gets for its origin if that allows them."""
-    beside = (
+    """Check a mirror, in steps; it answers direct gets for its origin if that allows them."""
+    conflicts = (
         (config.first_seq > 0, ErrCode.MIRROR_WITH_FIRST_SEQ),
         (bool(config.subjects), ErrCode.MIRROR_WITH_SUBJECTS),
         (bool(config.sources), ErrCode.MIRROR_WITH_SOURCES),
@@ -43,7 +43,7 @@ def check_mirror(
             ErrCode.MIRROR_FILTER_AND_TRANSFORMS,
         ),
     )
-    for wrong, code in beside:
+    for wrong, code in conflicts:
         if wrong:
             raise Refusal(code)
     if config.subject_delete_marker_ttl > 0:
@@ -74,7 +74,7 @@ def check_mirror(
 
 
 def check_sources(config: StreamConfig, find: Find) -> Generator[None, None, None]:
-    """Check the sources of a stream, in steps, and that no stream copies itself through others."""
+    """Check the sources of a stream, in steps, and that no stream copies itself indirectly."""
     copied = [source for source in (config.mirror, *config.sources) if source is not None]
     entries = len(copied) + sum(len(source.subject_transforms) for source in copied)
     if entries > OBJECTS_MAX:
@@ -191,7 +191,7 @@ def _check_cycles(config: StreamConfig, find: Find) -> Generator[None, None, Non
     while to_visit:
         current = to_visit.popleft()
         if current.name in visited:
-            continue  # several streams copy it
+            continue  # visited already: several streams copy it
         visited.add(current.name)
         for source in current.sources:
             if pace.is_due():

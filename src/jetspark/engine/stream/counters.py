@@ -1,7 +1,7 @@
 """Counters: a message adds to the last value of its subject (``Nats-Incr``, wire.md, Publishing).
 
-The value on disk is the body ``{"val":"n"}``. Values of messages that are only staged are kept
-here, because decisions use staged state.
+The value on disk is the body ``{"val":"n"}``. Values of staged messages are kept here, because
+decisions use staged state.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ CHUNK: Final = 10**CHUNK_DIGITS
 
 
 class CounterBroken(ValueError):
-    """The last message of a subject is no counter."""
+    """The last message of a subject is not a counter."""
 
 
 class Stored(msgspec.Struct):
@@ -30,7 +30,7 @@ class Stored(msgspec.Struct):
 
 
 class Value:
-    """What a counter stands at; ``sources`` is the header with the shares of other streams."""
+    """The value of a counter; ``sources`` is the header with the values of other streams."""
 
     def __init__(self, seq: int, number: int, sources: bytes) -> None:
         self.seq: int = seq
@@ -46,7 +46,7 @@ class Counters:
         self.staged: dict[bytes, Value] = {}
 
     def current(self, subject: bytes) -> Value:
-        """What a subject stands at; raises CounterBroken."""
+        """Return the value of a subject; raises CounterBroken."""
         entry = self.log.index.subjects.get(subject)
         if entry is None or entry.staged_last == 0:
             return Value(0, 0, b"")
@@ -70,37 +70,37 @@ class Counters:
             raise CounterBroken(str(error)) from error
         kept = msgspec.json.encode(shares, order="sorted") if shares else b""
         value = Value(int(entry.staged_last), number, kept)
-        # Until the next group: a batch asks twice, and the second answer must not be another one.
+        # Until the next group: a batch asks twice, and both answers must be equal.
         self.staged[subject] = value
         return value
 
     def stage(self, subject: bytes, value: Value) -> None:
-        """A subject stands at a value, once its message is durable."""
+        """Set the value of a subject, whose message is staged."""
         self.staged[subject] = value
 
     def committed(self) -> None:
-        """What is on disk now is read from there."""
+        """Forget values that are on disk now."""
         if self.staged:
             last = int(self.log.index.last_seq)
             self.staged = {k: v for k, v in self.staged.items() if v.seq > last}
 
     def rewind(self, last: int) -> None:
-        """No message after this one is staged any more."""
+        """Forget messages after this one, which are not staged any more."""
         self.staged = {k: v for k, v in self.staged.items() if v.seq <= last}
 
     def failed(self) -> None:
-        """Nothing that was staged is left."""
+        """Forget everything that was staged."""
         self.staged = {}
 
 
 def is_integer(text: bytes) -> bool:
-    """Say whether a text is a whole number, with or without a sign."""
+    """Return whether a text is an integer, with or without a sign."""
     digits = text[1:] if text.startswith((b"+", b"-")) else text
     return digits.isdigit()
 
 
 def parse_integer(text: bytes) -> int:
-    """The number of a text of any length; an empty text is 0, as nats-server reads it."""
+    """Return an integer of any length; an empty text is 0, as nats-server reads it."""
     if not text:
         return 0
     if not is_integer(text):
@@ -116,7 +116,7 @@ def parse_integer(text: bytes) -> int:
 
 
 def format_integer(number: int) -> bytes:
-    """The digits of a number of any length."""
+    """Return the digits of an integer of any length."""
     if number < 0:
         return b"-" + format_integer(-number)
     pieces: list[bytes] = []

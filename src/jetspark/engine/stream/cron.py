@@ -1,14 +1,14 @@
 """Repeating schedules in cron's notation: second, minute, hour, day, month, day of the week.
 
-Written from the notation as nats-server 2.15 documents and answers it: lists, ranges, steps, names
-of months and days, ``*`` and ``?``. A day must match day and day of the week when one of them is a
-star, and either of them when both are given.
+Implements the notation that nats-server 2.15 documents and accepts: lists, ranges, steps, names of
+months and days, ``*`` and ``?``. A day must match day and day of the week if one of them is a
+star, and either of them if both are given.
 """
 
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
 
-YEARS_AHEAD: Final = 5  # what does not come within five years is no schedule
+YEARS_AHEAD: Final = 5  # a schedule must fire within five years
 SECOND: Final = 1_000_000_000
 
 SHORTHANDS: Final = {
@@ -33,12 +33,12 @@ _BOUNDS: Final = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
 
 class Cron:
-    """A pattern that was understood; raises ValueError with the reason for one that is not."""
+    """A parsed pattern; raises ValueError with the reason if it is invalid."""
 
     def __init__(self, pattern: str) -> None:
         fields = SHORTHANDS.get(pattern, pattern).split()
         if len(fields) != len(_BOUNDS):
-            raise ValueError(f"a pattern has {len(_BOUNDS)} fields, this one {len(fields)}")
+            raise ValueError(f"expected {len(_BOUNDS)} fields, got {len(fields)}")
         sets = []
         stars = []
         for text, (low, high), names in zip(
@@ -52,7 +52,7 @@ class Cron:
         self._either = not (stars[3] or stars[5])
 
     def following(self, after_ns: int, zone: tzinfo = UTC) -> int:
-        """The first time after ``after_ns`` that matches; ValueError when it is too far."""
+        """Return the first time after ``after_ns`` that matches; ValueError if it is too far."""
         start = datetime.fromtimestamp(after_ns // SECOND, zone) + timedelta(seconds=1)
         day = start.date()
         end = day.replace(year=day.year + YEARS_AHEAD, month=12, day=31)
@@ -65,7 +65,7 @@ class Cron:
                 if found:
                     return found
             day += timedelta(days=1)
-        raise ValueError(f"the pattern does not come within {YEARS_AHEAD} years")
+        raise ValueError(f"the pattern does not match any time within {YEARS_AHEAD} years")
 
     def _matches(self, day: date) -> bool:
         by_day = day.day in self._days
@@ -73,7 +73,7 @@ class Cron:
         return by_day or by_weekday if self._either else by_day and by_weekday
 
     def _within(self, day: date, after: int, zone: tzinfo) -> int:
-        """The first time of a day that comes later than ``after``, in seconds; 0: none."""
+        """Return the first time of a day later than ``after``, in seconds; 0: none."""
         for hour in self._hours:
             if _time_of(day, hour, 59, 59, zone) <= after:
                 continue
@@ -94,7 +94,7 @@ def _time_of(day: date, hour: int, minute: int, second: int, zone: tzinfo) -> in
 
 
 def _exists(seconds: int, hour: int, zone: tzinfo) -> bool:
-    """Say whether a time is in its hour: one that the clocks skip in spring is not."""
+    """Return whether a time is in its hour: one skipped by daylight saving is not."""
     return datetime.fromtimestamp(seconds, zone).hour == hour
 
 

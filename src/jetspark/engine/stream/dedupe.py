@@ -1,58 +1,57 @@
-"""The duplicate window: which message ids a stream has seen lately (wire.md, Publishing).
+"""The duplicate window: recent message ids of a stream (wire.md, Publishing).
 
-A dict answers, a queue in the order of arrival tells what is due. Ids of messages that are only
-staged are in it too, because decisions use staged state; ``forget_after`` takes them out again
-when their group failed.
+A dict for lookups, a queue in order of arrival for expiry. Ids of staged messages are in it too,
+because decisions use staged state; ``forget_after`` removes them again if their group failed.
 """
 
 from typing import Final
 
 from mypy_extensions import i64
 
-# The queue is cut when this many entries at its front are used up and they are most of it.
+# The queue is compacted when this many entries at its front are unused and most of it.
 COMPACT_AFTER: Final[i64] = 4096
 
 
 class DuplicateWindow:
-    """Ids and the sequences they were stored under, for as long as the window is.
+    """Ids and the sequences they were stored under, for the duration of the window.
 
-    More than ``max_ids`` ids are never held: ``is_full`` says so, and the stream refuses the next
-    one, because forgetting an id early would let a duplicate in.
+    At most ``max_ids`` ids are kept: when ``is_full``, the stream refuses the next one, because
+    forgetting an id early would accept a duplicate.
     """
 
     def __init__(self, window_ns: i64, max_ids: i64) -> None:
         self.window: i64 = window_ns
         self.max_ids: i64 = max_ids
         self.sequences: dict[bytes, int] = {}
-        # Ids in order of arrival; those before ``head`` are used up.
+        # Ids in order of arrival; those before ``head`` are unused.
         self.queue: list[bytes] = []
         self.head: i64 = 0
         # All messages of one chunk have one time and are a run. As columns: its time, where it
-        # begins in the queue, and its first sequence; it ends where the next one begins.
+        # starts in the queue, and its first sequence; it ends where the next one starts.
         self.run_times: list[int] = []
         self.run_starts: list[int] = []
         self.run_seqs: list[int] = []
-        # When the oldest id is due; 0 when there is none.
+        # When the oldest id expires; 0 if there is none.
         self.due: i64 = 0
         self.newest: i64 = 0
 
     def find(self, msg_id: bytes, now: i64) -> i64:
-        """The sequence under which an id was stored within the window; 0 when there is none."""
+        """Return the sequence under which an id was stored within the window; 0 if none."""
         if 0 < self.due <= now:
             self.expire(now)
         return self.sequences.get(msg_id, 0)
 
     def is_full(self) -> bool:
-        """Say whether another id would be one too many."""
+        """Return whether there is no room for another id."""
         return len(self.sequences) >= self.max_ids
 
     def add(self, msg_id: bytes, seq: int, time_ns: i64) -> None:
-        """An id was stored, or is about to be."""
+        """Add an id that was stored, or is about to be."""
         self.sequences[msg_id] = seq
         self.enqueue(msg_id, seq, time_ns)
 
     def enter(self, msg_id: bytes, seq: int, time_ns: i64) -> bool:
-        """Add an id, unless it is known or there is no room for it; one look for both."""
+        """Add an id, unless it is known or there is no room for it; one lookup for both."""
         if 0 < self.due <= time_ns:
             self.expire(time_ns)
         if len(self.sequences) >= self.max_ids or self.sequences.setdefault(msg_id, seq) != seq:
@@ -61,7 +60,7 @@ class DuplicateWindow:
         return True
 
     def enqueue(self, msg_id: bytes, seq: int, time_ns: i64) -> None:
-        """Remember when an id is due."""
+        """Queue an id for expiry."""
         if time_ns != self.newest or len(self.run_times) == 0:
             self.newest = time_ns
             self.run_times.append(int(time_ns))
@@ -72,13 +71,13 @@ class DuplicateWindow:
         self.queue.append(msg_id)
 
     def configure(self, window_ns: i64) -> None:
-        """Ids are remembered for another time from now on."""
+        """Change the duration of the window."""
         self.window = window_ns
         if len(self.run_times) > 0:
             self.due = self.run_times[0] + window_ns
 
     def expire(self, now: i64) -> None:
-        """Forget what is older than the window."""
+        """Forget ids older than the window."""
         runs: i64 = 0
         count: i64 = len(self.run_times)
         while runs < count and self.run_times[runs] + self.window <= now:
@@ -87,7 +86,8 @@ class DuplicateWindow:
             end: i64 = len(self.queue) if last else self.run_starts[runs]
             while self.head < end:
                 msg_id = self.queue[self.head]
-                # One that was stored again since stays: that is so after a change of the window.
+                # An id that was stored again since is kept: that happens after a change of the
+                # window.
                 if last or self.sequences.get(msg_id, 0) < self.run_seqs[runs]:
                     self.sequences.pop(msg_id, 0)
                 self.queue[self.head] = b""

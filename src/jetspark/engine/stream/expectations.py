@@ -1,4 +1,4 @@
-"""What a publisher may expect of a stream, compared with its staged state."""
+"""Expectations of a publisher, compared with the staged state."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ from mypy_extensions import i64
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
-# What cannot be read as a number equals no sequence.
+# An unreadable number equals no sequence.
 NO_SEQUENCE: Final[i64] = -1
 _ZERO: Final = 0x30
 _NINE: Final = 0x39
 
 
 def expected_sequence(value: bytes) -> i64:
-    """The sequence a header names; NO_SEQUENCE for what is none, which then is a mismatch."""
+    """Return the sequence in a header; NO_SEQUENCE if invalid, which then is a mismatch."""
     size: i64 = len(value)
     if size > 18:
         value = value.lstrip(b"0")
@@ -35,10 +35,10 @@ def expected_sequence(value: bytes) -> i64:
 
 
 def staged_last(log: StreamLog) -> i64:
-    """The last sequence of the stream as decisions see it.
+    """Return the last sequence of the stream as decisions see it.
 
-    After a failed group its numbers are used up, but no message has them: until the next one is
-    staged, the last sequence is what readers see, so that what they expect next holds.
+    After a failed group its sequences are used, but no message has them: until the next one is
+    staged, the last sequence is the one that readers see, so that their expectations hold.
     """
     if log.staged.skip_needed:
         return log.index.last_seq
@@ -46,7 +46,7 @@ def staged_last(log: StreamLog) -> i64:
 
 
 def staged_last_of(log: StreamLog, subject: bytes) -> i64:
-    """The last sequence of a subject, which may have wildcards; 0 when it has no message."""
+    """Return the last sequence of a subject or pattern; 0 if it has no message."""
     if is_literal(subject):
         found = log.index.known(subject)
         return 0 if found is None else found.staged_last
@@ -54,7 +54,7 @@ def staged_last_of(log: StreamLog, subject: bytes) -> i64:
         found_staged = log.staged.newest_match(subject)
         if found_staged > 0:
             return found_staged
-        # What is staged does not match: the newest of the others is the last.
+        # Staged messages do not match: the newest of the others is the last.
         if found_staged == 0:
             return log.index.last_match(subject)
     last: i64 = 0

@@ -1,4 +1,4 @@
-"""Takes out messages whose time is over, leaves their markers, and sends what schedules send."""
+"""Removes expired messages, stores their markers, and sends scheduled messages."""
 
 from mypy_extensions import i64
 
@@ -13,7 +13,7 @@ from jetspark.store.log.stream_log import StreamLog
 
 
 class Expiry:
-    """What one stream does as time passes."""
+    """The time-dependent work of one stream."""
 
     def __init__(self, ingest: Ingest) -> None:
         self.ingest: Ingest = ingest
@@ -23,28 +23,28 @@ class Expiry:
         self.lifetimes: Lifetimes = ingest.lifetimes
 
     def configure(self, rules: Rules) -> None:
-        """Go by another configuration from now on."""
+        """Apply a configuration."""
         self.rules = rules
 
     def next_deadline(self) -> i64:
-        """When ``expire`` has something to do; 0 when there is nothing."""
+        """Return when ``expire`` has something to do; 0 if nothing."""
         deadline = self.lifetimes.next_deadline(self.rules)
         window = self.checks.window
         if window.due > 0:
-            # Ids are forgotten when they are asked for; this is for a stream that nobody asks.
+            # Ids expire on lookup; this is for a stream without lookups.
             idle = window.due + window.window
             if deadline == 0 or idle < deadline:
                 deadline = idle
         return deadline
 
     def expire(self, now: i64) -> bool:
-        """Take out what is too old, some at a time; return whether something was staged."""
+        """Remove expired messages, some at a time; return whether something was staged."""
         window = self.checks.window
         if window.due > 0:
             window.expire(now)
         rules = self.rules
         if self.log.access.read_only or (
-            # Neither markers nor what schedules send can be stored.
+            # Neither markers nor scheduled messages can be stored.
             self.log.access.full and (rules.marker_ttl > 0 or rules.allow_schedules)
         ):
             return False
@@ -54,12 +54,12 @@ class Expiry:
         try:
             return self.end_due(now)
         except ReadFailed:
-            # Nothing ends unread; what was staged before that stays.
+            # Nothing expires unread; what was staged before is kept.
             self.lifetimes.hold(now)
             return self.log.staged.position > before
 
     def end_due(self, now: i64) -> bool:
-        """Take out what is over, some at a time; raises ReadFailed when the disk refuses."""
+        """Remove expired messages, some at a time; raises ReadFailed if the disk fails."""
         lifetimes = self.lifetimes
         if lifetimes.scanning(self.rules):
             lifetimes.scan(now)
@@ -83,7 +83,7 @@ class Expiry:
         return staged
 
     def fire(self, now: i64) -> bool:
-        """Send what the schedules that are due send."""
+        """Send the messages of schedules that are due."""
         lifetimes = self.lifetimes
         staged = False
         count: i64 = 0
@@ -111,7 +111,7 @@ class Expiry:
         return staged
 
     def end_old(self, now: i64) -> bool:
-        """Take out what is older than ``max_age``."""
+        """Remove messages older than ``max_age``."""
         rules = self.rules
         log = self.log
         lifetimes = self.lifetimes
@@ -119,7 +119,7 @@ class Expiry:
         if due == 0 or due > now:
             return False
         if rules.marker_ttl <= 0 and not lifetimes.immortal:
-            # No record: the log says when each message came, and that is enough.
+            # No record: the log has the time of each message, and that is enough.
             log.expire_before(log.timeline.stored_time(now - rules.max_age) + 1)
             return False
         staged = False
@@ -133,7 +133,7 @@ class Expiry:
         return staged
 
     def end_message(self, seq: i64, now: i64) -> bool:
-        """A message is over: take it out, or leave a marker when it was the subject's last."""
+        """Remove an expired message, or replace it by a marker if it was the subject's last."""
         if self.rules.marker_ttl <= 0:
             return self.log.staged.delete(seq)
         subject = self.lifetimes.subject_to_mark(seq)

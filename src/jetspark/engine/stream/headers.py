@@ -1,4 +1,4 @@
-"""What the headers of a publish ask for, read in one pass (hot-path.md, Rules)."""
+"""The headers of a publish, parsed in one pass (hot-path.md, Rules)."""
 
 from mypy_extensions import i64
 
@@ -33,9 +33,9 @@ from jetspark.headers.names import (
 
 
 class PublishHeaders:
-    """The headers of one message that a stream gives a meaning to; empty means absent.
+    """The headers of one message with a meaning to a stream; empty means absent.
 
-    One object serves all messages of a stream: ``read`` forgets what it read before.
+    One object serves all messages of a stream: ``read`` resets it.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class PublishHeaders:
         self.ttl: bytes = b""
         self.incr: bytes = b""
         self.stream_source: bytes = b""
-        # Any header of ADR-50, and what they say.
+        # Whether there is any header of ADR-50, and their values.
         self.batching: bool = False
         self.batch_id: bytes = b""
         self.fast_batch_id: bytes = b""
@@ -60,7 +60,7 @@ class PublishHeaders:
         self.has_gap: bool = False
         self.flow: bytes = b""
         self.api_level: bytes = b""
-        # Any header whose name begins with `Nats-Schedule`, and what they say.
+        # Whether there is any header that starts with `Nats-Schedule`, and their values.
         self.scheduling: bool = False
         self.schedule: bytes = b""
         self.schedule_target: bytes = b""
@@ -73,7 +73,7 @@ class PublishHeaders:
         self.has_time_zone: bool = False
 
     def read(self, block: bytes) -> bool:
-        """Read a block; False when no header in it is any business of the server."""
+        """Parse a block; False if no header in it concerns the server."""
         self.clear()
         pairs = nats_pairs(block)
         # The first of two headers counts, as in nats-server: so it is read last.
@@ -84,7 +84,7 @@ class PublishHeaders:
         return len(pairs) > 0
 
     def clear(self) -> None:
-        """Forget the message before."""
+        """Reset everything."""
         self.msg_id = b""
         self.expected_stream = b""
         self.expected_last_seq = b""
@@ -119,7 +119,7 @@ class PublishHeaders:
             self.has_time_zone = False
 
     def note(self, name: bytes, value: bytes) -> None:
-        """Keep one header. The length of a name narrows it down to one or two."""
+        """Store one header. The length of a name narrows it down to one or two."""
         size: i64 = len(name)
         if size == 11:
             if name == MSG_ID:
@@ -161,7 +161,7 @@ class PublishHeaders:
             self.note_rare(name, value)
 
     def note_rare(self, name: bytes, value: bytes) -> None:
-        """Keep one of the headers that few messages have."""
+        """Store one of the headers that few messages have."""
         if name.startswith(SCHEDULE):
             self.note_schedule(name, value)
         elif name == EXPECTED_STREAM:
@@ -184,7 +184,7 @@ class PublishHeaders:
             self.api_level = value
 
     def note_schedule(self, name: bytes, value: bytes) -> None:
-        """Keep one of the headers of scheduled messages."""
+        """Store one of the headers of scheduled messages."""
         self.scheduling = True
         if name == SCHEDULE:
             self.schedule = value
@@ -205,7 +205,7 @@ class PublishHeaders:
             self.has_time_zone = True
 
     def expects_anything(self) -> bool:
-        """Say whether one of the ``Nats-Expected-`` headers was sent."""
+        """Return whether one of the ``Nats-Expected-`` headers was sent."""
         return (
             len(self.expected_stream) > 0
             or len(self.expected_last_seq) > 0

@@ -1,4 +1,4 @@
-"""Ingest: stages messages that passed the checks, with everything that goes out with them."""
+"""Ingest: stages valid messages, with everything that is sent with them."""
 
 from typing import Final
 
@@ -17,12 +17,12 @@ from jetspark.engine.stream.ttl import NO_TTL
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
-# A rollup deletes so many messages by their sequences; more of them are a purge.
+# A rollup deletes this many messages by their sequences; more of them are a purge.
 ROLLUP_BY_NAME_MAX: Final[i64] = 64
 
 
 class Ingest:
-    """The way of messages into the log of one stream."""
+    """Adds messages to the log of one stream."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Ingest:
         self.attached: AttachedConsumers = attached
 
     def configure(self, rules: Rules) -> None:
-        """Go by another configuration from now on."""
+        """Apply a configuration."""
         self.rules = rules
 
     def store(self, judged: Judgement, subject: bytes, reply: bytes, now: i64) -> None:
-        """Stage a message as it was judged, and what goes out with it."""
+        """Stage a message as checked, and what is sent with it."""
         rules = self.rules
         if rules.by_interest and not (self.attached.wants(subject) or self.attached.missing):
             self.store_nothing(judged, reply, now)
@@ -86,24 +86,24 @@ class Ingest:
             self.replies.acknowledge_with(reply, self.replies.ack_head + value)
 
     def store_nothing(self, judged: Judgement, reply: bytes, now: i64) -> None:
-        """Nobody is interested: the message gets its sequence and its answer, and is not kept."""
+        """Assign a sequence to a message without interest and answer it; it is not kept."""
         seq = int(self.log.staged.use_up(now))
         self.checks.accepted_unkept(judged, seq, now)
         if len(reply) > 0:
             self.replies.acknowledge(reply, seq)
 
     def note_schedule(self, headers: PublishHeaders, seq: int, now: i64) -> None:
-        """The message just staged is a schedule, or ends one."""
+        """Note that the message just staged is a schedule, or ends one."""
         if len(headers.schedule) > 0:
             self.lifetimes.plan(seq, headers, self.log.staged.time, now)
         if len(headers.schedule_next) > 0:
             self.log.staged.purge(0, headers.scheduler, 0)
 
     def roll_up(self, subject: bytes, seq: i64, before: i64, everything: bool) -> None:
-        """The message just staged takes the place of all before it, of its subject or at all.
+        """Remove what the message just staged replaces: its subject, or everything.
 
-        ``before`` is the last one of its subject. A few durable messages are named one by one:
-        a purge looks through the whole stream.
+        ``before`` is the last one of its subject. A few durable messages are deleted one by one: a
+        purge scans the whole stream.
         """
         index = self.log.index
         entry = index.subjects.get(subject)
@@ -111,7 +111,7 @@ class Ingest:
         if (
             everything
             or before > index.last_seq
-            # A wildcard in it stands for every subject that it matches, as in nats-server.
+            # A wildcard in it matches every such subject, as in nats-server.
             or not is_literal(subject)
             or entry is None
             or i64(entry.count) > ROLLUP_BY_NAME_MAX

@@ -1,8 +1,8 @@
-"""Which messages of a stream end by themselves, and when: ``max_age`` and ``Nats-TTL``.
+"""Expiry times of messages: ``max_age`` and ``Nats-TTL``; firing times of schedules.
 
 A heap of (time, sequence) for messages with a TTL of their own, and the oldest message for
-``max_age``. Both tell one deadline (contracts.md, Commit). After a start the TTLs are read from
-the log again, in pieces, so that a long stream does not stop the others.
+``max_age``. Both yield one deadline (contracts.md, Commit). After a start the TTLs are read from
+the log again, in pieces, so that a long stream does not block the others.
 """
 
 from heapq import heapify, heappop, heappush
@@ -21,44 +21,44 @@ from jetspark.store.format.record import FIXED, headers_end, record_time, subjec
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_duration
 
-# What one call may look at: the same bound as reads have in one turn (contracts.md, Commit).
+# What one call may visit: the same limit as for reads in one turn (contracts.md, Commit).
 PER_TURN: Final[i64] = 1000
-# A schedule that fires is read, worked out and stored, which is some thirty microseconds.
+# A schedule that fires is read, evaluated and stored, which takes some thirty microseconds.
 FIRED_PER_TURN: Final[i64] = 256
 
 # Deadlines are 64-bit nanoseconds; a later one never comes.
 FOREVER: Final = 2**63 - 1
 
-# A message that the disk refuses to read is asked for again so much later.
+# A message that the disk failed to read is retried this much later.
 RETRY_NS: Final[i64] = 1_000_000_000
 
 
 class Lifetimes:
-    """When the messages of one stream end, and when its schedules fire."""
+    """When the messages of one stream expire, and when its schedules fire."""
 
     def __init__(self, log: StreamLog) -> None:
         self.log: StreamLog = log
         self.heap: list[tuple[int, int]] = []
         # Schedules, by the time they fire next, and whether that is a date.
         self.schedules: list[tuple[int, int, bool]] = []
-        # Those whose time came before they were durable: they can be read, and fire, then.
+        # Those that were due before they were durable: once durable they can be read, and fire.
         self.early: list[tuple[int, int, bool]] = []
         # Messages whose TTL was over before they were durable: whether a marker is due is read
-        # from them, so they end then.
+        # from them, so they expire once they are durable.
         self.early_ends: list[tuple[int, int]] = []
         # How far the wall clock is ahead of engine time.
         self.wall_lead: int = 0
-        # Messages that max_age does not touch.
+        # Messages that max_age does not apply to.
         self.immortal: set[int] = set()
-        # The sequences that existed at the start and were not looked at yet.
+        # The sequences that existed at the start and were not visited yet.
         self.scan_next: i64 = 1
         self.scan_last: i64 = log.index.last_seq
         self.headers: PublishHeaders = PublishHeaders()
-        # The disk refused to read: nothing is looked at before this time.
+        # The disk failed to read: nothing is visited before this time.
         self.held_until: i64 = 0
 
     def learn(self, seq: int, ttl: i64, time_ns: i64) -> None:
-        """A message has a TTL: whole seconds, or NEVER."""
+        """Add a message with a TTL: whole seconds, or NEVER."""
         if ttl == NEVER:
             self.immortal.add(seq)
         elif ttl > 0:
@@ -66,7 +66,7 @@ class Lifetimes:
             heappush(self.heap, (min(max(stored + int(ttl) * SECOND, 1), FOREVER), seq))
 
     def start_again(self) -> None:
-        """A group failed: what was learned or taken with it is read from the log again."""
+        """Read everything from the log again: a group failed."""
         self.heap = []
         self.schedules = []
         self.early = []
@@ -76,11 +76,11 @@ class Lifetimes:
         self.scan_last = self.log.index.last_seq
 
     def scanning(self, rules: Rules) -> bool:
-        """Say whether messages from before the start have to be looked at."""
+        """Return whether messages from before the start have to be visited."""
         return (rules.allow_ttl or rules.allow_schedules) and self.scan_next <= self.scan_last
 
     def next_message(self, now: i64) -> i64:
-        """Take the next message whose TTL is over; 0 when there is none."""
+        """Remove and return the next message whose TTL is over; 0 if none."""
         while self.heap and self.heap[0][0] <= now:
             due = heappop(self.heap)
             seq: i64 = due[1]
@@ -90,23 +90,23 @@ class Lifetimes:
         return 0
 
     def plan(self, seq: int, headers: PublishHeaders, stored_ns: i64, now: i64) -> None:
-        """A message that was stored is a schedule: work out when it fires first."""
+        """Add a stored schedule: compute when it fires first."""
         stored = int(self.log.timeline.engine_time(stored_ns)) + self.wall_lead
         due = first_due(headers, stored, int(now) + self.wall_lead)
         if due is not None:
             self.schedule(seq, due)
 
     def schedule(self, seq: int, due: Due) -> None:
-        """A schedule fires at a date, or after a time."""
+        """Set when a schedule fires: at a date, or after a time."""
         time_ns = min(max(due.time_ns - self.wall_lead, 1), FOREVER)
         heappush(self.schedules, (time_ns, seq, due.dated))
 
     def fire_again(self, seq: int, now: int) -> None:
-        """A schedule could not be read: it fires as soon as it can be."""
+        """Retry a schedule that could not be read as soon as possible."""
         heappush(self.schedules, (now, seq, False))
 
     def follow_wall(self, lead: int) -> None:
-        """The wall clock was set: dates come sooner or later than they seemed to."""
+        """Adjust dates after the wall clock was set."""
         change = lead - self.wall_lead
         self.wall_lead = lead
         self.schedules = [
@@ -116,7 +116,7 @@ class Lifetimes:
         heapify(self.schedules)
 
     def next_schedule(self, now: i64) -> i64:
-        """Take the next schedule that fires; 0 when there is none."""
+        """Remove and return the next schedule that fires; 0 if none."""
         while self.schedules and self.schedules[0][0] <= now:
             due = heappop(self.schedules)
             seq: i64 = due[1]
@@ -126,7 +126,7 @@ class Lifetimes:
         return 0
 
     def take_early(self) -> None:
-        """Let what was due before it was durable, and is durable now, fire or end."""
+        """Process what was due before it was durable, and is durable now."""
         last = int(self.log.index.last_seq)
         ends = self.early_ends
         self.early_ends = []
@@ -144,29 +144,29 @@ class Lifetimes:
                 self.early.append(due)
 
     def oldest_due(self, rules: Rules) -> i64:
-        """When the oldest message is too old; 0 when none ever is."""
+        """Return when the oldest message is too old; 0 if never."""
         index = self.log.index
         if rules.max_age <= 0 or index.messages == 0:
             return 0
-        # A message may be older than engine time is, where that began in 1970.
+        # A message may be older than engine time, which may start in 1970.
         oldest = self.log.timeline.engine_time(self.log.reader.first_time)
         return max(oldest + rules.max_age, i64(1))
 
     def take_back(self, seq: i64, now: i64) -> None:
-        """The end of a message cannot be decided now: it is due again a little later."""
+        """Retry a message whose expiry cannot be decided now a little later."""
         heappush(self.heap, (int(now + RETRY_NS), int(seq)))
 
     def hold(self, now: i64) -> None:
-        """The disk refuses to read: look again a little later."""
+        """Retry a little later: the disk failed to read."""
         self.held_until = now + RETRY_NS
 
     def next_deadline(self, rules: Rules) -> i64:
-        """When something is due; 0 when nothing is."""
+        """Return when something is due; 0 if nothing."""
         deadline = self.first_due(rules)
         return max(deadline, self.held_until) if deadline > 0 else deadline
 
     def first_due(self, rules: Rules) -> i64:
-        """When something is due, whether the disk can be read or not; 0 when nothing is."""
+        """Return when something is due, whether the disk can be read or not; 0 if nothing."""
         if self.scanning(rules):
             return 1
         deadline = self.oldest_due(rules)
@@ -185,7 +185,7 @@ class Lifetimes:
         return deadline
 
     def mortal_due(self, rules: Rules) -> i64:
-        """When the oldest message that may end is too old; 0 when there is none."""
+        """Return when the oldest message that may expire is too old; 0 if none."""
         seq = self.next_mortal(0)
         if seq == 0:
             return 0
@@ -193,16 +193,16 @@ class Lifetimes:
         return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
 
     def next_mortal(self, after: i64) -> i64:
-        """The first message after ``after`` that is not to live for ever; 0: none."""
+        """Return the first message after ``after`` that may expire; 0: none."""
         seq = self.log.index.next_seq(after + 1, b"")
         while seq > 0 and int(seq) in self.immortal:
             seq = self.log.index.next_seq(seq + 1, b"")
         return seq
 
     def read(self, seq: i64) -> i64:
-        """Read the headers of a durable message; when it was stored, -1: it has no headers.
+        """Read the headers of a durable message; return when it was stored, -1: it has no headers.
 
-        Raises ReadFailed when the disk refuses.
+        Raises ReadFailed if the disk fails.
         """
         try:
             data, at = self.log.reader.locate(seq)
@@ -217,10 +217,10 @@ class Lifetimes:
         return record_time(data, at)
 
     def subject_to_mark(self, seq: i64) -> bytes:
-        """The subject that a marker is due for when this message goes; empty for none.
+        """Return the subject that needs a marker when this message is removed; empty for none.
 
-        None is due when newer messages exist, nor for a marker or a purge of a key. Raises
-        ReadFailed when the disk refuses.
+        None is needed if newer messages exist, nor for a marker or a purge of a key. Raises
+        ReadFailed if the disk fails.
         """
         try:
             data, at = self.log.reader.locate(seq)
@@ -238,7 +238,7 @@ class Lifetimes:
         return subject if entry is not None and entry.staged_last == seq else b""
 
     def scan(self, now: i64) -> None:
-        """Look at some of the messages that existed at the start."""
+        """Visit some of the messages that existed at the start."""
         count: i64 = 0
         seq = self.log.index.next_seq(self.scan_next, b"")
         while count < PER_TURN and 0 < seq <= self.scan_last:
@@ -257,7 +257,7 @@ class Lifetimes:
 
 
 def marker_block(seconds: i64) -> bytes:
-    """The headers of the message that tells of the end of a subject's last one."""
+    """Return the headers of the marker for the removal of a subject's last message."""
     text = format_duration(int(seconds) * SECOND).encode()
     return b"NATS/1.0\r\n%b: MaxAge\r\n%b: %b\r\n%b: sub\r\n\r\n" % (
         MARKER_REASON,

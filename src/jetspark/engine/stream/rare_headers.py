@@ -1,6 +1,6 @@
-"""Checks of headers that few messages have: counters and rollups (wire.md, Publishing).
+"""Checks of rare headers: counters and rollups (wire.md, Publishing).
 
-Not compiled: the messages that come here are rare.
+Not compiled: such messages are rare.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def increment_problem(headers: "PublishHeaders", rules: "Rules", body_length: int) -> bytes:
-    """Counters: a valid number, a stream that counts, no body, no expectation."""
+    """Check a counter: a valid number, a stream that counts, no body, no expectation."""
     if not is_integer(headers.incr):
         return error_body(ErrCode.COUNTER_INCREMENT_INVALID)
     if not rules.allow_counter:
@@ -28,7 +28,7 @@ def increment_problem(headers: "PublishHeaders", rules: "Rules", body_length: in
 
 
 def rollup_problem(headers: "PublishHeaders", rules: "Rules") -> bytes:
-    """Rollups: allowed by the stream, and one of the two words."""
+    """Check a rollup: allowed by the stream, and one of the two values."""
     if not rules.allow_rollup:
         return error_body(ErrCode.ROLLUP_FAILED, err="rollup not permitted")
     word = headers.rollup.lower()

@@ -1,8 +1,8 @@
-"""Replies that wait for a group to be durable, and go out or are taken back with it.
+"""Replies that wait for a group to be durable, and are sent or undone with it.
 
-A reply that stands on a decision waits for that decision (docs/internals/contracts.md). It is
-held with the group that carries it: ``open`` while the group fills, ``in_flight`` while it is on
-its way to the disk.
+A reply that depends on a decision waits for that decision (docs/internals/contracts.md). It is
+held with the group that contains it: ``open`` for the open group, ``in_flight`` for the one in
+flight.
 """
 
 from collections.abc import Callable
@@ -15,29 +15,29 @@ from jetspark.engine.outbox import Entry, Outbox
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.store.log.stream_log import StreamLog
 
-# A reply to a request: to whom, what, and what it becomes when an error takes its place.
+# A reply to a request: its subject, its body, and what it becomes if the group fails.
 Answer = tuple[bytes, bytes, Callable[[bytes], bytes]]
-# How far a fast batch has come in a group: batch, last sequence, bytes, stream sequence.
+# The progress of a fast batch in a group: batch, last sequence, bytes, stream sequence.
 Standing = tuple[FastBatch, int, int, int]
 
 ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 
 
 class GroupReplies:
-    """What goes out when one group is durable: acknowledgements as two columns, other replies."""
+    """What is sent when one group is durable: acknowledgements as two columns, other replies."""
 
     def __init__(self) -> None:
         self.replies: list[bytes] = []
         self.sequences: list[int] = []
-        # Replies that stand on the group: when it fails, they say so instead.
+        # Replies that depend on the group: if it fails, they become errors.
         self.entries: list[Entry] = []
-        # Replies of `$JS.API` requests, which have errors of their own shape.
+        # Replies of `$JS.API` requests, which have their own form of errors.
         self.answers: list[Answer] = []
-        # Messages that exist only if the group does: when it fails, they never were.
+        # Messages that exist only if the group does: if it fails, they are dropped.
         self.messages: list[Entry] = []
-        # Fast batches that go on in the group: how far, in messages and bytes, and where.
+        # Fast batches that continue in the group: their progress in messages and bytes, and where.
         self.batches: list[Standing] = []
-        # Who asked for an answer to an acknowledgement: an empty one, or silence when it fails.
+        # Reply subjects of acknowledgements: an empty answer, or none if the group fails.
         self.acks: list[bytes] = []
         # The patterns of purges; consumers are notified when they are durable.
         self.purges: list[bytes] = []
@@ -52,19 +52,19 @@ class Replies:
         self.ack_head: bytes = b'{"stream":' + json_name + b',"seq":'
         self.open: GroupReplies = GroupReplies()
         self.in_flight: GroupReplies = GroupReplies()
-        # The last sequence that the group on its way carries.
+        # The last sequence in the group in flight.
         self.in_flight_seq: i64 = 0
 
     # Holding -----------------------------------------------------------------------------------
 
     def acknowledge(self, reply: bytes, seq: i64) -> None:
-        """Acknowledge a message that was staged last, once it is durable."""
+        """Acknowledge the message that was staged last, once it is durable."""
         held = self.open
         held.replies.append(reply)
         held.sequences.append(int(seq))
 
     def acknowledge_with(self, reply: bytes, body: bytes) -> None:
-        """Acknowledge what was staged last with a body of its own."""
+        """Acknowledge the message that was staged last with a body of its own."""
         self.open.entries.append((reply, reply, b"", b"", body))
 
     def acknowledge_duplicate(self, reply: bytes, seq: i64, outbox: Outbox) -> None:
@@ -82,7 +82,7 @@ class Replies:
             self.open.entries.append(entry)
 
     def refuse(self, reply: bytes, error: bytes, on_state: bool, outbox: Outbox) -> None:
-        """Answer a publish with an error: at once, or when the state it stands on is durable."""
+        """Answer a publish with an error: now, or when the state it depends on is durable."""
         if len(reply) == 0:
             return
         entry = (reply, reply, b"", b"", self.failure(error))
@@ -92,11 +92,11 @@ class Replies:
             outbox.now.append(entry)
 
     def failure(self, error: bytes) -> bytes:
-        """The body of a failed publish: released servers have the zero sequence, too."""
+        """Return the body of a failed publish: released servers have the zero sequence, too."""
         return b'{"error":%s,"stream":%s,"seq":0}' % (error, self.json_name)
 
     def newest(self) -> GroupReplies | None:
-        """What goes out when all that is staged is durable; None when it is durable already."""
+        """Return what is sent when everything staged is durable; None if nothing is staged."""
         staged = self.log.staged
         if staged.position == self.log.index.position:
             return None
@@ -105,7 +105,7 @@ class Replies:
         return self.open
 
     def hold_newest(self, entry: Entry, outbox: Outbox) -> None:
-        """Send a reply when all that is staged is durable; at once when nothing is."""
+        """Send a reply when everything staged is durable; now if nothing is."""
         held = self.newest()
         if held is None:
             outbox.now.append(entry)
@@ -113,7 +113,7 @@ class Replies:
             held.entries.append(entry)
 
     def hold_answer(self, answer: Answer, outbox: Outbox) -> None:
-        """Answer a request when all that is staged is durable; at once when nothing is."""
+        """Answer a request when everything staged is durable; now if nothing is."""
         held = self.newest()
         if held is None:
             outbox.reply(answer[0], answer[1])
@@ -121,16 +121,16 @@ class Replies:
             held.answers.append(answer)
 
     def hold_ack(self, reply: bytes) -> None:
-        """Answer an acknowledgement when the journal record that the next group gets is durable.
+        """Answer an acknowledgement when the journal record of the next group is durable.
 
-        The consumer is in the journal's list, so there is such a record.
+        The consumer is in the journal's list, so there will be such a record.
         """
         self.open.acks.append(reply)
 
     def hold_message(self, entry: Entry) -> bool:
-        """Publish a message when all that is staged is durable; False when nothing is.
+        """Publish a message when everything staged is durable; False if nothing is.
 
-        When the disk refuses, the message never was.
+        If the disk fails, the message is dropped.
         """
         held = self.newest()
         if held is None:
@@ -143,32 +143,32 @@ class Replies:
         self.open.messages.append(entry)
 
     def hold_purge(self, pattern: bytes) -> None:
-        """Notify consumers of a purge that was staged, once it is durable."""
+        """Notify consumers of a staged purge, once it is durable."""
         self.open.purges.append(pattern)
 
     def hold_standing(self, standing: Standing) -> None:
-        """Acknowledge messages of a fast batch when the group that fills is durable."""
+        """Acknowledge messages of a fast batch when the open group is durable."""
         self.open.batches.append(standing)
 
     def mark(self) -> tuple[int, int]:
-        """How much of what a message brings along waits now, for ``rewind``."""
+        """Return the counts of what waits now, for ``rewind``."""
         return len(self.open.messages), len(self.open.purges)
 
     def rewind(self, mark: tuple[int, int]) -> None:
-        """A batch was taken back: what its messages brought along since a mark never was."""
+        """Undo a batch: drop what its messages added since a mark."""
         del self.open.messages[mark[0] :]
         del self.open.purges[mark[1] :]
 
     # Groups ------------------------------------------------------------------------------------
 
     def group_taken(self) -> None:
-        """What fills goes to the disk."""
+        """Note that the open group is in flight."""
         self.in_flight = self.open
         self.open = GroupReplies()
         self.in_flight_seq = self.log.staged.seq
 
     def committed(self, outbox: Outbox) -> GroupReplies:
-        """The group on its way is durable: its replies go out. What else it brought."""
+        """Send the replies of the group in flight, which is durable; return the rest of it."""
         held = self.in_flight
         self.in_flight = GroupReplies()
         if held.replies:
@@ -181,7 +181,7 @@ class Replies:
         return held
 
     def refuse_all(self, error: bytes, outbox: Outbox) -> None:
-        """Answer everything that waits with an error: what it stands on will never be durable."""
+        """Answer everything that waits with an error: what it depends on will never be durable."""
         body = self.failure(error)
         self.refuse_acks(outbox)
         for held in (self.in_flight, self.open):
@@ -195,7 +195,7 @@ class Replies:
         self.open = GroupReplies()
 
     def answer_acks(self, outbox: Outbox) -> None:
-        """There is no group to wait for: confirm acknowledgements, or refuse them.
+        """Confirm acknowledgements, or refuse them: there is no group to wait for.
 
         Those of consumers in memory leave no record, so there is nothing to wait for.
         """
@@ -209,9 +209,9 @@ class Replies:
             self.open.acks = []
 
     def refuse_acks(self, outbox: Outbox) -> None:
-        """Tell clients that wait for it that no acknowledgement of theirs is stored now.
+        """Inform waiting clients that their acknowledgements cannot be stored now.
 
-        With 503 and no body: clients take any other answer for a confirmation.
+        With 503 and no body: clients treat any other answer as a confirmation.
         """
         for held in (self.in_flight, self.open):
             for to in held.acks:

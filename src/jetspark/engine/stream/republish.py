@@ -1,4 +1,4 @@
-"""Messages that are published again under another subject, once they are durable."""
+"""Republishing: messages are published under another subject, once they are durable."""
 
 from jetspark.engine.outbox import Entry
 from jetspark.engine.stream.rules import Rules
@@ -24,7 +24,7 @@ def published_again(
     before: int,
     time_ns: int,
 ) -> Entry | None:
-    """The message as it is sent; None when its subject is not one of those.
+    """Return the message to send; None if its subject is not republished.
 
     ``before`` is the previous sequence of the same subject, which shows a reader what it missed.
     """

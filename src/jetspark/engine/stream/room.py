@@ -1,7 +1,7 @@
-"""Whether a stream that discards new messages has room for one more (wire.md, Publishing).
+"""Whether a stream with discard new has room for another message (wire.md, Publishing).
 
-Counted on staged state: what is durable plus what is on its way to the disk. Limits with *discard
-old* are no decision: the store evicts when a message becomes durable.
+Counted on staged state: durable plus staged messages. Limits with *discard old* need no decision:
+the store evicts when a message becomes durable.
 """
 
 from typing import Final
@@ -19,17 +19,17 @@ PER_SUBJECT: Final = "maximum messages per subject exceeded"
 
 
 class Load:
-    """What one group brings that the counts of the store do not know yet."""
+    """The effect of one group that the counts of the store do not include yet."""
 
     def __init__(self) -> None:
-        # Messages that take the place of another one of their subject.
+        # Messages that replace another one of their subject.
         self.replaced: i64 = 0
         # How many more messages a subject has; negative after a rollup.
         self.subjects: dict[bytes, int] = {}
 
 
 class Room:
-    """The limits of one stream, for the decision whether a new message is refused."""
+    """The limits of one stream, to decide whether a new message is refused."""
 
     def __init__(self, rules: Rules, log: StreamLog) -> None:
         self.rules: Rules = rules
@@ -38,14 +38,15 @@ class Room:
         self.in_flight: Load = Load()
 
     def configure(self, rules: Rules) -> None:
-        """Go by another configuration from now on."""
+        """Apply a configuration."""
         self.rules = rules
         if not rules.discard_new:
-            # Nobody keeps these counts any more: they would be wrong when somebody asks again.
+            # These counts are no longer maintained: they would be wrong when they are needed
+            # again.
             self.failed()
 
     def problem(self, subject: bytes, headers_length: i64, body_length: i64, rollup: bool) -> str:
-        """Why a message is refused; empty when there is room. The order is nats-server's."""
+        """Return why a message is refused; empty if there is room. The order is nats-server's."""
         rules = self.rules
         replaces = self.replaces(subject)
         # A rollup makes room for itself.
@@ -64,11 +65,11 @@ class Room:
         return ""
 
     def replaces(self, subject: bytes) -> bool:
-        """Say whether another message takes the place of the oldest one of its subject."""
+        """Return whether another message replaces the oldest one of its subject."""
         return 0 < self.rules.max_per_subject <= self.count_of(subject)
 
     def count_of(self, subject: bytes) -> i64:
-        """How many messages a subject has, with those on their way."""
+        """Return how many messages a subject has, including staged ones."""
         count: i64 = 0
         entry = self.log.index.subjects.get(subject)
         if entry is not None:
@@ -78,7 +79,7 @@ class Room:
         return count
 
     def oldest_size(self, subject: bytes) -> i64:
-        """What the oldest durable message of a subject counts; 0 when there is none."""
+        """Return the accounted size of the oldest durable message of a subject; 0 if none."""
         entry = self.log.index.subjects.get(subject)
         if entry is None or entry.count == 0:
             return 0
@@ -91,7 +92,7 @@ class Room:
         return self.log.codec.message_size(data, at)
 
     def take(self, subject: bytes, rollup: bool) -> None:
-        """A message was staged; a rollup leaves it alone on its subject."""
+        """Count a staged message; after a rollup it is alone on its subject."""
         load = self.open
         if self.rules.max_per_subject <= 0:
             return
@@ -105,15 +106,15 @@ class Room:
             load.subjects[subject] = load.subjects.get(subject, 0) + 1
 
     def group_taken(self) -> None:
-        """What was staged goes to the disk."""
+        """Note that the staged messages are in flight."""
         self.in_flight = self.open
         self.open = Load()
 
     def committed(self) -> None:
-        """The group on its way counts as durable now."""
+        """Note that the group in flight is durable."""
         self.in_flight = Load()
 
     def failed(self) -> None:
-        """Nothing that was staged is left."""
+        """Forget everything that was staged."""
         self.open = Load()
         self.in_flight = Load()

@@ -1,4 +1,4 @@
-"""What a stream's configuration means for a publish, as plain fields."""
+"""A stream's configuration in the form that the publish path needs: plain fields."""
 
 from librt.random import Random
 from mypy_extensions import i64
@@ -10,10 +10,10 @@ from jetspark.units import bounded
 
 
 class Rules:
-    """One configuration, made ready for the publish path. Replaced as a whole by an update.
+    """One configuration, prepared for the publish path. Replaced as a whole by an update.
 
-    ``seed`` is for transforms that spread messages at random. ``guarded``: a quota is asked for
-    every message.
+    ``seed`` is for transforms that distribute messages at random. ``guarded``: a quota is checked
+    for every message.
     """
 
     def __init__(self, config: StreamConfig, seed: int, guarded: bool = False) -> None:
@@ -35,12 +35,12 @@ class Rules:
         self.allow_schedules: bool = config.allow_msg_schedules
         self.allow_atomic: bool = config.allow_atomic
         self.allow_batched: bool = config.allow_batched
-        # Asked for schedules only, and there may be very many.
+        # Needed for schedules only, and there may be very many.
         self.subjects: list[bytes] = []
         if self.allow_schedules:
             self.subjects = [subject.encode() for subject in config.subjects]
         self.transform: SubjectTransform | None = None
-        # Spreads messages, the same way for the same seed; nothing is kept secret by it.
+        # Distributes messages, in the same way for the same seed; not used for secrets.
         random_below = Random(seed & 0x7FFFFFFFFFFFFFFF).randrange
         transform = config.subject_transform
         if transform is not None and transform.dest:
@@ -55,9 +55,9 @@ class Rules:
                 again.src.encode(), again.dest.encode(), random_below
             )
             self.republish_headers_only = again.headers_only
-        # Messages that no consumer wants are not kept.
+        # Messages without interest are not kept.
         self.by_interest: bool = config.retention is Retention.INTEREST
-        # Whether a message without headers is stored as it came, with no question asked.
+        # Whether a message without headers is stored unchanged, without further checks.
         self.open: bool = not (
             guarded
             or self.sealed

@@ -1,8 +1,7 @@
-"""Scheduled messages: what their headers may say, and when they are due (wire.md, Publishing)."""
+"""Scheduled messages: validation of their headers, and when they are due (wire.md, Publishing)."""
 
 from datetime import UTC, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from mypy_extensions import i64
 
@@ -40,10 +39,10 @@ ROLLUP_SUBJECT: Final = b"sub"
 
 
 class Due:
-    """When a schedule fires next, by the wall clock, and whether it goes on after that.
+    """When a schedule fires next, by the wall clock, and whether it repeats.
 
-    ``dated``: it fires at a date, whatever that is when somebody sets the clock; the others fire
-    after a time.
+    ``dated``: it fires at a date, even if the clock is set meanwhile; the others fire after a
+    time.
     """
 
     def __init__(self, time_ns: int, *, repeats: bool, dated: bool) -> None:
@@ -53,9 +52,9 @@ class Due:
 
 
 def due(pattern: bytes, zone_name: bytes | None, after_ns: int, now: int) -> Due:
-    """When a pattern fires for the first time after ``after_ns``, or ValueError.
+    """Return when a pattern fires for the first time after ``after_ns``, or raise ValueError.
 
-    What would have fired more than once meanwhile fires once: it skips ahead of ``now``.
+    If it would have fired more than once meanwhile, it fires once: it skips ahead of ``now``.
     """
     text = pattern.decode(errors="replace")
     for prefix in ("@at ", "@every "):
@@ -64,12 +63,12 @@ def due(pattern: bytes, zone_name: bytes | None, after_ns: int, now: int) -> Due
     if text.startswith("@at "):
         if " " in text[4:]:
             raise ValueError(f"{text[4:]!r} is not a time of RFC 3339")
-        # What lies before 1970 is due at once, what 64 bits cannot say is due when they end.
+        # A time before 1970 is due at once, one beyond 64 bits is due at their end.
         return Due(max(1, min(parse_rfc3339(text[4:]), LATEST)), repeats=False, dated=True)
     if text.startswith("@every "):
         every = bounded(parse_duration(text[7:]))
         if every < SECOND:
-            raise ValueError("a schedule repeats after a second at the earliest")
+            raise ValueError("the shortest interval of a schedule is one second")
         following = rounded(after_ns) + every
         if following < now:
             following = rounded(now) + every
@@ -83,24 +82,26 @@ def due(pattern: bytes, zone_name: bytes | None, after_ns: int, now: int) -> Due
 
 
 def rounded(time_ns: int) -> int:
-    """The nearest whole second."""
+    """Return the nearest whole second."""
     return (time_ns + SECOND // 2) // SECOND * SECOND
 
 
 def time_zone(name: bytes | None) -> tzinfo:
-    """The zone of that name; ValueError for one that nobody knows."""
+    """Return the time zone of a name; ValueError if it is unknown."""
     if name is None:
         return UTC
     try:
+        from zoneinfo import ZoneInfo  # reads the configuration of Python's build: 230 KB
+
         return ZoneInfo(name.decode())
     except (KeyError, OSError, ValueError) as error:
-        raise ValueError(f"{name!r} is no time zone") from error
+        raise ValueError(f"{name!r} is not a known time zone") from error
 
 
 def schedule_problem(
     headers: PublishHeaders, rules: Rules, log: StreamLog, subject: bytes, now: i64
 ) -> int:
-    """The error code of what is wrong with the schedule headers of a publish; 0: nothing."""
+    """Return the error code for the schedule headers of a publish; 0 if they are valid."""
     problem = _pattern_problem(headers, int(now))
     if problem != 0:
         return problem if rules.allow_schedules else ErrCode.SCHEDULES_DISABLED
@@ -131,7 +132,7 @@ def _pattern_problem(headers: PublishHeaders, now: int) -> int:
 
 
 def _terms_problem(headers: PublishHeaders, rules: Rules, subject: bytes) -> int:
-    """What a schedule says besides its pattern, in nats-server's order."""
+    """Check a schedule apart from its pattern, in nats-server's order."""
     target = headers.schedule_target
     source = headers.schedule_source
     if headers.schedule_ttl and parse_ttl(headers.schedule_ttl) == INVALID:
@@ -154,7 +155,7 @@ def _terms_problem(headers: PublishHeaders, rules: Rules, subject: bytes) -> int
 
 
 def _end_problem(headers: PublishHeaders, rules: Rules, log: StreamLog, subject: bytes) -> int:
-    """A client may end a schedule, and nothing else that the scheduler does."""
+    """Check that a client ends a schedule, and does nothing else that the scheduler does."""
     scheduler = headers.scheduler
     if not headers.schedule_next:
         return ErrCode.SCHEDULE_SCHEDULER_INVALID if scheduler else 0
@@ -180,7 +181,7 @@ class Fired:
 
 
 def fired(log: StreamLog, seq: i64, now: int) -> Fired | None:
-    """What the schedule with this sequence sends; None when it is gone or makes no sense.
+    """Return what the schedule with this sequence sends; None if it was deleted or is invalid.
 
     ``now`` is the date and time.
     """
@@ -220,7 +221,7 @@ def fired(log: StreamLog, seq: i64, now: int) -> Fired | None:
 
 
 def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> Due | None:
-    """When the schedule that these headers describe fires first; None when it never does.
+    """Return when the schedule of these headers fires first; None if never.
 
     Both times are dates.
     """
@@ -233,7 +234,7 @@ def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> Due | None:
 
 
 def _read(log: StreamLog, seq: i64) -> tuple[bytes, bytes, bytes] | None:
-    """Subject, headers and body (with its CRLF) of a durable message."""
+    """Return subject, headers and body (with its CRLF) of a durable message."""
     try:
         data, at = log.reader.locate(seq)
     except CorruptRecord:
@@ -245,7 +246,7 @@ def _read(log: StreamLog, seq: i64) -> tuple[bytes, bytes, bytes] | None:
 
 
 def has_schedule(log: StreamLog, seq: i64) -> bool:
-    """Say whether a message is a schedule; one that is not readable yet counts as one."""
+    """Return whether a message is a schedule; one that is not readable yet counts as one."""
     if seq > log.index.last_seq:
         return True
     found = _read(log, seq)

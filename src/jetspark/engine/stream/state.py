@@ -1,4 +1,4 @@
-"""What answers say about a stream."""
+"""The state of a stream, for answers."""
 
 from itertools import islice
 from typing import Final, TypeVar
@@ -23,14 +23,14 @@ LOST_SHOWN_MAX: Final = 10_000
 
 
 def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
-    """Everything about a stream, with the metadata that this server adds to its answers."""
+    """Return the info of a stream, with the metadata that this server adds to its answers."""
     metadata = answered_metadata(stream.config.metadata)
     config = msgspec.structs.replace(stream.config, metadata=metadata)
     return stream_info_with(stream, config, now, model)
 
 
 def stream_info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:
-    """Everything about a stream, with its configuration as it is given."""
+    """Return the info of a stream, with the given configuration."""
     mirror, sources = copies_info(stream, now)
     return model(
         config=config,
@@ -46,19 +46,19 @@ def stream_info_with(stream: Stream, config: StreamConfig, now: int, model: type
 def copies_info(
     stream: Stream, now: int
 ) -> tuple[StreamSourceInfo | None, tuple[StreamSourceInfo, ...]]:
-    """How far a mirror is, or the sources of a stream are."""
+    """Return the progress of a mirror, or of the sources of a stream."""
     known = tuple(copy.info(now) for copy in stream.copies)
     return (known[0], ()) if stream.config.mirror is not None and known else (None, known)
 
 
 def stream_state(stream: Stream) -> StreamState:
-    """What is durable in a stream, without lists of subjects or deletes."""
+    """Return what is durable in a stream, without lists of subjects or deletes."""
     index = stream.log.index
     holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
     return StreamState(
         messages=index.messages,
         bytes=index.bytes,
-        # An empty stream that was configured to begin at 1 says so, as in released servers.
+        # An empty stream that was configured to start at 1 says so, as in released servers.
         first_seq=index.first_seq or min(stream.config.first_seq, 1),
         first_ts=Timestamp(stream.log.reader.first_time),
         last_seq=index.last_seq,
@@ -71,10 +71,10 @@ def stream_state(stream: Stream) -> StreamState:
 
 
 def jetspark_info(stream: Stream) -> JetsparkStreamInfo:
-    """What nats-server does not say of a stream."""
+    """Return the fields that nats-server does not have."""
     log = stream.log
     if stream.config.mirror is not None or not log.began_seq:
-        # A copy has the times of its origin, which may go back where nobody keeps them in order.
+        # A copy has the times of its origin, which may decrease.
         return JetsparkStreamInfo(durability=durability(stream))
     return JetsparkStreamInfo(
         durability=durability(stream),
@@ -84,16 +84,16 @@ def jetspark_info(stream: Stream) -> JetsparkStreamInfo:
 
 
 def durability(stream: Stream) -> str:
-    """What an acknowledgement of a stream means; in memory, nothing lasts."""
+    """Return what an acknowledgement of a stream guarantees; in memory, nothing is durable."""
     return "memory" if stream.log.segments.in_memory else stream.log.durability.level
 
 
 def lost_data(stream: Stream) -> LostData | None:
-    """The messages that a damaged disk could not give back; None when there are none."""
+    """Return the messages that were lost on a damaged disk; None if there are none."""
     quarantine = stream.log.quarantine
     if not quarantine.proven:
         return None
-    # Released servers list every sequence; a hole of millions is not worth an answer of megabytes.
+    # Released servers list every sequence; a gap of millions is not worth megabytes of answer.
     each = (seq for first, last in quarantine.lost for seq in range(first, last + 1))
     gone = tuple(islice(each, LOST_SHOWN_MAX))
     return LostData(msgs=gone or None, bytes=quarantine.lost_bytes)

@@ -1,4 +1,4 @@
-"""One stream: where its messages come in, what the disk answers, and what time brings."""
+"""One stream: publishing, commits, and expiry."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -29,7 +29,7 @@ from jetspark.store.log.stream_log import Group, StreamLog
 
 INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
-# The reply subject of a fast batch ends so (ADR-50).
+# The end of the reply subject of a fast batch (ADR-50).
 FAST_BATCH_END: Final = b".$FI"
 _UPPER_I: Final = 0x49
 
@@ -37,9 +37,9 @@ _UPPER_I: Final = 0x49
 class Stream:
     """A stream of one account.
 
-    ``checks`` judge messages, ``ingest`` stages them, ``batches`` has those that come together,
-    ``replies`` has the answers that wait for the disk, ``expiry`` ends messages, ``tending``
-    looks after the log.
+    ``checks`` validates messages, ``ingest`` stages them, ``batches`` has open batches,
+    ``replies`` has the answers that wait for the disk, ``expiry`` removes expired messages,
+    ``tending`` maintains the log.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Stream:
         self.name: bytes = config.name.encode()
         self.dirty: bool = False
         self.dropped: bool = False
-        # The deadline that the engine knows of; 0: none.
+        # The queued deadline; 0: none.
         self.deadline: i64 = 0
-        # When the group on its way was taken and became durable, to know how fast the disk is.
+        # When the group in flight was taken and became durable, to measure the disk.
         self.taken_ns: i64 = 0
         self.committed_ns: i64 = 0
         # By name; their type is not known here (``engine/consumer/consumer.py``).
@@ -81,21 +81,21 @@ class Stream:
         self.batches: Batches = Batches(self.ingest, batch_limits, advise)
         self.tending: Tending = Tending(log)
         if config.first_seq > 1 and log.staged.seq == 0:
-            # Stands in the configuration, so it needs no record.
+            # It is in the configuration, so it needs no record.
             log.staged.begin_after(config.first_seq - 1)
 
     def drop(self) -> None:
-        """The stream is removed: what still refers to it finds nothing."""
+        """Mark the stream as removed: what still refers to it finds nothing."""
         self.dropped = True
 
     def configure(self, config: StreamConfig) -> None:
-        """Go by another configuration from now on; messages judged before keep their verdict."""
+        """Apply a configuration; messages checked before are not checked again."""
         self.config = config
         self.allow_direct = config.allow_direct
         self.guard(self.checks.quota)
 
     def guard(self, quota: Quota | None) -> None:
-        """Have every message pass a quota from now on, or none."""
+        """Check a quota for every message from now on, or none."""
         rules = Rules(self.config, self.log.identity.stream_id, guarded=quota is not None)
         self.rules = rules
         self.checks.configure(rules, quota)
@@ -106,9 +106,9 @@ class Stream:
     # Publishing --------------------------------------------------------------------------------
 
     def publish(self, subject: bytes, frame: Frame, now: i64, outbox: Outbox) -> bool:
-        """Take a message as it came; return whether something was staged.
+        """Accept a message as received; return whether something was staged.
 
-        ``subject`` is that of the frame: the caller has it at hand.
+        ``subject`` is that of the frame: the caller has it already.
         """
         data = frame.data
         rs = frame.rs
@@ -140,7 +140,7 @@ class Stream:
     def publish_checked(
         self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
     ) -> bool:
-        """Take a message that has headers or meets a rule; ``body`` ends with its CRLF."""
+        """Accept a message that has headers or needs checks; ``body`` ends with its CRLF."""
         rules = self.rules
         replies = self.replies
         asked = reply
@@ -176,7 +176,7 @@ class Stream:
     # Commit ------------------------------------------------------------------------------------
 
     def take_group(self, now: i64) -> Group | None:
-        """What the committer gets next; the replies that wait for it travel along."""
+        """Return the next group for the committer; the replies that depend on it wait for it."""
         self.taken_ns = now
         if not self.log.access.read_only:
             self.batches.note_group()
@@ -187,9 +187,9 @@ class Stream:
         return group
 
     def committed(self, outbox: Outbox, now: i64) -> GroupReplies:
-        """The group on its way is durable: its replies go out. What else it brought.
+        """Apply the group in flight, which is durable: send its replies; return the rest of it.
 
-        ``now`` is 0 if nobody knows it.
+        ``now`` is 0 if unknown.
         """
         self.committed_ns = now
         self.log.commit()
@@ -201,7 +201,7 @@ class Stream:
         return held
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:
-        """The group on its way was not written, and what was staged after it stands on it."""
+        """Undo the group in flight, which failed, and everything staged after it."""
         self.log.fail(no_space)
         self.checks.failed()
         self.expiry.lifetimes.start_again()
@@ -212,29 +212,29 @@ class Stream:
         self.refuse_held(error, outbox)
 
     def refuse_held(self, error: bytes, outbox: Outbox) -> None:
-        """Answer everything that waits with an error: what it stands on will never be durable."""
+        """Answer everything that waits with an error: what it depends on will never be durable."""
         self.replies.refuse_all(error, outbox)
         self.batches.failed(error, outbox)
 
     # Time --------------------------------------------------------------------------------------
 
     def begin_time(self, now: i64, wall_lead: i64) -> None:
-        """The stream is made or taken over at an engine time."""
+        """Start at an engine time: the stream was created or adopted."""
         self.log.timeline.begin(self.log.staged.time, now, wall_lead)
         self.expiry.lifetimes.follow_wall(int(wall_lead))
         self.batches.begin_time(now)
 
     def follow_wall(self, now: i64, wall_lead: i64) -> None:
-        """The wall clock was set: it is this far ahead of engine time."""
+        """Set how far the wall clock is ahead of engine time: it was set."""
         self.log.timeline.follow(now, wall_lead)
         self.expiry.lifetimes.follow_wall(int(wall_lead))
 
     def ahead(self) -> int:
-        """How far the times of new messages are ahead of the wall clock."""
+        """Return how far the times of new messages are ahead of the wall clock."""
         return int(self.log.timeline.lead) - self.expiry.lifetimes.wall_lead
 
     def next_deadline(self) -> i64:
-        """When ``expire`` has something to do; 0 when there is nothing."""
+        """Return when ``expire`` has something to do; 0 if nothing."""
         log = self.log
         tend_at = self.tending.due
         if log.access.read_only or log.access.full:
@@ -248,5 +248,5 @@ class Stream:
         return deadline
 
     def expire(self, now: i64, outbox: Outbox) -> bool:
-        """Take out what is too old, some at a time; return whether something was staged."""
+        """Remove expired messages, some at a time; return whether something was staged."""
         return self.batches.expire(now, outbox) or self.expiry.expire(now)

@@ -1,7 +1,6 @@
-"""One page of the subjects of a stream and how many messages each has, found in steps.
+"""One page of the subjects of a stream with their message counts, collected in steps.
 
-Each subject has as many messages as it had when it was looked at, between the request and its
-answer.
+Each count is from some time between the request and its answer.
 """
 
 from typing import Final
@@ -11,12 +10,12 @@ import msgspec
 from jetspark.store.log.index import StreamIndex
 from jetspark.subjects.tokens import is_literal
 
-# In units of a turn (turn.py); besides finding them, subjects are encoded here.
+# In units of a turn (turn.py); this includes encoding the subjects.
 UNITS_PER_STEP: Final = 4096
 
 
 class SubjectPage:
-    """The subjects that match a pattern, in their order, from the one at ``offset`` on."""
+    """The subjects that match a pattern, in order, from the one at ``offset`` on."""
 
     def __init__(self, index: StreamIndex, pattern: bytes, offset: int, limit: int) -> None:
         self._index = index
@@ -25,11 +24,11 @@ class SubjectPage:
         self._end = offset + limit
         self._next = b""
         self._encoded: list[bytes] = []
-        # How many match in all.
+        # The total number of matches.
         self.total: int = 0
 
     def step(self) -> bool:
-        """Look at some subjects; True when all were looked at."""
+        """Visit some subjects; True when finished."""
         index = self._index
         if is_literal(self._pattern):
             self._add([self._pattern])
@@ -54,5 +53,5 @@ class SubjectPage:
             self._encoded.append(msgspec.json.encode(shown)[1:-1])
 
     def counts(self) -> msgspec.Raw | None:
-        """The page as an object of JSON; None when no subject is on it."""
+        """Return the page as a JSON object; None if it is empty."""
         return msgspec.Raw(b"{" + b",".join(self._encoded) + b"}") if self._encoded else None

@@ -1,4 +1,4 @@
-"""The subjects of a stream's configuration: what it may store, rename and publish again."""
+"""Validation of a stream's subjects, transform and republish settings."""
 
 from collections.abc import Generator
 from typing import Final
@@ -16,18 +16,18 @@ from jetspark.subjects.tokens import is_valid_subject
 from jetspark.subjects.transform import TransformError, check_transform
 
 PATTERN_MAX: Final = 16 * 1024
-"""No message has a longer subject, and each token of a pattern takes its place in memory."""
+"""No message has a longer subject, and each token of a pattern costs memory."""
 _EVERYTHING: Final = ">"
-# A server answers on these; a stream without acknowledgements may record them all the same.
+# A server answers on these; a stream without acknowledgements may still record them.
 _API_SPACES: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
 _EVENTS: Final = b"$JS.EVENT.>"
-_MAY_BE_SPACE: Final = b"$*>"  # how what overlaps one of these begins
+_MAY_BE_SPACE: Final = b"$*>"  # the first byte of anything that overlaps one of these
 _SYSTEM: Final = b"$SYS.>"
 _SYSTEM_ACCOUNTS: Final = b"$SYS.ACCOUNT.>"
 
 
 def with_subjects(config: StreamConfig) -> Generator[None, None, StreamConfig]:
-    """Check the subjects, in steps; a stream without any, that copies nothing, stores its name."""
+    """Check the subjects, in steps; a stream without any, and not a copy, stores its name."""
     if not config.subjects:
         if config.mirror is None and not config.sources:
             config = msgspec.structs.replace(config, subjects=(config.name,))
@@ -85,7 +85,7 @@ def _check_spaces(subject: bytes) -> None:
 
 
 def republished(config: StreamConfig, *, pedantic: bool) -> Generator[None, None, StreamConfig]:
-    """Check the transform and where messages are published again, in steps."""
+    """Check the transform and the republish settings, in steps."""
     transform = config.subject_transform
     if transform is not None:
         if transform.src and not is_valid_subject(transform.src.encode()):
@@ -119,7 +119,7 @@ def republished(config: StreamConfig, *, pedantic: bool) -> Generator[None, None
         if pace.is_due(len(subject)):
             yield
     try:
-        if again.dest:  # none publishes nothing again
+        if again.dest:  # without it nothing is republished
             check_transform(again.src.encode(), again.dest.encode())
     except TransformError:
         raise invalid(

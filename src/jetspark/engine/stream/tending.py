@@ -1,7 +1,7 @@
-"""What a stream's log needs as time passes: syncs, space, and to be opened again after an error.
+"""Maintenance of a stream's log: syncs, space, and reopening after an error.
 
-A log has no clock. ``Tending.due`` says when it is looked at next: 0 is never, 1 as soon as
-possible, for callers that know no time.
+A log has no clock. ``Tending.due`` is when it is checked next: 0 is never, 1 as soon as possible,
+for callers that do not have the time.
 """
 
 from typing import Final
@@ -14,49 +14,49 @@ from jetspark.store.reserve import Reserve
 
 SECOND: Final = 1_000_000_000
 SOON: Final = 1
-# A disk that failed is asked again after this time, and every time after it.
+# A disk that failed is retried after this time, and every time after it.
 REOPEN_AFTER_NS: Final = 5 * SECOND
 
 
 class Tending:
-    """Looks after the log of one stream. ``reserve`` is the space kept free for deletes."""
+    """Maintains the log of one stream. ``reserve`` is the space kept free for deletes."""
 
     def __init__(self, log: StreamLog) -> None:
         self._log = log
         self.due: i64 = 0
-        # A write failed, and what nobody asks for a second time was not decided again yet.
+        # A write failed, and decisions without a client that retries them were not repeated yet.
         self._dropped = False
 
     def soon(self) -> None:
-        """Look after the log as soon as possible."""
+        """Check the log as soon as possible."""
         self.due = SOON
 
     def committed(self) -> None:
-        """A group was written: it may want a sync later."""
+        """Note that a group was written: it may need a sync later."""
         if self.due == 0 and self._log.durability.unsynced:
             self.due = SOON
 
     def reopened(self) -> None:
-        """The log was verified, and takes writes again."""
+        """Note that the log was verified, and accepts writes again."""
         self.due = SOON if self._dropped else 0
 
     def failed(self, reserve: Reserve, *, no_space: bool, by_interest: bool = False) -> None:
-        """A write failed: what becomes of the stream from now on.
+        """Handle a failed write: determine how the stream continues.
 
-        ``by_interest``: it removes what nobody needs, and has to decide that again.
+        ``by_interest``: it removes unneeded messages, and has to decide that again.
         """
         access = self._log.access
         if no_space:
             reserve.release()
-            # A quota, or a disk that somebody cleaned meanwhile: nothing to wait for.
+            # A quota, or a disk that was cleaned meanwhile: nothing to wait for.
             access.set_full(not reserve.has_room(0))
         self._dropped = self._dropped or by_interest
         self.due = SOON if self._dropped or access.full or access.failed else 0
 
     def find_room(self, reserve: Reserve, error: OSError) -> bool:
-        """Say whether what met a full disk may be written once more, with the reserve's space.
+        """Return whether a write that found the disk full may be retried, using the reserve.
 
-        Only what has no message: deletes, purges and consumers are what the reserve is for.
+        Only without messages: the reserve is for deletes, purges and consumers.
         """
         log = self._log
         group = log.staged.in_flight
@@ -78,10 +78,11 @@ class Tending:
         return True
 
     def tend(self, reserve: Reserve, now: int) -> bool:
-        """Do for the log what is due, or set it going.
+        """Do or start what is due for the log.
 
-        True when writes may work again after some failed: what nobody asks for a second time has
-        to be decided again. Not at once, for the next write may fail as quickly as the last.
+        True if writes may work again after some failed: decisions without a client that retries
+        them have to be repeated. Not at once, because the next write may fail as quickly as the
+        last.
         """
         log = self._log
         first = self.due == SOON
@@ -90,7 +91,7 @@ class Tending:
             log.access.set_full(full)
             wait = SECOND if full else 0
         elif log.access.failed:
-            # What was staged before it failed is written to the end that would be cut off.
+            # What was staged before the failure is written to the end that would be truncated.
             idle = log.staged.is_idle
             log.upkeep.want_reopening(idle and not first)
             wait = REOPEN_AFTER_NS

@@ -1,4 +1,4 @@
-"""How long a message lives when it says so itself: the value of ``Nats-TTL``."""
+"""The value of ``Nats-TTL``: the lifetime of a message."""
 
 from typing import Final
 
@@ -11,14 +11,15 @@ NEVER: Final[i64] = -1
 INVALID: Final[i64] = -2
 
 SECOND: Final = 1_000_000_000
-# A later end than this does not fit 64 bits of nanoseconds: it is as good as never.
+# A later end does not fit 64 bits of nanoseconds: it is as good as never.
 SECONDS_MAX: Final = 9_000_000_000
 
 
 def parse_ttl(value: bytes) -> i64:
-    """Whole seconds, NEVER, NO_TTL for a zero that has no unit, or INVALID.
+    """Return whole seconds, NEVER, NO_TTL for a zero without a unit, or INVALID.
 
-    A duration in Go's syntax is cut to whole seconds and must have one; a bare number is seconds.
+    A duration in Go's syntax is truncated to whole seconds and must be at least one; a bare number
+    is seconds.
     """
     text = value.decode(errors="replace")
     if text.lower() == "never":

@@ -1,4 +1,4 @@
-"""Which changes of a stream's configuration are legal."""
+"""Which updates of a stream's configuration are legal."""
 
 import msgspec
 
@@ -11,9 +11,9 @@ from jetspark.units import Nanoseconds
 
 
 def updated(old: StreamConfig, new: StreamConfig) -> StreamConfig:
-    """Return what the stream is to become; ``new`` was checked by itself (config.py) before.
+    """Return the updated configuration; ``new`` was validated on its own (config.py) before.
 
-    Raises Refusal for a change that no stream can make (wire.md, Streams).
+    Raises Refusal for an update that is not allowed (wire.md, Streams).
     """
     if new.name != old.name:
         raise invalid("stream configuration name must match original")
@@ -31,7 +31,7 @@ def updated(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     for name, text in cancelled:
         if getattr(old, name) and not getattr(new, name):
             raise invalid(text)
-    # Taking the mirror away makes an ordinary stream of it; any other change is refused.
+    # Removing the mirror turns it into an ordinary stream; any other change is refused.
     if new.mirror is not None and new.mirror != old.mirror:
         raise Refusal(ErrCode.MIRROR_NOT_UPDATABLE)
     if old.allow_msg_ttl and not new.allow_msg_ttl:

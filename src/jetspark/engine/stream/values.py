@@ -1,4 +1,4 @@
-"""Names, texts, limits and times of a stream's configuration: their bounds and defaults."""
+"""Names, texts, limits and times of a stream's configuration: bounds and defaults."""
 
 import re
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ SHORTEST: Final = Nanoseconds(100_000_000)  # of max_age and the duplicate windo
 DESCRIPTION_MAX: Final = 4096  # wire.md, Limits and timings
 METADATA_MAX: Final = 128 * 1024  # wire.md, Limits and timings
 REPLICAS_MAX: Final = 5
-# Sequences count in signed 64 bits: what starts at or moves to this one still has as many left.
+# Sequences are signed 64-bit: a stream that starts at or moves to this one has as many left.
 SEQUENCE_MAX: Final = 2**62
-# In the order in which the released server looks at them. Zero and negative both mean none.
+# In the order of the released server's checks. Zero and negative both mean none.
 LIMITS: Final = (
     "max_msgs",
     "max_msgs_per_subject",
@@ -33,17 +33,17 @@ _NOT_IN_NAMES: Final = re.compile(r"[ \t\r\n\f.*>\\/]")
 
 
 def invalid(reason: str) -> Refusal:
-    """The answer to a configuration that cannot be."""
+    """Return the answer to an invalid configuration."""
     return Refusal(ErrCode.STREAM_INVALID_CONFIG, err=reason)
 
 
 def adjusted(reason: str) -> Refusal:
-    """The answer to a pedantic request with something that would have to be adjusted."""
+    """Return the answer to a pedantic request with a value that would have to be adjusted."""
     return Refusal(ErrCode.PEDANTIC, err=reason)
 
 
 def is_name(name: str) -> bool:
-    """Tell whether a stream can have this name; its length is another matter."""
+    """Return whether the characters of a stream's name are valid; its length is not checked."""
     return name != "" and _NOT_IN_NAMES.search(name) is None
 
 
@@ -78,7 +78,7 @@ def with_limits(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
 def with_window(config: StreamConfig, *, pedantic: bool, most: int) -> StreamConfig:
     """Check the age limit and the duplicate window; an unset window gets its default.
 
-    ``most`` is what the server allows a window to be; 0: anything.
+    ``most`` is the server's maximum for a window; 0: none.
     """
     age = config.max_age
     if age < 0:
@@ -105,8 +105,8 @@ def with_window(config: StreamConfig, *, pedantic: bool, most: int) -> StreamCon
 
 
 def metadata_size(metadata: Mapping[str, str]) -> int:
-    """How many bytes keys and values have, with the level that is stored with them."""
-    # A level has one digit, whatever the configuration asks for.
+    """Return the size of keys and values, including the level that is stored with them."""
+    # A level has one digit, whatever the configuration requires.
     stored = stored_metadata(metadata, 0)
     return _size("".join(stored)) + _size("".join(stored.values()))
 

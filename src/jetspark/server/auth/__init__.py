@@ -1,1 +1,1 @@
-"""Who may connect, and what each may do: users, authentication, permissions. No I/O, no clock."""
+"""Users, authentication and permissions. No I/O, no clock."""

@@ -1,15 +1,15 @@
-"""One connection's way in: what it may do before it is known who it is.
+"""Admission of one connection: what it may do until it is authenticated.
 
 Stages::
 
-    WAITING   nothing but CONNECT counts; with a no_auth_user, anything else makes it that user
-    CHECKING  a hash is being checked: the driver holds back everything the client sends
-    ADMITTED  ``user`` is set; another CONNECT starts over
-    REFUSED   for good
+        WAITING   only CONNECT is processed; with a no_auth_user, anything else makes it that user
+        CHECKING  a hash is being checked: the driver holds everything the client sends
+        ADMITTED  ``user`` is set; another CONNECT starts over
+        REFUSED   permanently
 
-There is no user before the answer is final, and none while a second CONNECT is checked: what
-arrives in between never runs as ``no_auth_user`` or as the user before. A driver that lets an
-operation through all the same is refused.
+There is no user before the verdict is final, and none while a second CONNECT is checked: input in
+between never runs as ``no_auth_user`` or as the previous user. A driver that still lets an
+operation through is refused.
 """
 
 from enum import Enum, auto
@@ -29,7 +29,7 @@ from jetspark.units import Nanoseconds
 
 
 class Stage(Enum):
-    """Where a connection is on its way in."""
+    """The stage of a connection's admission."""
 
     WAITING = auto()
     CHECKING = auto()
@@ -40,7 +40,7 @@ class Stage(Enum):
 class Admission:
     """The authentication of one connection. Never reads a clock; ``now`` is passed in.
 
-    ``deadline`` is when the client must have sent CONNECT; None: it need not hurry.
+    ``deadline`` is when the client must have sent CONNECT; None: no deadline.
     """
 
     def __init__(self, authenticator: Authenticator, *, now: int, timeout: Nanoseconds) -> None:
@@ -50,21 +50,21 @@ class Admission:
         self._authenticator = authenticator
         self._asked: NeedsHash | None = None
         if not authenticator.required:
-            # Without authentication a client may begin with anything (wire.md, Core protocol).
+            # Without authentication a client may start with anything (wire.md, Core protocol).
             self._settle(authenticator.examine_silent())
 
     def follow(self, authenticator: Authenticator) -> None:
-        """The users changed and this client stays: its next CONNECT is judged by the new ones."""
+        """Use new users; this client stays: its next CONNECT is checked against them."""
         self._authenticator = authenticator
 
     def connect(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:
-        """CONNECT came.
+        """Handle CONNECT.
 
-        When the connection had a user before, the driver first drops what that user subscribed
-        to, as nats-server does.
+        If the connection already had a user, the driver first removes that user's subscriptions,
+        as nats-server does.
         """
         if self.stage in {Stage.CHECKING, Stage.REFUSED}:
-            return self._refuse("CONNECT came before the last one was answered")
+            return self._refuse("CONNECT arrived before the previous one was answered")
         self.user = None
         self.deadline = None
         verdict = self._authenticator.examine(options, tls_peer)
@@ -75,22 +75,22 @@ class Admission:
         return self._settle(verdict)
 
     def operate(self) -> Accepted | Refused:
-        """Anything else came. Drivers need not ask when the stage is ADMITTED."""
+        """Handle any other operation. Drivers need not call this in stage ADMITTED."""
         if self.stage is Stage.WAITING:
             return self._settle(self._authenticator.examine_silent())
         if self.stage is Stage.ADMITTED and self.user is not None:
             return Accepted(self.user)
-        return self._refuse("an operation came before authentication was finished")
+        return self._refuse("an operation arrived before authentication was finished")
 
     def finish(self, *, matched: bool) -> Accepted | Refused:
-        """The hash that `connect` asked for was checked."""
+        """Handle the result of the hash check that `connect` requested."""
         if self.stage is not Stage.CHECKING or self._asked is None:
-            return self._refuse("no hash was asked for")
+            return self._refuse("no hash check was requested")
         asked, self._asked = self._asked, None
         return self._settle(self._authenticator.conclude(asked, matched=matched))
 
     def expire(self, now: int) -> Refused | None:
-        """Refuse a client that sent nothing until the deadline."""
+        """Refuse a client that sent nothing by the deadline."""
         if self.stage is not Stage.WAITING or self.deadline is None or now < self.deadline:
             return None
         refused = Refused("the client sent no CONNECT in time", AUTHENTICATION_TIMEOUT)

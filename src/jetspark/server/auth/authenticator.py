@@ -1,22 +1,22 @@
-"""Decides whether a client is who it says it is, without waiting for anything.
+"""Authenticates clients, without blocking.
 
-`Authenticator.examine` takes what CONNECT said and answers at once: accepted, refused, or "check
-this hash first". Checking a bcrypt hash takes tens of milliseconds, so the driver does it in an
-executor and comes back with `conclude`. `admission.py` keeps the order of these steps for one
-connection.
+`Authenticator.examine` takes the options of CONNECT and answers immediately: accepted, refused, or
+"check this hash first". Checking a bcrypt hash takes tens of milliseconds, so the driver does it
+in an executor and passes the result to `conclude`. `admission.py` keeps the order of these steps
+for one connection.
 
-What is left for later fits in here:
+Extensions that fit in here:
 
-- *nkeys and JWT*: the nonce that INFO showed becomes an argument of `examine`; a signature takes
-  some 100 us to verify, so the answer stays immediate. Users by key stand in the directory beside
-  those by name.
-- *auth callout*: one more verdict beside `NeedsHash`, with the request to send. It is concluded in
-  the same way when the answer is there, and the admission waits in the same stage.
-- *certificates that name users* (``verify_and_map``): ``tls_peer`` is here already.
+- *nkeys and JWT*: the nonce in INFO becomes an argument of `examine`; verifying a signature takes
+  some 100 us, so the answer stays immediate. Users by key are in the directory next to those by
+  name.
+- *auth callout*: one more verdict like `NeedsHash`, with the request to send. It is concluded in
+  the same way when the answer arrives, and the admission waits in the same stage.
+- *certificates that name users* (``verify_and_map``): ``tls_peer`` exists already.
 
-Unknown users take as long to refuse as known ones: if any secret is a bcrypt hash, every refusal
-of a name and password checks a hash of the same cost first (nats-server refuses unknown users at
-once, which tells who exists).
+Refusing unknown users takes as long as refusing known ones: if any secret is a bcrypt hash, every
+refusal of a name and password first checks a hash of the same cost (nats-server refuses unknown
+users immediately, which reveals who exists).
 """
 
 import hashlib
@@ -42,7 +42,7 @@ _KEY_SIZE: Final = 16
 
 
 class TlsPeer(msgspec.Struct, frozen=True, kw_only=True):
-    """The certificate that a client showed, verified by the TLS layer."""
+    """The certificate of a client, verified by the TLS layer."""
 
     subject: str
 
@@ -54,14 +54,14 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The client is not let in. ``reason`` is for the log, ``text`` for the client."""
+    """The client is refused. ``reason`` is for the log, ``text`` for the client."""
 
     reason: str
     text: bytes = AUTHORIZATION_VIOLATION
 
 
 class NeedsHash(msgspec.Struct, frozen=True):
-    """The client is ``user`` if ``password`` belongs to ``hash``; never if ``user`` is None."""
+    """The client is ``user`` if ``password`` matches ``hash``; never if ``user`` is None."""
 
     user: User | None
     password: Secret
@@ -77,10 +77,10 @@ Verdict: TypeAlias = Accepted | Refused | NeedsHash
 
 
 class Authenticator:
-    """Examines the clients of one listener. Holds no state of any connection.
+    """Authenticates the clients of one listener. Has no state of any connection.
 
-    ``required`` says that a client must be examined before it may do anything; ``announced`` is
-    what INFO says in ``auth_required``.
+    ``required`` says that a client must authenticate before it may do anything; ``announced`` is
+    ``auth_required`` in INFO.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class Authenticator:
         )
 
     def examine(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:
-        """Say what to do with a client that sent CONNECT with ``options``."""
+        """Return the verdict on a client that sent CONNECT with ``options``."""
         if options.account or options.new_account:
-            return Refused("CONNECT asks for an account; accounts belong to users")
+            return Refused("CONNECT names an account; accounts are assigned to users")
         if not self.required:
-            return Accepted(self._directory.everybody)
+            return Accepted(self._directory.default_user)
         if not (options.user or options.password or options.auth_token):
             return self.examine_silent()
         shown = f" (certificate {tls_peer.subject!r})" if tls_peer is not None else ""
@@ -123,12 +123,12 @@ class Authenticator:
         if single is not None:
             known = single if same(single.name, options.user) else None
             return self._examine_password(options, known, shown)
-        return Refused(f"the client shows nothing that is asked for{shown}")
+        return Refused(f"the client shows none of the accepted credentials{shown}")
 
     def examine_silent(self) -> Accepted | Refused:
-        """Say what to do with a client that shows nothing, in CONNECT or instead of it."""
+        """Return the verdict on a client without credentials, with or without CONNECT."""
         if not self.required:
-            return Accepted(self._directory.everybody)
+            return Accepted(self._directory.default_user)
         anonymous = self._credentials.anonymous
         if anonymous is None:
             return Refused("the client shows no credentials")
@@ -137,13 +137,13 @@ class Authenticator:
         return Accepted(anonymous)
 
     def conclude(self, asked: NeedsHash, *, matched: bool) -> Accepted | Refused:
-        """Say what to do when the hash was checked."""
+        """Return the verdict after the hash was checked."""
         if matched and asked.user is not None:
             return Accepted(asked.user)
         return Refused(asked.reason)
 
     def _examine_password(self, options: ConnectOptions, user: User | None, shown: str) -> Verdict:
-        """Compare a password; ``user`` None is a name that nobody has."""
+        """Compare a password; ``user`` None is an unknown name."""
         reason = f"user {options.user!r} is unknown or has another password{shown}"
         if user is not None and not user.may_connect_by(self._connection_type):
             reason = f"user {options.user!r} may not connect this way{shown}"
@@ -158,20 +158,20 @@ class Authenticator:
 
     def _examine_token(self, token: str, shown: str) -> Verdict:
         expected = self._credentials.token
-        everybody = self._directory.everybody
+        default_user = self._directory.default_user
         reason = f"the client shows a wrong token{shown}"
         if is_bcrypt(expected.value):
-            return NeedsHash(everybody, Secret(token), expected, reason)
-        return Accepted(everybody) if same(expected.value, token) else Refused(reason)
+            return NeedsHash(default_user, Secret(token), expected, reason)
+        return Accepted(default_user) if same(expected.value, token) else Refused(reason)
 
     def _refuse_slowly(self, options: ConnectOptions, secret: Secret, reason: str) -> Verdict:
-        """Refuse after as much work as a user with a hash would have caused."""
+        """Refuse after as much work as a user with a hash would cause."""
         if is_bcrypt(secret.value):
             return NeedsHash(None, Secret(options.password), secret, reason)
         if not self._decoys:
             same(secret.value, options.password)
             return Refused(reason)
-        # The same name always meets the same cost, as if it were that of a user.
+        # The same name always has the same cost, as if it were that of a user.
         name = options.user.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(name, key=self._key, digest_size=8).digest()
         chosen = self._decoys[int.from_bytes(digest, "little") % len(self._decoys)]
@@ -179,7 +179,7 @@ class Authenticator:
 
 
 def _hashes(directory: Directory, credentials: Credentials) -> list[str]:
-    """Return every bcrypt hash that a name and a password can meet."""
+    """Return every bcrypt hash that a name and password may be checked against."""
     users = list(directory.users.values())
     if credentials.single is not None:
         users.append(credentials.single)

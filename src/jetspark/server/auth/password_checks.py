@@ -1,10 +1,10 @@
-"""Password checks beside the event loop: a few at a time, in an order that a flood cannot abuse.
+"""Password checks in threads: a few at a time, in an order that a flood cannot abuse.
 
-One bcrypt check takes tens of milliseconds of CPU by design. Clients that wait for theirs are
-served by address in turn, and the newest of an address first: a client that logs in now does not
-wait for a hundred attempts before it, and those who waited long have mostly given up. While others
-wait, clients that left are dropped without a check (one that only ended its sending looks alike,
-and is served when nobody else waits). Beyond `WAITING_MAX` the oldest of the busiest address goes.
+One bcrypt check takes tens of milliseconds of CPU by design. Waiting clients are served by address
+in turn, and the newest of an address first: a client that logs in now does not wait for a hundred
+attempts before it, and those who waited long have mostly given up. While others wait, disconnected
+clients are dropped without a check (one that only half-closed looks the same, and is served when
+no one else waits). Beyond `WAITING_MAX` the oldest of the busiest address is dropped.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ class _Waiting:
         self.result = result
 
     def drop(self) -> None:
-        """Give it up."""
+        """Drop it."""
         if not self.result.done():
             self.result.set_result(None)
 
 
 class PasswordChecks:
-    """The checks of one server. ``close`` it when the server ends."""
+    """The checks of one server. ``close`` it when the server stops."""
 
     def __init__(self, waiting_max: int = WAITING_MAX) -> None:
         self._waiting_max = waiting_max
-        # Oldest first, by address; the addresses in the order in which they have their turn.
+        # Oldest first, by address; the addresses in the order of their turns.
         self._waiting: dict[str, list[_Waiting]] = {}
         self._count = 0
         self._running = 0
@@ -53,9 +53,9 @@ class PasswordChecks:
     async def run(
         self, address: str, check: Callable[[], bool], left: Callable[[], bool]
     ) -> bool | None:
-        """Return what ``check`` says; None if it was dropped.
+        """Return the result of ``check``; None if it was dropped.
 
-        ``left`` says whether the client is still connected, just before its check would begin.
+        ``left`` is called just before the check would start: whether the client has disconnected.
         """
         waiting = _Waiting(check, left, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(address, []).append(waiting)
@@ -66,7 +66,7 @@ class PasswordChecks:
         return await waiting.result
 
     def close(self) -> None:
-        """Wait for the checks that run; the others are not begun."""
+        """Wait for running checks; the others are not started."""
         self._waiting.clear()
         self._count = 0
         if self._executor is not None:
@@ -74,11 +74,11 @@ class PasswordChecks:
             self._executor = None
 
     def _start(self) -> None:
-        """Begin checks while threads are free."""
+        """Start checks while threads are free."""
         while self._running < THREADS and self._waiting:
             waiting = self._take_next()
             if waiting.result.done():
-                continue  # the server ends
+                continue  # the server is stopping
             if self._waiting and waiting.left():
                 waiting.drop()
                 continue
@@ -89,7 +89,7 @@ class PasswordChecks:
                     )
                 work = asyncio.get_running_loop().run_in_executor(self._executor, waiting.check)
             except RuntimeError as error:
-                # No thread can be had. Those who come later may have more luck.
+                # No thread can be started. Later clients may have more luck.
                 text = (
                     "A password cannot be checked: %s; raise the limit of processes "
                     "(ulimit -u, pids.max) or of memory for this server"
@@ -111,7 +111,7 @@ class PasswordChecks:
         self._start()
 
     def _take_next(self) -> _Waiting:
-        """The newest of the address whose turn it is; the address goes to the end."""
+        """Return the newest of the address whose turn it is; the address moves to the end."""
         address = next(iter(self._waiting))
         queue = self._waiting.pop(address)
         waiting = queue.pop()
@@ -121,7 +121,7 @@ class PasswordChecks:
         return waiting
 
     def _drop_oldest(self) -> None:
-        """Make room: the busiest address loses the one that waited longest."""
+        """Make room: the busiest address loses its oldest."""
         address = max(self._waiting, key=lambda known: len(self._waiting[known]))
         waiting = self._waiting[address].pop(0)
         if not self._waiting[address]:

@@ -1,7 +1,7 @@
 """Passwords and tokens: plain ones compared in constant time, bcrypt hashes checked.
 
-A check of a hash takes tens of milliseconds or more, so `check` belongs into an executor; it lets
-other threads run meanwhile. Everything else here is quick.
+Checking a hash takes tens of milliseconds or more, so run `check` in an executor; it releases the
+interpreter lock meanwhile. Everything else here is fast.
 """
 
 import hmac
@@ -20,14 +20,14 @@ _SALT_LENGTH: Final = 22
 _SALT_BITS_OF_LAST: Final = 4  # 128 bits are 21 characters of 6 bits and 2 bits more
 _DIGEST_LENGTH: Final = 31
 
-# bcrypt reads no more. Go's ignores the rest, and so must we; the library for Python refuses it.
+# bcrypt reads no more. Go's ignores the rest, and so must we; the Python library refuses it.
 _BYTES_MAX: Final = 72
 
 
 def hash_problem(text: str) -> str | None:
-    """Say what is wrong with a bcrypt hash, or None.
+    """Return what is wrong with a bcrypt hash, or None.
 
-    nats-server takes everything that begins like one for a hash; a broken one then lets nobody in.
+    nats-server treats everything that starts like one as a hash; a broken one then admits no one.
     """
     found = _HASH.fullmatch(text)
     if found is None:
@@ -47,7 +47,7 @@ def need_bcrypt() -> None:
 
 
 def check(password_hash: str, password: str) -> bool:
-    """Tell whether ``password`` belongs to a hash that `hash_problem` found nothing wrong with.
+    """Return whether ``password`` matches a hash that passed `hash_problem`.
 
     Slow: run it in an executor.
     """
@@ -57,7 +57,7 @@ def check(password_hash: str, password: str) -> bool:
 
 
 def same(expected: str, given: str) -> bool:
-    """Compare secrets in a time that depends on no more than their length."""
+    """Compare secrets in a time that depends only on their length."""
     return hmac.compare_digest(_bytes(expected), _bytes(given))
 
 
@@ -74,5 +74,5 @@ def decoy(password_hash: str, noise: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    # JSON may hold half a surrogate pair; no configured secret has one, so it only must not fail.
+    # JSON may contain a lone surrogate; no configured secret has one, so it only must not fail.
     return text.encode("utf-8", "surrogatepass")

@@ -1,6 +1,6 @@
-"""Allow lists and deny lists, and what their entries say of a subject (``permissions.py``).
+"""Allow lists and deny lists, and how their entries match (``permissions.py``).
 
-Asked about a subject once: the verdict is kept. So this is not among the compiled modules.
+Consulted once per subject: the verdict is cached. So this module is not compiled.
 """
 
 from typing import Final
@@ -9,12 +9,12 @@ from jetspark.subjects.match import is_subset, matches, overlaps
 from jetspark.subjects.sublist import Match, Sublist
 from jetspark.subjects.tokens import is_literal, is_valid_subject
 
-# Up to so many patterns are tried one after the other; more go through the trie of a sublist.
+# Up to this many patterns are tried one after the other; more go through the trie of a sublist.
 _LINEAR_MAX: Final = 6
 
 
 class PatternList:
-    """An allow list or a deny list. Raises ``ValueError`` for an entry that is not valid."""
+    """An allow list or a deny list. Raises ``ValueError`` for an invalid entry."""
 
     def __init__(self, entries: list[bytes], queues: bool) -> None:
         self.patterns: list[bytes] = []
@@ -30,31 +30,31 @@ class PatternList:
             self.patterns.append(words[0])
             self.queues.append(queue)
             self.has_queues = self.has_queues or len(queue) > 0
-            # The pattern is its own value: who asks about a wildcard wants to see what matched.
+            # The pattern is its own value: queries with a wildcard need to know what matched.
             self._tree.insert(words[0], queue, words[0])
         self._linear: bool = len(entries) <= _LINEAR_MAX and not self.has_queues
 
     def names(self, subject: bytes) -> bool:
-        """Tell whether an entry without a queue matches; wildcards in ``subject`` are words."""
+        """Return whether an entry without a queue matches; wildcards in it are literal."""
         if self._linear:
             return any(matches(subject, pattern) for pattern in self.patterns)
         return len(self._tree.match(subject).plain) > 0
 
     def find(self, subject: bytes) -> Match:
-        """Return the patterns that match, by queue; wildcards in ``subject`` are words."""
+        """Return the patterns that match, by queue; wildcards in ``subject`` are literal."""
         return self._tree.match(subject)
 
     def covers(self, subject: bytes) -> bool:
-        """Tell whether an entry stands for all that ``subject``, with wildcards, stands for."""
+        """Return whether an entry matches everything that ``subject``, with wildcards, matches."""
         return any(is_subset(subject, pattern) for pattern in self.patterns)
 
     def touches(self, subject: bytes) -> bool:
-        """Tell whether ``subject``, which may have wildcards, shares a subject with an entry."""
+        """Return whether ``subject``, which may have wildcards, overlaps an entry."""
         return any(overlaps(pattern, subject) for pattern in self.patterns)
 
 
 def entry_problem(words: list[bytes]) -> str:
-    """Say what is wrong with an entry of a list, a subject and perhaps a queue; or nothing."""
+    """Return what is wrong with an entry, a subject and perhaps a queue; empty if valid."""
     if len(words) == 0 or len(words) > 2:
         return "expected a subject, or a subject and a queue"
     if not is_valid_subject(words[0]):
@@ -66,7 +66,7 @@ def entry_problem(words: list[bytes]) -> str:
     if not is_literal(words[1]):
         for token in words[1].split(b"."):
             if token.startswith(b"*") and len(token) > 1:
-                # nats-server takes it for a wildcard here and for a name everywhere else.
+                # nats-server treats it as a wildcard here and as a name everywhere else.
                 return f"{token!r} in a queue with wildcards; write * alone or a name"
     return ""
 
@@ -89,7 +89,7 @@ def _covers(patterns: list[object], subject: bytes) -> bool:
 
 
 def allows(found: Match, subject: bytes, queue: bytes) -> bool:
-    """Tell whether the entries of an allow list that match ``subject`` allow it in ``queue``."""
+    """Return whether the entries of an allow list that match ``subject`` allow it in ``queue``."""
     plain = _covers(found.plain, subject)
     if len(queue) == 0 or len(found.groups) == 0:
         return plain
@@ -102,7 +102,7 @@ def allows(found: Match, subject: bytes, queue: bytes) -> bool:
 
 
 def denies(found: Match, queue: bytes) -> bool:
-    """Tell whether the entries of a deny list that match a subject deny it in ``queue``."""
+    """Return whether the entries of a deny list that match a subject deny it in ``queue``."""
     if len(found.plain) > 0:
         return True
     if len(queue) > 0:

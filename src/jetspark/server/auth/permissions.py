@@ -1,25 +1,25 @@
-"""What a client may publish, subscribe to and be given.
+"""Permissions: what a client may publish, subscribe to and receive.
 
-`Rules` are the permissions of a user, shared by all its connections; `Permissions` is what one
-connection has of them: the requests it may still answer, and whether what is delivered to it must
-be looked at. A client that may do everything has neither, and pays nothing.
+`Rules` are the permissions of a user, shared by all its connections; `Permissions` is the state of
+one connection: the requests it may still answer, and whether deliveries to it must be checked. A
+client that may do everything has neither, and pays nothing.
 
 The rules are those of nats-server 2.15.1:
 
-- An allow list that is there allows what it names and nothing else; deny wins over allow.
+- An allow list, if present, allows what it names and nothing else; deny wins over allow.
 - Entries of the subscribe lists may name a queue (``"foo.* workers.*"``). ``foo`` allows ``foo``
   plain and in any queue, ``foo v1`` only in queue ``v1``; with both, plain and queue ``v1``.
-- A subscription wider than a denied subject is accepted. What is denied is then left out when
-  messages are delivered, for queue subscriptions as well.
-- Leave to answer (``allow_responses``) counts per reply subject, for so many messages and so long;
-  it wins over deny.
+- A subscription wider than a denied subject is accepted. Denied messages are then left out at
+  delivery, for queue subscriptions as well.
+- Permission to answer (``allow_responses``) counts per reply subject, with a limit on messages and
+  time; it wins over deny.
 
-In two points they are stricter. nats-server takes the ``>`` of a subscription for a word, so that
-``SUB foo.>`` passes ``allow: "foo.*"`` and gets ``foo.a.b``, which nobody allowed. Here every
-subject that a subscription can get must be allowed by one entry.
+In two points they are stricter. nats-server treats the ``>`` of a subscription as a literal, so
+that ``SUB foo.>`` passes ``allow: "foo.*"`` and receives ``foo.a.b``, which was never allowed.
+Here every subject that a subscription can receive must be allowed by one entry.
 
-Wildcards in what is published are words, too, but not to JetStream: a request that ends with a
-subject, of a direct get or of a consumer's filter, gets everything that subject stands for. With
+Wildcards in published subjects are literals, too, but not to JetStream: a request that ends with a
+subject, of a direct get or of a consumer's filter, matches everything that subject matches. With
 ``$JS.API.DIRECT.GET.S.secret`` denied, nats-server answers ``$JS.API.DIRECT.GET.S.*``. Here such a
 request needs one entry that allows all of it, and none may deny a part.
 """
@@ -32,15 +32,15 @@ from jetspark.server.auth.pattern_lists import PatternList, allows, denies, patt
 from jetspark.subjects.tokens import is_literal
 
 CACHE_SIZE: Final = 512
-"""Verdicts about subjects that rules keep in each of their two generations.
+"""Verdicts about subjects that rules cache in each of their two generations.
 
-nats-server keeps 128 for each connection; these are shared by all connections of a user.
+nats-server caches 128 per connection; these are shared by all connections of a user.
 """
 
 REPLIES_MAX: Final = 32_768
-"""Unanswered requests a connection may answer, in each of two generations; older ones are dropped.
+"""Requests a connection may answer, in each of two generations; older ones are dropped.
 
-nats-server keeps them all; without a limit of time they would fill the memory.
+nats-server keeps them all; without a time limit they would exhaust the memory.
 """
 
 RESPONSES_MAX_DEFAULT: Final = 1  # nats-server, DEFAULT_ALLOW_RESPONSE_MAX_MSGS
@@ -50,7 +50,7 @@ _UNKNOWN: Final[i64] = -1
 
 
 class Verdicts:
-    """A bounded memory of yes and no by subject: two generations, the older one is dropped."""
+    """A bounded cache of verdicts by subject: two generations, the older one is dropped."""
 
     def __init__(self, size: i64) -> None:
         self._size: i64 = size
@@ -58,21 +58,21 @@ class Verdicts:
         self._old: dict[bytes, bool] = {}
 
     def find(self, subject: bytes) -> i64:
-        """Return 1 for yes, 0 for no, -1 for a subject that is not known."""
+        """Return 1 for yes, 0 for no, -1 for an unknown subject."""
         found = self._young.get(subject)
         if found is None:
             return self._find_old(subject)
         return 1 if found else 0
 
     def keep(self, subject: bytes, verdict: bool) -> None:
-        """Remember a verdict."""
+        """Cache a verdict."""
         if len(self._young) >= self._size:
             self._old = self._young
             self._young = {}
         self._young[subject] = verdict
 
     def count(self) -> int:
-        """Return how many verdicts are kept."""
+        """Return how many verdicts are cached."""
         return len(self._young) + len(self._old)
 
     def _find_old(self, subject: bytes) -> i64:
@@ -84,7 +84,7 @@ class Verdicts:
 
 
 class Rules:
-    """The permissions of a user. They never change; ``allow`` None allows everything.
+    """The permissions of a user. Immutable; ``allow`` None allows everything.
 
     ``responses`` says whether requests may be answered: ``responses_max`` messages per request
     within ``responses_expire_ns``; negative means without limit, 0 the default.
@@ -102,7 +102,7 @@ class Rules:
         cache_size: i64 = CACHE_SIZE,
     ) -> None:
         if responses and publish_allow is None:
-            # Leave to answer is all the leave there is, unless an allow list adds to it.
+            # Without an allow list, permission to answer is the only one.
             publish_allow = []
         self._publish_allow: PatternList | None = pattern_list(publish_allow, False)
         self._publish_deny: PatternList = PatternList(publish_deny, False)
@@ -118,7 +118,7 @@ class Rules:
         self._delivery_verdicts: Verdicts = Verdicts(cache_size)
 
     def publishes(self, subject: bytes) -> bool:
-        """Tell whether the lists allow to publish on ``subject``; answers apart."""
+        """Return whether the lists allow to publish on ``subject``, not counting answers."""
         if not self.limits_publish:
             return True
         found = self._publish_verdicts.find(subject)
@@ -133,14 +133,14 @@ class Rules:
         return verdict
 
     def subscribes(self, subject: bytes, queue: bytes) -> bool:
-        """Tell whether the lists allow a subscription; an empty ``queue`` is a plain one."""
+        """Return whether the lists allow a subscription; an empty ``queue`` is a plain one."""
         allow = self._subscribe_allow
         if allow is not None and not allows(allow.find(subject), subject, queue):
             return False
         return not denies(self.subscribe_deny.find(subject), queue)
 
     def delivers(self, subject: bytes, queue: bytes) -> bool:
-        """Tell whether a message on ``subject`` may go to a subscription in ``queue``."""
+        """Return whether a message may be delivered to a subscription in ``queue``."""
         deny = self.subscribe_deny
         if len(queue) > 0 and deny.has_queues:
             return not denies(deny.find(subject), queue)
@@ -153,7 +153,7 @@ class Rules:
 
 
 class Reply:
-    """A request that may be answered: when it came, and the answers it has had."""
+    """A request that may be answered: when it arrived, and its answers so far."""
 
     def __init__(self, at: i64) -> None:
         self.at: i64 = at
@@ -163,8 +163,8 @@ class Reply:
 class Permissions:
     """The permissions of one connection. Never reads a clock; ``now`` is passed in.
 
-    ``needs_delivery_check`` says that `may_deliver` must be asked; `may_subscribe` sets it.
-    ``tracks_replies`` says that `note_request` must be called with what was delivered.
+    ``needs_delivery_check`` says that `may_deliver` must be called; `may_subscribe` sets it.
+    ``tracks_replies`` says that `note_request` must be called for deliveries.
     """
 
     def __init__(self, rules: Rules, replies_max: i64 = REPLIES_MAX) -> None:
@@ -178,36 +178,36 @@ class Permissions:
         self._young_since: i64 = 0
 
     def may_publish(self, subject: bytes, now: i64) -> bool:
-        """Tell whether the client may publish; an answer that is allowed is counted."""
+        """Return whether the client may publish; counts a permitted answer."""
         if self.rules.publishes(subject):
             return True
         return self.tracks_replies and self._spend(subject, now)
 
     def may_be_answered_at(self, reply: bytes) -> bool:
-        """Tell whether the client may name ``reply`` as where it wants an answer.
+        """Return whether the client may use ``reply`` as a reply subject.
 
-        Somebody with more rights answers there: under ``$JS.`` that would be a request to
-        JetStream, so the client needs leave to make it itself.
+        A client with more permissions answers there: under ``$JS.`` that would be a request to
+        JetStream, so the client itself must be permitted to send it.
         """
         return not reply.startswith(b"$JS.") or self.rules.publishes(reply)
 
     def may_subscribe(self, subject: bytes, queue: bytes) -> bool:
-        """Tell whether the client may subscribe; an empty ``queue`` is a plain subscription."""
+        """Return whether the client may subscribe; an empty ``queue`` is a plain subscription."""
         if not self.rules.subscribes(subject, queue):
             return False
-        # What a literal subscription gets is the subject that was just looked at.
+        # A literal subscription receives exactly the subject that was just checked.
         if not self.needs_delivery_check and not is_literal(subject):
             self.needs_delivery_check = self.rules.subscribe_deny.touches(subject)
         return True
 
     def may_deliver(self, subject: bytes, queue: bytes) -> bool:
-        """Tell whether a message may go to a subscription of the client in ``queue``."""
+        """Return whether a message may be delivered to the client's subscription in ``queue``."""
         return self.rules.delivers(subject, queue)
 
     def note_request(self, reply: bytes, now: i64) -> None:
-        """Let the client answer a message that was delivered to it."""
-        # A request whose reply subject may still be answered uses up one of the answers and is
-        # not counted again: nats-server asks in the way a publisher would be asked.
+        """Permit the client to answer a message that was delivered to it."""
+        # A request whose reply subject may still be answered uses one of the answers and is not
+        # counted again: nats-server checks it like a publish.
         if self.rules.publishes(reply) or self._spend(reply, now):
             return
         expire_ns = self.rules.responses_expire_ns
@@ -222,11 +222,11 @@ class Permissions:
         self._young[reply] = Reply(now)
 
     def replies_count(self) -> int:
-        """Return how many requests are remembered."""
+        """Return how many requests are tracked."""
         return len(self._young) + len(self._old)
 
     def _spend(self, subject: bytes, now: i64) -> bool:
-        """Use up one answer to a request, if there is one left in time."""
+        """Use one answer to a request, if one is left in time."""
         generation = self._young
         reply = generation.get(subject)
         if reply is None:
@@ -245,14 +245,14 @@ class Permissions:
 
 
 def is_reserved_publish(subject: bytes, system: bool) -> bool:
-    """Tell whether no client may publish on ``subject``; ``$NRG.`` is the system account's."""
+    """Return whether no client may publish on ``subject``; ``$NRG.`` is the system account's."""
     return has_gateway_prefix(subject) or (not system and subject.startswith(b"$NRG."))
 
 
 def is_reserved_reply(reply: bytes) -> bool:
-    """Tell whether no client may ask for answers on ``reply``.
+    """Return whether no client may use ``reply`` as a reply subject.
 
-    An answer to ``$JS.ACK.`` would acknowledge a message in the name of the client that answers.
+    An answer to ``$JS.ACK.`` would acknowledge a message in the name of the answering client.
     """
     if reply.startswith(b"$JS.ACK."):
         return len(reply) > 8
@@ -260,12 +260,12 @@ def is_reserved_reply(reply: bytes) -> bool:
 
 
 def has_gateway_prefix(subject: bytes) -> bool:
-    """Tell whether answers through gateways go there: the prefix of today, or the old one."""
+    """Return whether it has the prefix of answers through gateways: the current or the old one."""
     if subject.startswith(b"_GR_."):
         return len(subject) > 5
     return subject.startswith(b"$GR.") and len(subject) > 4
 
 
 def is_reserved_queue(queue: bytes) -> bool:
-    """Tell whether no client may subscribe in ``queue``; it is the servers' own."""
+    """Return whether no client may subscribe in ``queue``; it is reserved for servers."""
     return queue == b"_sys_"

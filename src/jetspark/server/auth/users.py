@@ -1,9 +1,9 @@
-"""Users and accounts as the server uses them, made from its settings once at the start.
+"""Users and accounts, built from the settings once at the start.
 
-`build_directory` refuses what contradicts itself, as nats-server does: a user twice, a token
-beside users, a ``no_auth_user`` or a system account that is not there. It also refuses what would
-let everybody in, or keep everybody out, without a word: a password without a user, a damaged
-bcrypt hash; and the kinds of users that are not there yet.
+`build_directory` refuses contradictions, as nats-server does: a duplicate user, a token together
+with users, a ``no_auth_user`` or a system account that does not exist. It also refuses what would
+silently admit everyone or no one: a password without a user, a damaged bcrypt hash; and the kinds
+of users that are not supported yet.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ NO_AUTH_USER_UNKNOWN: Final = (
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """An account: subjects and streams that others do not see. ``jetstream`` None: it has none."""
+    """An account: isolated subjects and streams. ``jetstream`` None: JetStream is disabled."""
 
     name: str
     users: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone who may connect.
+    """A user.
 
     ``secret`` is a password or its bcrypt hash. ``rules`` None: everything is permitted;
-    ``granted`` is what they were made of. ``connection_types`` empty: all of them.
+    ``granted`` is their source. ``connection_types`` empty: all of them.
     """
 
     name: str
@@ -57,15 +57,16 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.rules is None else Permissions(self.rules)
 
     def may_connect_by(self, connection_type: str) -> bool:
-        """Tell whether the user may use this kind of connection."""
+        """Return whether the user may use this kind of connection."""
         return not self.connection_types or connection_type in self.connection_types
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listener asks for beside the list of users: a token, or a single user.
+    """The credentials of a listener besides the list of users: a token, or a single user.
 
-    ``anonymous`` is who a client is that shows nothing (``no_auth_user``). ``unnamed`` says that
-    nobody named it: it stands for the clients of a server whose only users are the system's.
+    ``anonymous`` is the user of clients without credentials (``no_auth_user``). ``unnamed`` says
+    that it was not configured: it is for the clients of a server whose only users are the
+    system's.
     """
 
     token: Secret = Secret()
@@ -75,19 +76,19 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def given(self) -> bool:
-        """Whether something is asked for, or somebody let in without."""
+        """Whether credentials are required, or an anonymous user exists."""
         return bool(self.token) or self.single is not None or self.anonymous is not None
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
-    """Everybody who may connect, by name. ``everybody`` is who clients are when nobody is asked.
+    """All users, by name. ``default_user`` is the user of clients if none authenticates.
 
     ``websocket`` are the credentials of the websocket listener if it has its own.
     """
 
     accounts: dict[str, Account]
     users: dict[str, User]
-    everybody: User
+    default_user: User
     credentials: Credentials = Credentials()
     websocket: Credentials | None = None
     system_account: Account | None = None
@@ -99,16 +100,16 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plain_secrets(self) -> bool:
-        """Whether a password stands in the settings as it is; nats-server warns of that."""
+        """Whether a password is in plain text in the settings; nats-server warns of that."""
         single = self.credentials.single
         found = [*self.users.values(), *([single] if single is not None else [])]
         return any(not is_bcrypt(user.secret.value) for user in found)
 
 
 def build_directory(settings: Settings) -> Directory:
-    """Return the directory for ``settings``. Raises `ConfigRefused` naming every problem.
+    """Return the directory for ``settings``. Raises `ConfigRefused` with all problems.
 
-    Raises `MissingExtra` if a password is a bcrypt hash and nothing is installed to check it.
+    Raises `MissingExtra` if a password is a bcrypt hash and the package to check it is missing.
     """
     problems = [
         *_tls_problems(settings),
@@ -145,9 +146,9 @@ def rules_of(permissions: PermissionSettings | None) -> Rules | None:
 
 def _directory(settings: Settings, problems: list[str]) -> Directory:
     accounts = _accounts(settings)
-    everybody = User(name="", account=accounts[GLOBAL_ACCOUNT])
+    default_user = User(name="", account=accounts[GLOBAL_ACCOUNT])
     users: dict[str, User] = {}
-    # Users with the same permissions share one set of rules, and what it remembers.
+    # Users with the same permissions share one set of rules, and its cache.
     shared: dict[PermissionSettings | None, Rules | None] = {}
     for account, given in _listed(settings):
         if given.permissions not in shared:
@@ -164,17 +165,19 @@ def _directory(settings: Settings, problems: list[str]) -> Directory:
             granted=given.permissions,
             connection_types=given.connection_types,
         )
-    credentials = _credentials(settings.authorization, everybody, users.get(settings.no_auth_user))
+    credentials = _credentials(
+        settings.authorization, default_user, users.get(settings.no_auth_user)
+    )
     websocket = None
     if settings.websocket is not None:
         own = settings.websocket
-        websocket = _credentials(own.authorization, everybody, users.get(own.no_auth_user))
+        websocket = _credentials(own.authorization, default_user, users.get(own.no_auth_user))
     if _only_system_users(settings):
-        credentials = msgspec.structs.replace(credentials, anonymous=everybody, unnamed=True)
+        credentials = msgspec.structs.replace(credentials, anonymous=default_user, unnamed=True)
     return Directory(
         accounts=accounts,
         users=users,
-        everybody=everybody,
+        default_user=default_user,
         credentials=credentials,
         websocket=websocket if websocket is not None and websocket.given else None,
         system_account=next((found for found in accounts.values() if found.system), None),
@@ -195,7 +198,7 @@ def _accounts(settings: Settings) -> dict[str, Account]:
     others = [account for account in accounts.values() if not account.system]
     if settings.system_account not in accounts and not settings.no_system_account:
         accounts[settings.system_account] = Account(name=settings.system_account, system=True)
-    # Once accounts are listed, JetStream is theirs: nats-server gives the global one none.
+    # Once accounts are listed, JetStream is per account: nats-server gives the global one none.
     accounts[GLOBAL_ACCOUNT] = Account(
         name=GLOBAL_ACCOUNT,
         users=tuple(user.user for user in settings.authorization.users or ()),
@@ -205,21 +208,21 @@ def _accounts(settings: Settings) -> dict[str, Account]:
 
 
 def _credentials(
-    authorization: Authorization, everybody: User, anonymous: User | None
+    authorization: Authorization, default_user: User, anonymous: User | None
 ) -> Credentials:
     single = None
     if authorization.user:
         single = msgspec.structs.replace(
-            everybody, name=authorization.user, secret=authorization.password
+            default_user, name=authorization.user, secret=authorization.password
         )
     return Credentials(token=authorization.token, single=single, anonymous=anonymous)
 
 
 def _only_system_users(settings: Settings) -> bool:
-    """Tell whether the system account is all that was configured.
+    """Return whether only the system account is configured.
 
-    nats-server then lets clients without credentials into the global account, and still says in
-    INFO that it asks for them.
+    nats-server then admits clients without credentials to the global account, and still says in
+    INFO that it requires them.
     """
     authorization = settings.authorization
     return (
@@ -251,7 +254,7 @@ def _tls_problems(settings: Settings) -> Iterator[str]:
 def _credential_problems(settings: Settings) -> Iterator[str]:
     for given in _authorizations(settings):
         if given.password and not given.user:
-            # nats-server asks nobody for it, so the server would be open.
+            # nats-server never checks it, so the server would be open.
             yield "a password without a user: add 'user', or make it a 'token'"
         if given.user and given.token:
             yield "Cannot have a user/pass and token"

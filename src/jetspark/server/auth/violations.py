@@ -1,7 +1,7 @@
-"""What a client hears that does what it may not: the texts of nats-server 2.15.1 for ``-ERR``.
+"""The texts of ``-ERR`` for permission violations, as nats-server 2.15.1 sends them.
 
-Clients match these texts (wire.md, Command line and configuration). Subjects stand in them as Go's
-``%q`` writes them.
+Clients match these texts (wire.md, Command line and configuration). Subjects are quoted like Go's
+``%q``.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _ESCAPES: Final = {
     "\t": "\\t",
     "\v": "\\v",
 }
-_BROKEN_FIRST: Final = "\udc80"  # what surrogateescape makes of the byte 0x80
+_BROKEN_FIRST: Final = "\udc80"  # surrogateescape of the byte 0x80
 _BROKEN_LAST: Final = "\udcff"
 
 
@@ -30,7 +30,7 @@ def publish_violation(subject: bytes) -> bytes:
 
 
 def reply_violation(reply: bytes) -> bytes:
-    """Return the text for a publish with a reply subject that is reserved."""
+    """Return the text for a publish with a reserved reply subject."""
     return b"Permissions Violation for Publish with Reply of %b" % quoted(reply)
 
 

@@ -1,4 +1,4 @@
-"""``accounts``: users, streams and subjects that are kept apart from each other."""
+"""``accounts``: isolated groups of users, streams and subjects."""
 
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ NO_LIMIT: Final = -1
 
 
 class AccountJetStream(msgspec.Struct, frozen=True, kw_only=True):
-    """The share of JetStream that an account has; -1: no limit of its own."""
+    """The JetStream limits of an account; -1: no limit of its own."""
 
     max_memory: ByteCount = ByteCount(NO_LIMIT)
     max_store: ByteCount = ByteCount(NO_LIMIT)
@@ -40,7 +40,7 @@ class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """One account. ``jetstream`` None: it has none."""
+    """One account. ``jetstream`` None: JetStream is disabled."""
 
     name: str
     nkey: str = ""
@@ -59,7 +59,7 @@ def read_accounts(setting: Setting) -> tuple[Account, ...]:
     accounts: list[Account] = []
     for name, node in entries(setting).items():
         if node.used:
-            continue  # a variable that stands beside the accounts
+            continue  # a variable next to the accounts
         inner = setting._replace(name=name, path=f"{setting.path}.{ANY}", node=node)
         try:
             _check_name(inner, name)
@@ -70,7 +70,7 @@ def read_accounts(setting: Setting) -> tuple[Account, ...]:
 
 
 def _names(setting: Setting) -> tuple[Account, ...]:
-    assert isinstance(setting.node.value, list), "the caller has looked"
+    assert isinstance(setting.node.value, list), "checked by the caller"
     accounts: dict[str, Account] = {}
     for node in setting.node.value:
         name = string(setting.element(node))

@@ -1,12 +1,11 @@
-"""Reading a block of a configuration: which keys it may have and who reads each of them.
+"""Reading a block of a configuration: its keys and the reader of each.
 
-Every problem is collected, so that one run names them all. A key is known under several
-spellings (``max_conn`` and ``max_connections``), in any case; its *path* (``jetstream.store_dir``)
-is made of the canonical ones, and is what the tables of unsupported settings and the flags use.
+Every problem is collected, so that one run reports them all. A key has several spellings
+(``max_conn`` and ``max_connections``), in any case; its *path* (``jetstream.store_dir``) consists
+of the canonical ones, and is used by the tables of unsupported settings and the flags.
 """
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,11 +15,11 @@ from jetspark.server.config.tree import Node
 from jetspark.server.config.unsupported import UNSUPPORTED
 
 ANY: Final = "*"
-"""Stands in a path for a name that the user chose, such as an account's."""
+"""Replaces a name that the user chose, such as an account's, in a path."""
 
 
 class Report:
-    """What was found while reading: problems, warnings, and where each setting stands."""
+    """The results of reading: problems, warnings, and the place of each setting."""
 
     def __init__(self, not_yet: Mapping[str, str]) -> None:
         self.problems: Final[list[ConfigProblem]] = []
@@ -29,27 +28,27 @@ class Report:
         self._not_yet: Final = not_yet
 
     def problem(self, place: Place, message: str) -> None:
-        """Note a problem."""
+        """Add a problem."""
         self.problems.append(ConfigProblem(place.file, place.line, message))
 
     def warn(self, place: Place, message: str) -> None:
-        """Note a spelling that works and should be changed."""
+        """Add a warning about a spelling that works and should be changed."""
         self.warnings.append(ConfigProblem(place.file, place.line, message))
 
     def mention(self, path: str, name: str, place: Place) -> None:
-        """Note that a setting was made; refuse it if the server does not honour it yet."""
+        """Record that a setting was made; refuse it if it is not supported yet."""
         self.places[path] = place
         sentence = self._not_yet.get(path)
         if sentence is not None:
             self.problem(place, f"'{name}' is not supported by jetspark yet: {sentence}")
 
     def place(self, *paths: str) -> Place:
-        """Return where the first of ``paths`` that was set stands."""
+        """Return the place of the first of ``paths`` that was set."""
         return next((self.places[path] for path in paths if path in self.places), Place())
 
 
 class Setting(NamedTuple):
-    """One key of a block and its value. ``name`` is as it was written."""
+    """One key of a block and its value. ``name`` is as written."""
 
     name: str
     path: str
@@ -61,11 +60,11 @@ class Setting(NamedTuple):
         return self.refused(f"expected {expected}, got {self.node.kind}")
 
     def refused(self, message: str) -> ConfigRefused:
-        """Return the exception for any other mistake in the value."""
+        """Return the exception for any other error in the value."""
         return refused(self.node.place, f"'{self.name}': {message}")
 
     def element(self, node: Node) -> "Setting":
-        """Return one element of a list, to be read like the setting itself."""
+        """Return an element of a list, to be read like the setting itself."""
         return self._replace(node=node)
 
 
@@ -74,7 +73,7 @@ Reader = Callable[[Setting], Any]
 
 
 class Field(NamedTuple):
-    """A key of a block. ``silent`` readers mention themselves what they found."""
+    """A key of a block. ``silent`` readers record what they found themselves."""
 
     read: Reader
     names: tuple[str, ...] = ()
@@ -86,8 +85,8 @@ def read_block(
 ) -> dict[str, Any]:
     """Return the values of a block by canonical name. Problems go to the report.
 
-    ``variables`` False refuses keys that are only there for ``$NAME``, as nats-server does in
-    ``tls``. Raises `ConfigRefused` when the value is no block.
+    ``variables`` False refuses keys that exist only for ``$NAME``, as nats-server does in
+    ``tls``. Raises `ConfigRefused` if the value is not a block.
     """
     block = setting.node.value
     if not isinstance(block, dict):
@@ -125,7 +124,7 @@ def read_whole_block(
 ) -> dict[str, Any]:
     """Read a block whose values are checked against each other, which needs all of them.
 
-    Raises `ConfigRefused` without problems when some went to the report.
+    Raises `ConfigRefused` without problems if some went to the report.
     """
     before = len(setting.report.problems)
     values = read_block(setting, fields, variables=variables)
@@ -140,6 +139,8 @@ def _refuse_key(setting: Setting, known: Mapping[str, str], *, variables: bool) 
     if reason is not None:
         setting.report.problem(place, f"'{setting.name}' is not supported by jetspark: {reason}")
     elif not (variables and setting.node.used):
+        from difflib import get_close_matches
+
         close = get_close_matches(setting.name.lower(), known, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         setting.report.problem(place, f'unknown field "{setting.name}"{hint}')

@@ -1,7 +1,7 @@
-"""Settings against each other: what is right alone and wrong together.
+"""Checks of settings against each other.
 
-nats-server finds most of this only when it starts, and its ``-t`` does not; a file that the test
-accepts and the start refuses is a trap, so here both do.
+nats-server finds most of this only at the start, not with ``-t``; a file that the test accepts and
+the start refuses is a trap, so here both refuse it.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ from jetspark.units import format_duration
 PAYLOAD_HIGH: Final = 8 * PAYLOAD_MAX  # nats-server warns above
 
 CheckTls = Callable[[Tls], str | None]
-"""Says what is wrong with the files of a ``tls`` block, or None."""
+"""Returns what is wrong with the files of a ``tls`` block, or None."""
 
 
 def check(settings: Settings, report: Report, check_tls: CheckTls) -> None:
-    """Put everything that does not fit together into the report."""
+    """Report all contradictions."""
     _check_numbers(settings, report)
     _check_monitor(settings, report)
     _check_users(settings, report)
@@ -42,15 +42,15 @@ def check(settings: Settings, report: Report, check_tls: CheckTls) -> None:
 
 
 def remarks(settings: Settings) -> Iterator[str]:
-    """Say what is allowed and should not go unnoticed."""
+    """Yield warnings about settings that are allowed but dangerous."""
     jetstream = settings.jetstream
     if jetstream.enabled and jetstream.durability is Durability.INTERVAL:
         yield (
             "acknowledgements no longer mean on disk: the store is synced every "
-            f"{format_duration(jetstream.sync_interval)}, and a power cut loses what came since"
+            f"{format_duration(jetstream.sync_interval)}, a power failure loses the rest"
         )
     if jetstream.enabled and jetstream.durability is Durability.ASYNC:
-        yield "acknowledgements no longer mean on disk: a power cut loses the last ones"
+        yield "acknowledgements no longer mean on disk: a power failure loses the last ones"
     if settings.max_payload > PAYLOAD_HIGH:
         yield f"max_payload is {settings.max_payload}; values over {PAYLOAD_HIGH} are not advised"
     if any(account.name == SYSTEM_ACCOUNT and account.users for account in settings.accounts):
@@ -63,7 +63,7 @@ def remarks(settings: Settings) -> Iterator[str]:
 
 
 def all_users(settings: Settings) -> Iterator[User]:
-    """Return the users of the server and of every account."""
+    """Yield the users of the server and of every account."""
     yield from settings.authorization.users or ()
     for account in settings.accounts:
         yield from account.users
@@ -188,7 +188,7 @@ def _offers(export: Export, wanted: Import, account: str) -> bool:
 
 
 def _check_shares(settings: Settings, report: Report) -> None:
-    """What accounts were promised together is not more than the server has, if it says so."""
+    """Check that the limits of all accounts together fit the server's limit, if it has one."""
     jetstream = settings.jetstream
     granted = [each.jetstream for each in settings.accounts if each.jetstream is not None]
     for name, most, promised in (
@@ -199,7 +199,7 @@ def _check_shares(settings: Settings, report: Report) -> None:
         if jetstream.enabled and 0 <= most < total:
             report.problem(
                 report.place(f"jetstream.{name}"),
-                f"jetstream.{name} is {most}, and the accounts may take {total} together; raise "
+                f"jetstream.{name} is {most}, the accounts' limits add up to {total}; raise "
                 "it or lower their limits",
             )
 

@@ -1,4 +1,4 @@
-"""``jetspark serve ...``: flags over a configuration file, or what to do instead of serving."""
+"""``jetspark serve ...``: flags applied to a configuration file, or another instruction."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +27,7 @@ from jetspark.server.config.users import Authorization
 from jetspark.server.config.values import INT32_MAX
 from jetspark.units import parse_int64
 
-# What nats-server sends for each word.
+# The signals that nats-server sends for each word.
 SIGNALS: Final = {
     "ldm": "SIGUSR2",
     "stop": "SIGKILL",
@@ -46,7 +46,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class CheckedFile(msgspec.Struct, frozen=True):
-    """The file of ``settings`` can be read; ``line`` is to be said if its users can be served."""
+    """The file of ``settings`` is readable; print ``line`` if its users can be served."""
 
     settings: Settings
     line: str
@@ -84,10 +84,10 @@ def from_command_line(
     check_tls: CheckTls = tls_problem,
     not_yet: Mapping[str, str] = NOT_YET,
 ) -> Settings | Instruction:
-    """Return the settings of a command line (without the program's name), or what to do instead.
+    """Return the settings of a command line (without the program's name), or an instruction.
 
-    Flags win over the file that ``-c`` names. A command line that cannot be read comes back as an
-    `Exit` with code 2, problems of the settings as one with code 1 and one ``[FTL]`` line each.
+    Flags override the file of ``-c``. An unreadable command line is returned as an `Exit` with
+    code 2, problems of the settings as one with code 1 and one ``[FTL]`` line each.
     """
     try:
         given, rest = parse_flags(arguments)
@@ -121,7 +121,7 @@ def from_command_line(
 
 
 def _asked(named: Mapping[str, Given], rest: list[str]) -> Instruction | None:
-    """Return what flags or a word asked for that needs no configuration."""
+    """Return the instruction of flags or a word that need no configuration."""
     word = rest[0].lower() if rest else ""
     if _is_on(named, "version"):
         return ShowVersion()
@@ -143,9 +143,9 @@ def _is_on(named: Mapping[str, Given], name: str) -> bool:
 
 
 def _misused(problem: str) -> Exit:
-    """Refuse a command line, as other programs do: a script must not take it for a server's end.
+    """Refuse a command line, as other programs do: a script must not mistake it for a clean exit.
 
-    nats-server ends with 0 after a flag that it does not know.
+    nats-server exits with 0 after an unknown flag.
     """
     return Exit(2, f"{problem}\nRun 'jetspark serve --help' for the flags.\n")
 
@@ -164,9 +164,9 @@ def _signal(text: str, read: Read) -> SendSignal:
     if signal is None:
         raise refused(NOWHERE, f'unknown signal "{command}"; expected {", ".join(SIGNALS)}')
     if not equals or not target:
-        # nats-server looks for processes of its own name; ours are called python.
+        # nats-server searches for processes of its own name; ours are called python.
         raise refused(NOWHERE, f"expected --signal {command}=<pid>, or the path of a pid file")
-    with suppress(OSError):  # then it is the number itself
+    with suppress(OSError):  # then it is the pid itself
         target = read(target).decode("utf-8", "replace").strip()
     pid = parse_int64(target)
     if pid is None or not 1 <= pid <= INT32_MAX:
@@ -203,7 +203,7 @@ def _settings(
 
 
 def _note(found: Given, report: Report) -> None:
-    """Refuse a flag that is not supported; note the setting of one that is."""
+    """Refuse an unsupported flag; record the setting of a supported one."""
     reason = next(filter(None, map(UNSUPPORTED_FLAGS.get, found.flag.names)), None)
     if reason is not None:
         report.problem(NOWHERE, f"'{found.name}' is not supported by jetspark: {reason}")
@@ -212,7 +212,7 @@ def _note(found: Given, report: Report) -> None:
 
 
 def _apply(given: list[Given], values: Values, report: Report) -> None:
-    """Put the flags that stand for one setting each over the file."""
+    """Apply the flags that set one setting each."""
     for found in given:
         path = found.flag.path
         field = FIELDS.get(path)
@@ -234,7 +234,7 @@ _NOT_A_WORD: Final = frozenset("[{(\"'$")
 
 
 def _apply_tracing(named: Mapping[str, Given], values: Values) -> None:
-    """``-DV`` and its like set several settings at once; later ones of this order win."""
+    """Apply ``-DV`` and similar, which set several settings; later ones in this order win."""
     for name, paths in (
         ("DV", ("debug", "trace")),
         ("DVV", ("debug", "trace", "trace_verbose")),
@@ -247,7 +247,7 @@ def _apply_tracing(named: Mapping[str, Given], values: Values) -> None:
 def _apply_jetstream(named: Mapping[str, Given], values: Values) -> None:
     jetstream: JetStream = values.get("jetstream", JetStream())
     if "store_dir" in named:
-        # The folder alone does not switch JetStream on, as on nats-server.
+        # The folder alone does not enable JetStream, as in nats-server.
         jetstream = replace(jetstream, store_dir=str(named["store_dir"].value))
     if "jetstream" in named:
         jetstream = replace(jetstream, enabled=bool(named["jetstream"].value))
@@ -266,13 +266,13 @@ def _apply_authorization(named: Mapping[str, Given], values: Values, report: Rep
     authorization = replace(authorization, **changes)
     values["authorization"] = authorization
     if authorization.password and not authorization.user:
-        report.problem(NOWHERE, "--pass needs --user; nats-server would ask nobody for it")
+        report.problem(NOWHERE, "--pass needs --user; alone it would have no effect")
     if authorization.user and authorization.token:
         report.problem(NOWHERE, "Cannot have a user/pass and token: --user and --auth")
 
 
 def _apply_tls(given: list[Given], values: Values, report: Report) -> None:
-    """Flags replace the block of the file; ``--tls=false`` removes it."""
+    """Apply the TLS flags, which replace the block of the file; ``--tls=false`` removes it."""
     flags = {found.flag.names[0]: found.value for found in given if found.flag.path == "tls"}
     if not flags:
         return
@@ -295,7 +295,7 @@ def _apply_tls(given: list[Given], values: Values, report: Report) -> None:
 def _set_ours(
     tree: dict[str, Node], text: str, environment: Mapping[str, str], read: Read
 ) -> None:
-    """Put ``--jetspark KEY=VALUE`` into the ``jetspark`` block of the tree."""
+    """Add ``--jetspark KEY=VALUE`` to the ``jetspark`` block of the tree."""
     key, equals, value = text.partition("=")
     place = Place(f"--jetspark {key}")
     if not equals or not key:
@@ -313,7 +313,7 @@ def _set_ours(
 
 
 def _set_replica(tree: dict[str, Node], found: Given) -> None:
-    """Put a flag of a read replica into the ``jetspark.replica`` block of the tree."""
+    """Add a flag of a read replica to the ``jetspark.replica`` block of the tree."""
     place = Place(found.name)
     key = {"replica-of": "of"}.get(found.flag.names[0], found.flag.names[0].replace("-", "_"))
     value: Value = found.value
@@ -330,7 +330,7 @@ def _set_replica(tree: dict[str, Node], found: Given) -> None:
 
 
 def _own_value(text: str, environment: Mapping[str, str], read: Read, place: Place) -> Node:
-    """Return the value of ``--jetspark``. The shell has taken the quotes: most texts are words."""
+    """Return the value of ``--jetspark``. The shell removed the quotes: most texts are words."""
     try:
         value = parse_word(text, environment, read, place)
     except ConfigRefused as error:

@@ -1,8 +1,8 @@
 """The digest of a configuration: the same text that nats-server prints and shows in ``/varz``.
 
 It is the SHA-256 of the tree as Go encodes it to JSON (keys sorted, some characters escaped). Two
-files with equal digests mean the same to both servers, which makes it the sharpest check of our
-parser against the real one.
+files with equal digests mean the same to both servers, which makes it the strictest comparison of
+our parser with the real one.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def _string(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a float as Go writes it: with an exponent below 1e-6 and from 1e21 on only."""
+    """Return a float as Go writes it: with an exponent only below 1e-6 and from 1e21 on."""
     text = repr(value)
     if value != 0 and not 1e-6 <= abs(value) < 1e21:
         mantissa, _, exponent = text.partition("e")

@@ -1,7 +1,7 @@
 """The flags of ``jetspark serve``: nats-server's, with its spelling and its error texts.
 
-Every flag takes one or two dashes, and ``=`` or a blank before its value; a flag that is true or
-false takes a value only with ``=`` (decisions.md, Server). A word that is no flag ends them.
+Every flag accepts one or two dashes, and ``=`` or a blank before its value; a boolean flag has a
+value only with ``=`` (decisions.md, Server). The first word that is not a flag ends them.
 """
 
 import re
@@ -33,7 +33,7 @@ UNSUPPORTED_GROUP: Final = "Not supported"
 
 
 class FlagKind(Enum):
-    """What a flag takes."""
+    """The type of a flag's value."""
 
     SWITCH = auto()
     INTEGER = auto()
@@ -41,10 +41,9 @@ class FlagKind(Enum):
 
 
 class Flag(NamedTuple):
-    """A flag: all its names, what it takes, and one line of help.
+    """A flag: all its names, its type, and one line of help.
 
-    ``path`` is the setting it makes; empty for what is no setting. ``value`` names the value in
-    the help.
+    ``path`` is the setting it sets; empty if it sets none. ``value`` names the value in the help.
     """
 
     names: tuple[str, ...]
@@ -56,7 +55,7 @@ class Flag(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A flag of a command line. ``name`` is as it was written, with its dashes."""
+    """A flag of a command line. ``name`` is as written, with its dashes."""
 
     flag: Flag
     name: str
@@ -64,7 +63,7 @@ class Given(NamedTuple):
 
 
 class BadFlag(Exception):
-    """A command line that cannot be read; the text is nats-server's."""
+    """An unreadable command line; the text is nats-server's."""
 
 
 _SWITCH: Final = FlagKind.SWITCH
@@ -106,7 +105,7 @@ FLAGS: Final = (
     Flag(("DVV",), _SWITCH, "trace_verbose", LOGGING, "Debug and verbose trace"),
     Flag(
         ("log_size_limit",), _INT, "logfile_size_limit", LOGGING,
-        "Size at which a new log file begins", "<bytes>",
+        "Size at which a new log file is started", "<bytes>",
     ),
     Flag(
         ("max_traced_msg_len",), _INT, "max_traced_msg_len", LOGGING,
@@ -119,7 +118,7 @@ FLAGS: Final = (
     ),
     Flag(
         ("replica-of",), _TEXT, "jetspark.replica", REPLICA,
-        "Be a read replica of this server, or of a remote of the file", "<url,...>",
+        "Run as a read replica of this server, or of a remote in the file", "<url,...>",
     ),
     Flag(
         ("streams",), _TEXT, "jetspark.replica", REPLICA,
@@ -127,11 +126,11 @@ FLAGS: Final = (
     ),
     Flag(
         ("no-reads",), _TEXT, "jetspark.replica", REPLICA,
-        "Copied streams that the leader is asked for all the same", "<name,...>",
+        "Copied streams that are still read from the leader", "<name,...>",
     ),
     Flag(
         ("read-only",), _SWITCH, "jetspark.replica", REPLICA,
-        "Refuse writes instead of passing them to the leader",
+        "Refuse writes instead of forwarding them to the leader",
     ),
     Flag(("user",), _TEXT, "authorization", AUTHORIZATION, "User required", "<user>"),
     Flag(("pass",), _TEXT, "authorization", AUTHORIZATION, "Password required", "<password>"),
@@ -140,7 +139,7 @@ FLAGS: Final = (
     Flag(("tlscert",), _TEXT, "tls", TLS, "Server certificate file", "<file>"),
     Flag(("tlskey",), _TEXT, "tls", TLS, "Private key for the server certificate", "<file>"),
     Flag(("tlsverify",), _SWITCH, "tls", TLS, "Enable TLS, verify client certificates"),
-    Flag(("tlscacert",), _TEXT, "tls", TLS, "CA that client certificates come from", "<file>"),
+    Flag(("tlscacert",), _TEXT, "tls", TLS, "CA of client certificates", "<file>"),
     Flag(("h", "help"), _SWITCH, "", OTHER, "Show this message"),
     Flag(("v", "version"), _SWITCH, "", OTHER, "Show the version"),
     Flag(("help_tls",), _SWITCH, "", OTHER, "Show help on TLS"),
@@ -160,7 +159,7 @@ _BY_NAME: Final = {name: flag for flag in FLAGS for name in flag.names}
 
 
 def parse_flags(arguments: Sequence[str]) -> tuple[list[Given], list[str]]:
-    """Return the flags of a command line and the words behind them. Raises `BadFlag`."""
+    """Return the flags of a command line and the words after them. Raises `BadFlag`."""
     given: list[Given] = []
     rest = list(arguments)
     while rest and rest[0].startswith("-") and len(rest[0]) > 1:
@@ -193,13 +192,13 @@ def _given(argument: str, rest: list[str]) -> Given:
 
 
 def _integer(name: str, text: str) -> int:
-    """Read a number as Go does: decimal, or with the prefixes 0x, 0o, 0b and 0."""
+    """Parse an integer as Go does: decimal, or with the prefixes 0x, 0o, 0b and 0."""
     found = _INTEGER.fullmatch(text) if not text.endswith("_") else None
     if found is None:
         raise BadFlag(f'invalid value "{text[:_SHOWN_MAX]}" for flag -{name}: parse error')
     digits, base = next((found[name], base) for name, base in _BASES.items() if found[name])
     digits = digits.replace("_", "").lstrip("0") or "0"
-    # Python refuses to read thousands of digits; 65 are beyond the range in any base.
+    # Python refuses to convert thousands of digits; 65 are beyond the range in any base.
     number = int(digits, base) if len(digits) < 65 else 2 * _INT64
     number = -number if found["sign"] == "-" else number
     if not -_INT64 <= number < _INT64:

@@ -1,9 +1,9 @@
-"""Which accounts may copy from which remote (``jetspark.remotes``), and who may take from it.
+"""Which accounts may copy, or remove messages, from which remote (``jetspark.remotes``).
 
-A remote is connected to with credentials of the server's own, so a stream that copies from there
-reads with rights that its maker may not have. Who may make such streams is therefore said for each
-account. Copying from a stream with interest or work-queue retention removes messages there, which
-needs a grant of its own.
+A remote is connected with the server's own credentials, so a stream that copies from it reads with
+permissions that its creator may not have. Permission to create such streams is therefore granted
+per account. Copying from a stream with interest or work-queue retention removes messages there,
+which needs a grant of its own.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from jetspark.server.config.settings import Settings
 
 
 def copying_accounts(settings: Settings) -> list[str]:
-    """The accounts that can have streams, sorted."""
+    """Return the accounts with JetStream, sorted."""
     listed = [found for found in settings.accounts if found.name != settings.system_account]
     if not listed:
         return [GLOBAL_ACCOUNT]
@@ -23,10 +23,10 @@ def copying_accounts(settings: Settings) -> list[str]:
 
 
 def granted_accounts(remote: Remote, settings: Settings) -> frozenset[str]:
-    """The accounts whose streams may copy from a remote.
+    """Return the accounts whose streams may copy from a remote.
 
     Without a list that is the only account, if there is only one. The leader of a replica is
-    copied from by the replica itself: its clients make no streams there.
+    copied by the replica itself: its clients create no streams there.
     """
     accounts = copying_accounts(settings)
     if remote.accounts:
@@ -37,7 +37,7 @@ def granted_accounts(remote: Remote, settings: Settings) -> frozenset[str]:
 
 
 def taking_accounts(remote: Remote, settings: Settings) -> frozenset[str]:
-    """The accounts whose streams may take messages away from a remote."""
+    """Return the accounts whose streams may remove messages from a remote."""
     granted = granted_accounts(remote, settings)
     if isinstance(remote.take, bool):
         return granted if remote.take else frozenset()
@@ -45,7 +45,7 @@ def taking_accounts(remote: Remote, settings: Settings) -> frozenset[str]:
 
 
 def grant_problems(settings: Settings) -> Iterator[str]:
-    """Say what is wrong with the grants of the remotes."""
+    """Yield what is wrong with the grants of the remotes."""
     accounts = copying_accounts(settings)
     shown = ", ".join(accounts)
     for remote in settings.jetspark.remotes:
@@ -58,7 +58,7 @@ def grant_problems(settings: Settings) -> Iterator[str]:
         for name in remote.accounts:
             if name not in accounts:
                 yield (
-                    f"remote '{remote.name}': there is no account '{name}' with JetStream for its "
+                    f"remote '{remote.name}': no account '{name}' with JetStream exists for its "
                     f"'accounts' (known: {shown})"
                 )
         granted = granted_accounts(remote, settings)

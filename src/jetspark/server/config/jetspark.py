@@ -1,4 +1,4 @@
-"""The ``jetspark`` block: what only this server has (decisions.md, Server)."""
+"""The ``jetspark`` block: settings that only this server has (decisions.md, Server)."""
 
 import re
 from typing import Final
@@ -43,9 +43,9 @@ class FastLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Byte budgets of the parts. 0: what the part has built in.
+    """Memory limits of the parts, in bytes. 0: the built-in default.
 
-    ``pending`` is what may wait for all clients together; ``max_pending`` is for each.
+    ``pending`` is the output of all clients together; ``max_pending`` is per client.
     """
 
     pending: ByteCount = ByteCount(0)
@@ -64,11 +64,11 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that streams of ours mirror or source from.
+    """A server that our streams mirror or source from.
 
     ``credentials`` and ``nkey`` are paths, of a credentials file and of a file with a seed.
-    ``accounts`` are those whose streams may copy from it, ``take`` those that may also take
-    messages away (grants.py).
+    ``accounts`` are those whose streams may copy from it, ``take`` those that may also remove
+    messages (grants.py).
     """
 
     name: str
@@ -85,7 +85,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
-    """The block. ``durability`` and ``atomic`` None: as the ``jetstream`` block says."""
+    """The block. ``durability`` and ``atomic`` None: as in the ``jetstream`` block."""
 
     durability: Durability | None = None
     commit_delay: Nanoseconds = Nanoseconds(0)
@@ -114,11 +114,11 @@ def _commit_delay(setting: Setting) -> Nanoseconds:
 
 
 def commit_delay_problem(delay: int) -> str:
-    """Say what is wrong with a delay of groups; empty when nothing is."""
+    """Return what is wrong with a commit delay; empty if nothing."""
     if 0 <= delay <= COMMIT_DELAY_MAX:
         return ""
     return (
-        f"expected is 0s to {format_duration(COMMIT_DELAY_MAX)}, got {format_duration(delay)}: "
+        f"expected 0s to {format_duration(COMMIT_DELAY_MAX)}, got {format_duration(delay)}: "
         "every publisher waits that long for its acknowledgement"
     )
 
@@ -160,7 +160,7 @@ def _remote(setting: Setting) -> Remote:
 
 
 def remote_problem(remote: Remote) -> str:
-    """Say what is wrong with a remote as a whole; empty when nothing is."""
+    """Return what is wrong with a remote as a whole; empty if nothing."""
     if not _REMOTE_NAME.fullmatch(remote.name):
         return (
             f"'{remote.name}' cannot name a remote: expected letters, digits, - and _, because "

@@ -1,4 +1,4 @@
-"""The ``jetstream`` block: streams on or off, where they are kept, how much they may take."""
+"""The ``jetstream`` block: streams on or off, their folder, their limits."""
 
 import re
 from enum import StrEnum
@@ -30,7 +30,7 @@ _DOMAIN_REFUSED: Final = re.compile(r"[\s.*>]")
 
 
 class Durability(StrEnum):
-    """What an acknowledgement means."""
+    """What an acknowledgement guarantees."""
 
     DURABLE = "durable"
     INTERVAL = "interval"
@@ -47,7 +47,7 @@ class AtomicLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JetStreamLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """``jetstream.limits``; 0: only what is built in."""
+    """``jetstream.limits``; 0: only the built-in limit."""
 
     max_ack_pending: int = 0
     max_request_batch: int = 0
@@ -56,7 +56,7 @@ class JetStreamLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JetStream(msgspec.Struct, frozen=True, kw_only=True):
-    """A ``jetstream`` block. ``max_mem`` and ``max_file`` -1: what the machine has."""
+    """A ``jetstream`` block. ``max_mem`` and ``max_file`` -1: from the machine's resources."""
 
     enabled: bool = False
     store_dir: str = ""
@@ -65,7 +65,7 @@ class JetStream(msgspec.Struct, frozen=True, kw_only=True):
     domain: str = ""
     strict: bool = True
     durability: Durability = Durability.DURABLE  # nats-server acknowledges before it syncs
-    sync_interval: Nanoseconds = minutes(2)  # counts at level ``interval`` only
+    sync_interval: Nanoseconds = minutes(2)  # used at level ``interval`` only
     key: Secret = Secret()
     prev_key: Secret = Secret()
     cipher: str = ""

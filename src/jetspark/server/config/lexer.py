@@ -1,8 +1,8 @@
-"""The characters of nats-server's configuration language: keys, scalars, comments.
+"""The lexer of nats-server's configuration language: keys, scalars, comments.
 
-The language was learned from nats-server's behaviour, corners included (wire.md, Command line and
-configuration): a bare word runs to the next blank, comma, semicolon, bracket or line end; numbers
-may carry a suffix for thousands or 1024s; a number that goes on with other letters is a word
+The language was learned from nats-server's behaviour, corner cases included (wire.md, Command line
+and configuration): a bare word ends at the next blank, comma, semicolon, bracket or line end;
+numbers may have a suffix for thousands or 1024s; a number followed by other letters is a word
 (``100ms``); a word is a boolean, a variable (``$NAME``) or a string.
 """
 
@@ -16,7 +16,7 @@ from jetspark.server.config.problem import ConfigRefused, Place, refused
 from jetspark.server.config.tree import Scalar
 
 NEWLINES: Final = "\n\r"
-# What Go's unicode.IsSpace says; Python's isspace also has the separators 1C to 1F.
+# The characters of Go's unicode.IsSpace; Python's isspace also has the separators 1C to 1F.
 SPACES: Final = frozenset(
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -45,26 +45,26 @@ _FACTORS: Final = {
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ADDRESS: Final = re.compile(r"[\d.:-]*")
 _INT64: Final = 2**63
-# nats-server takes a bare bcrypt hash for what it is, not for a variable.
+# nats-server recognises a bare bcrypt hash, which would otherwise be a variable.
 _BCRYPT: Final = "$2a$"
 
 
 class Kind(Enum):
-    """What a scalar is, as far as its spelling tells."""
+    """The type of a scalar, as far as its spelling shows."""
 
     VALUE = auto()
     VARIABLE = auto()
 
 
 class Word(NamedTuple):
-    """A scalar: its value, or the name of the variable that has it."""
+    """A scalar: its value, or the name of its variable."""
 
     kind: Kind
     value: Scalar
 
 
 class Scanner:
-    """Reads one text from left to right. ``name`` is the file that problems name."""
+    """Reads one text from left to right. ``name`` is the file name in problems."""
 
     def __init__(self, text: str, name: str) -> None:
         self.text: Final = text
@@ -73,20 +73,20 @@ class Scanner:
         self._line_ends: Final = [found.start() for found in re.finditer("\n", text)]
 
     def place(self, position: int | None = None) -> Place:
-        """Return where the scanner (or ``position``) stands."""
+        """Return the place of the scanner (or of ``position``)."""
         at = self.position if position is None else position
         return Place(self.name, bisect_left(self._line_ends, at) + 1)
 
     def problem(self, message: str) -> ConfigRefused:
-        """Return the exception for a mistake at the next character."""
+        """Return the exception for an error at the next character."""
         return refused(self.place(), message)
 
     def peek(self) -> str:
-        """Return the next character, or nothing at the end."""
+        """Return the next character; empty at the end."""
         return self.text[self.position : self.position + 1]
 
     def shown(self) -> str:
-        """Return the next character as messages show it."""
+        """Return the next character for messages."""
         char = self.peek()
         if not char:
             return "the end of the file"
@@ -103,7 +103,7 @@ class Scanner:
             self.position += 1
 
     def skip_comment(self) -> bool:
-        """Skip ``# ...`` or ``// ...`` up to the line end; say whether there was one."""
+        """Skip ``# ...`` or ``// ...`` up to the line end; return whether there was one."""
         if self.peek() != "#" and not self.text.startswith("//", self.position):
             return False
         while self.peek() and self.peek() not in NEWLINES:
@@ -129,18 +129,18 @@ class Scanner:
         return self.text[start : self.position]
 
     def include_path(self) -> str:
-        """Return the file name behind ``include``."""
+        """Return the file name after ``include``."""
         self.skip_blanks()
         char = self.peek()
         if char and char in "'\"":
             end = self.text.find(char, self.position + 1)
             if end < 0:
-                raise self.problem(f"the file name behind 'include' has no closing {char}")
+                raise self.problem(f"the file name after 'include' has no closing {char}")
             path = self.text[self.position + 1 : end]
             self.position = end + 1
             return path
         if not char or char in "[{(\\\n\r-" or char.isdecimal():
-            raise self.problem(f"expected a file name behind 'include', got {self.shown()}")
+            raise self.problem(f"expected a file name after 'include', got {self.shown()}")
         start = self.position
         while self.peek() and self.peek() not in _INCLUDE_ENDS and self.peek() != "'":
             self.position += 1
@@ -194,7 +194,7 @@ class Scanner:
         while end >= 0:
             after = self.text[end + 2 : end + 3]
             if after in {"", "\n"}:
-                # At the end of the file nats-server counts the bracket to the text.
+                # At the end of the file nats-server includes the bracket in the text.
                 value = self.text[self.position + 1 : end + (1 if after else 2)]
                 self.position = end + 2
                 return value
@@ -202,7 +202,7 @@ class Scanner:
         raise self.problem("the text that starts with '(' has no ')' on a line of its own")
 
     def _word(self, start: int) -> Word:
-        """Return the bare word that began at ``start``; the scanner may be inside it already."""
+        """Return the bare word that started at ``start``; the scanner may be inside it already."""
         parts = [self.text[start : self.position]]
         escaped = False
         while (char := self.peek()) and char not in _WORD_ENDS and char != "'":
@@ -225,7 +225,7 @@ class Scanner:
         return Word(Kind.VALUE, text)
 
     def _escape(self) -> str:
-        r"""Return what ``\t``, ``\x41`` and their like stand for."""
+        r"""Return the meaning of ``\t``, ``\x41`` and similar."""
         code = self.text[self.position + 1 : self.position + 2]
         if code in _ESCAPES:
             self.position += 2
@@ -236,7 +236,7 @@ class Scanner:
                 f"bad escape '\\{code}'; expected \\xXX, \\t, \\n, \\r, \\\" or \\\\"
             )
         if not re.fullmatch("[0-9a-fA-F]{2}", digits):
-            raise self.problem(f"expected two hexadecimal digits behind '\\x', got {digits!r}")
+            raise self.problem(f"expected two hexadecimal digits after '\\x', got {digits!r}")
         self.position += 4
         return bytes([int(digits, 16)]).decode("utf-8", "surrogateescape")
 
@@ -252,7 +252,7 @@ class Scanner:
         found = _NUMBER.match(self.text, start)
         if found is None:
             self.position += 1
-            raise self.problem(f"expected a digit behind '-', got {self.shown()}; quote strings")
+            raise self.problem(f"expected a digit after '-', got {self.shown()}; quote strings")
         negative = found[0].startswith("-")
         self.position = found.end()
         char = self.peek()
@@ -266,7 +266,7 @@ class Scanner:
             if self.peek() and self.peek() not in _NUMBER_ENDS:
                 return self._word(start)
             return Word(Kind.VALUE, self._integer(found[0], suffix[0], start))
-        # nats-server makes a word of "1]" and then misses the bracket; here it ends the number.
+        # nats-server reads "1]" as a word and then misses the bracket; here it ends the number.
         if char and not negative and char not in _NUMBER_ENDS and char != "]":
             self.position += 1  # the character that makes it a word is never special
             return self._word(start)
@@ -281,9 +281,9 @@ class Scanner:
             raise refused(
                 place,
                 f"{digits}{suffix} has an unknown suffix; expected k, m, g, t, p or e "
-                "(thousands), or one of them with b, i or ib behind it (1024s)",
+                "(thousands), or one of them followed by b, i or ib (1024s)",
             )
-        # Python refuses to read thousands of digits; 20 are beyond the range already.
+        # Python refuses to convert thousands of digits; 20 are beyond the range already.
         short = digits.lstrip("-0") or "0"
         number = int(short) * factor if len(short) < 20 else 2 * _INT64
         number = -number if digits.startswith("-") else number
@@ -296,11 +296,11 @@ class Scanner:
         fraction = re.compile(r"\d+").match(self.text, self.position + 1)
         if fraction is None:
             self.position += 1
-            raise self.problem(f"expected a digit behind '.', got {self.shown()}")
+            raise self.problem(f"expected a digit after '.', got {self.shown()}")
         self.position = fraction.end()
         if self.peek() == ".":
             rest = _ADDRESS.match(self.text, self.position)
-            assert rest is not None, "the pattern matches nothing too"
+            assert rest is not None, "the pattern also matches an empty text"
             self.position = rest.end()
             return Word(Kind.VALUE, self.text[start : self.position])
         text = self.text[start : self.position]
@@ -323,4 +323,4 @@ class Scanner:
         try:
             return datetime.strptime(found[0], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         except ValueError:
-            raise refused(self.place(start), f"there is no date {found[0]}") from None
+            raise refused(self.place(start), f"{found[0]} is not a valid date") from None

@@ -1,4 +1,4 @@
-"""From a configuration file to `Settings`."""
+"""Loads a configuration file into `Settings`."""
 
 import os.path
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def load_file(
     check_tls: CheckTls = tls_problem,
     not_yet: Mapping[str, str] = NOT_YET,
 ) -> Settings:
-    """Return the settings of a configuration file. Raises `ConfigRefused` naming every problem."""
+    """Return the settings of a configuration file. Raises `ConfigRefused` with all problems."""
     tree = open_tree(path, environment, read)
     report = Report(not_yet)
     return finish(
@@ -48,14 +48,14 @@ def load_text(
     check_tls: CheckTls = tls_problem,
     not_yet: Mapping[str, str] = NOT_YET,
 ) -> Settings:
-    """Return the settings of a configuration that is given as text."""
+    """Return the settings of a configuration given as text."""
     tree = parse_text(text, name, environment, read)
     report = Report(not_yet)
     return finish(read_file_values(tree, name, report), "", config_digest(tree), report, check_tls)
 
 
 def open_tree(path: str, environment: Mapping[str, str], read: Read) -> dict[str, Node]:
-    """Return the tree of a file. Raises `ConfigRefused`, also for a file that is not there."""
+    """Return the tree of a file. Raises `ConfigRefused`, also if the file does not exist."""
     try:
         return parse_file(path, environment, read)
     except OSError as error:
@@ -64,7 +64,7 @@ def open_tree(path: str, environment: Mapping[str, str], read: Read) -> dict[str
 
 
 def read_file_values(tree: dict[str, Node], path: str, report: Report) -> Values:
-    """Read the settings of a file, and warn of one that has none, as nats-server does."""
+    """Read the settings of a file, and warn if it has none, as nats-server does."""
     if not tree:
         report.warn(Place(path), "config has no values or is empty")
     return read_top(tree, report)
@@ -73,7 +73,7 @@ def read_file_values(tree: dict[str, Node], path: str, report: Report) -> Values
 def finish(
     values: Values, path: str, digest: str, report: Report, check_tls: CheckTls
 ) -> Settings:
-    """Make settings of the values and check them. Raises `ConfigRefused` for what was found."""
+    """Build settings from the values and check them. Raises `ConfigRefused` with the problems."""
     settings = _resolved(values, report)
     if not report.problems:
         check(settings, report, check_tls)
@@ -89,7 +89,7 @@ def finish(
 
 
 def _resolved(values: Values, report: Report) -> Settings:
-    """Fill in what depends on other settings."""
+    """Fill in defaults that depend on other settings."""
     made: dict[str, Any] = dict(values)
     made["host"] = made.get("host") or HOST_DEFAULT
     made["http_host"] = made.get("http_host") or made["host"]
@@ -103,7 +103,7 @@ def _resolved(values: Values, report: Report) -> Settings:
 
 
 def _with_timeout(settings: Settings) -> Authorization:
-    """Clients get as long as nats-server gives them: 2 s, or a second more than TLS has."""
+    """Set the authentication timeout like nats-server: 2 s, or a second more than TLS has."""
     timeout = AUTH_TIMEOUT_DEFAULT
     if settings.tls is not None:
         timeout = seconds(1 + settings.tls.timeout / seconds(1))
@@ -111,10 +111,10 @@ def _with_timeout(settings: Settings) -> Authorization:
 
 
 def _resolved_jetstream(settings: Settings, report: Report) -> JetStream:
-    """Bring the ``jetstream`` and the ``jetspark`` block together."""
+    """Merge the ``jetstream`` and the ``jetspark`` block."""
     jetstream, ours = settings.jetstream, settings.jetspark
     if ours.replica is not None:
-        jetstream = replace(jetstream, enabled=True)  # that is where the copies are
+        jetstream = replace(jetstream, enabled=True)  # it stores the copies
     if not jetstream.store_dir:
         jetstream = replace(jetstream, store_dir=STORE_DIR_DEFAULT)
     if ours.durability is not None:

@@ -1,4 +1,4 @@
-"""``mappings``: subjects that are rewritten when a message arrives."""
+"""``mappings``: subjects that are rewritten on arrival."""
 
 from typing import Final
 
@@ -15,17 +15,16 @@ WEIGHT_MAX: Final = 100
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a mapping sends its share of the messages, in percent."""
+    """A destination of a mapping, with its share of the messages in percent."""
 
     subject: str
     weight: int = WEIGHT_MAX
 
 
 class SubjectMapping(msgspec.Struct, frozen=True, kw_only=True):
-    """A rewrite of subjects. What the weights leave below 100 keeps the subject it has.
+    """A rewrite of subjects. If the weights are below 100, the rest keeps its subject.
 
-    Only a mapping that names its own source as a destination leaves nothing over: there the rest
-    is dropped on purpose.
+    Except if a mapping has its own source as a destination: then the rest is dropped on purpose.
     """
 
     source: str

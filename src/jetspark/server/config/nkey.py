@@ -1,4 +1,4 @@
-"""Public nkeys as they stand in configurations: base32 of a prefix, 32 bytes and a checksum."""
+"""Public nkeys in configurations: base32 of a prefix, 32 bytes and a checksum."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ _WORDS: Final = {USER: "user", ACCOUNT: "account"}
 
 
 def public_key_problem(key: str, prefix: str) -> str | None:
-    """Say what is wrong with a public key of the kind ``prefix``, or None."""
+    """Return what is wrong with a public key of the kind ``prefix``, or None."""
     what = f"expected the public nkey of {'an' if prefix in 'AO' else 'a'} {_WORDS[prefix]}"
     if key.startswith("S"):
         return f"{what}, got a seed: never put a seed into a configuration"
@@ -25,5 +25,5 @@ def public_key_problem(key: str, prefix: str) -> str | None:
         return f"{what}: only the letters A to Z and the digits 2 to 7"
     checksum = int.from_bytes(raw[_PAYLOAD_SIZE:], "little")
     if checksum != binascii.crc_hqx(raw[:_PAYLOAD_SIZE], 0):
-        return f"{what}; its checksum is wrong, so a character was changed"
+        return f"{what}; its checksum is wrong: check it for typing errors"
     return None

@@ -1,15 +1,15 @@
-"""Settings that are read and checked, and that the server does not honour yet.
+"""Settings that are parsed and checked, and not supported yet.
 
-A configuration that has one of them is refused with the sentence beside it: nothing is parsed and
-then ignored. When the server learns a setting, its row here goes; the tests go over the table, so
-nothing else has to change. Keys are paths of canonical names, and a flag has
-the path of its setting.
+A configuration with one of them is refused with the sentence next to it: nothing is parsed and
+then ignored. When the server supports a setting, its row is removed here; the tests iterate over
+the table, so nothing else has to change. Keys are paths of canonical names, and a flag has the
+path of its setting.
 """
 
 from typing import Final
 
 _ROTATION: Final = (
-    "this version does not rotate its log; move the file away and send SIGUSR1, which begins a "
+    "this version does not rotate its log; move the file away and send SIGUSR1, which starts a "
     "new one (logrotate can do both)"
 )
 _STREAMS: Final = "this version has no such limit on streams; leave it out"
@@ -18,18 +18,18 @@ _OURS: Final = "this version has the default built in; leave it out"
 NOT_YET: Final[dict[str, str]] = {
     "write_timeout": "this version always closes clients at write_deadline; leave it out",
     "allow_non_tls": "this version serves plain clients or TLS clients, not both on one port",
-    "tls.verify_and_map": "this version does not take users from certificates; use verify",
-    "tls.insecure": "this block is about clients; put it into the tls block of a remote",
+    "tls.verify_and_map": "this version does not map certificates to users; use verify",
+    "tls.insecure": "this block is for clients; put it into the tls block of a remote",
     "tls.connection_rate_limit": "this version does not limit the rate of handshakes",
     "tls.pinned_certs": "this version trusts the certificates of ca_file; leave it out",
     "tls.curve_preferences": "this version leaves the choice of curves to OpenSSL; leave it out",
-    "accounts.*.nkey": "this version has no nkeys yet; use users with passwords",
+    "accounts.*.nkey": "this version does not support nkeys yet; use users with passwords",
     "accounts.*.limits": "this version has limits for the whole server only",
-    "accounts.*.mappings": "this version routes subjects as they are",
+    "accounts.*.mappings": "this version does not rewrite subjects",
     "accounts.*.exports": "accounts of this version share nothing yet",
     "accounts.*.imports": "accounts of this version share nothing yet",
     "websocket": "this version serves TCP clients only",
-    "mappings": "this version routes subjects as they are; rewrite them in the stream",
+    "mappings": "this version does not rewrite subjects; use a subject transform of the stream",
     "jetstream.domain": "this version has no domains; use the plain $JS.API subjects",
     "jetstream.strict": "this version is always strict with requests; leave it out",
     "jetstream.key": "this version does not encrypt; keep the store on an encrypted disk",

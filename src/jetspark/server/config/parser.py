@@ -1,9 +1,9 @@
-"""From the text of a configuration to its tree: blocks, lists, includes and variables.
+"""Parses a configuration into its tree: blocks, lists, includes and variables.
 
-The structure follows nats-server's reading where that is defined: JSON is a subset (one pair of
-braces around the whole file), a block or list may be laid out with commas, semicolons or line
-ends, the last of two equal keys counts. What nats-server merely lets slip (a key without a value,
-a number with a meaningless suffix, a slash on its own, a file that includes itself) is a problem.
+The structure follows nats-server's where that is defined: JSON is a subset (one pair of braces
+around the whole file), entries of a block or list may be separated by commas, semicolons or line
+ends, the last of two equal keys counts. What nats-server merely tolerates (a key without a value,
+a number with a meaningless suffix, a single slash, a file that includes itself) is a problem.
 """
 
 import os.path
@@ -23,8 +23,8 @@ from jetspark.server.config.tree import Node, Value
 Read = Callable[[str], bytes]
 """Returns the content of a file, or raises ``OSError``."""
 
-INCLUDE_DEPTH_MAX: Final = 32  # a symbolic link can make a cycle that no path shows
-NESTING_MAX: Final = 100  # far beyond any setting; keeps a hostile file from our stack
+INCLUDE_DEPTH_MAX: Final = 32  # a symbolic link can create a cycle that no path shows
+NESTING_MAX: Final = 100  # far beyond any setting; protects the stack from a hostile file
 
 _INCLUDE: Final = "include"
 _TOP_ENDS: Final = ",;}\n\r"
@@ -47,20 +47,20 @@ def parse_file(path: str, environment: Mapping[str, str], read: Read) -> dict[st
 def parse_text(
     text: str, name: str, environment: Mapping[str, str], read: Read
 ) -> dict[str, Node]:
-    """Return the tree of a configuration given as text. ``name`` stands for its file."""
+    """Return the tree of a configuration given as text. ``name`` replaces its file name."""
     return Parser(text, name, environment, read, ()).top()
 
 
 def parse_word(text: str, environment: Mapping[str, str], read: Read, place: Place) -> Value:
-    """Return the value that ``text`` would have behind a key, for values from elsewhere."""
+    """Return the value that ``text`` would have after a key, for values from elsewhere."""
     return Parser(text, place.file, environment, read, (), at=place).only_value()
 
 
 class Parser:
-    """Reads one file. ``chain`` has the absolute paths of the files that led here.
+    """Parses one file. ``chain`` has the absolute paths of the files that led here.
 
-    ``at`` is set for values that come from elsewhere, such as the environment: they stand where
-    they were asked for. ``resolving`` has the names of variables on the way here.
+    ``at`` is set for values from elsewhere, such as the environment: their place is where they are
+    used. ``resolving`` has the names of variables that are being resolved.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Parser:
         self._depth = 0
 
     def top(self) -> dict[str, Node]:
-        """Read the whole text."""
+        """Parse the whole text."""
         scan = self._scan
         while True:
             scan.skip_spaces()
@@ -100,14 +100,14 @@ class Parser:
                 self._end_top_entry()
 
     def only_value(self) -> Value:
-        """Read a text that is one value."""
+        """Parse a text that is one value."""
         value = self._value().value
         self._end_top_entry()
         self.top()
         return value
 
     def _end_top_entry(self) -> None:
-        """Read to the end of a setting: a line end, a comment, ``;``, ``,`` or ``}``."""
+        """Parse to the end of a setting: a line end, a comment, ``;``, ``,`` or ``}``."""
         scan = self._scan
         scan.skip_blanks()
         char = scan.peek()
@@ -115,19 +115,19 @@ class Parser:
             return
         if char not in _TOP_ENDS:
             raise scan.problem(
-                "expected the end of the line, a comment, ',' or ';' behind a value, "
+                "expected the end of the line, a comment, ',' or ';' after a value, "
                 f"got {scan.shown()}; quote a string with blanks"
             )
         scan.position += 1
 
     def _braced(self) -> None:
-        """Read ``{ ... }`` around settings of the top level, as in JSON."""
+        """Parse ``{ ... }`` around settings of the top level, as in JSON."""
         scan = self._scan
         self._enter()
         while True:
             scan.skip_spaces()
             char = scan.peek()
-            if char in {"", "}"}:  # nats-server does not miss the last brace of a file
+            if char in {"", "}"}:  # nats-server does not require the last brace of a file
                 scan.position += len(char)
                 self._depth -= 1
                 return
@@ -141,7 +141,7 @@ class Parser:
             self._end_entry("block", "}", _BLOCK_ENDS)
 
     def _entry(self, block: dict[str, Node], *, inside: bool) -> None:
-        """Read one key and its value, or an include, into ``block``."""
+        """Parse one key and its value, or an include, into ``block``."""
         scan = self._scan
         place = self._at or scan.place()
         char = scan.peek()
@@ -161,7 +161,7 @@ class Parser:
             if inside:
                 scan.skip_spaces()
         elif not char and key == "}" and not inside:
-            return  # a brace too many at the very end is forgiven, as nats-server does for JSON
+            return  # an extra brace at the very end is ignored, as in nats-server for JSON
         elif not char:
             raise scan.problem(f"the key '{key}' has no value")
         if inside and scan.peek() in {",", "}", ""}:
@@ -169,7 +169,7 @@ class Parser:
         block[key] = Node(self._value().value, place)
 
     def _value(self) -> Node:
-        """Read what stands behind a key, or one element of a list."""
+        """Parse the value after a key, or one element of a list."""
         scan = self._scan
         scan.skip_blanks()
         place = self._at or scan.place()
@@ -230,7 +230,7 @@ class Parser:
             self._end_entry("block", "}", _BLOCK_ENDS)
 
     def _end_entry(self, inside: str, close: str, ends: str) -> None:
-        """Read to the end of one entry of a list or block; the closing bracket stays."""
+        """Parse to the end of one entry of a list or block, without the closing bracket."""
         scan = self._scan
         scan.skip_blanks()
         while scan.skip_comment():
@@ -240,24 +240,24 @@ class Parser:
             return
         if not char or char not in ends:
             raise scan.problem(
-                f"expected ',', the end of the line or '{close}' behind a value of a {inside}, "
+                f"expected ',', the end of the line or '{close}' after a value of a {inside}, "
                 f"got {scan.shown()}; quote a string with blanks"
             )
         scan.position += 1
 
     def _enter(self) -> int:
-        """Count a bracket that was opened; return its line."""
+        """Count an opened bracket; return its line."""
         self._depth += 1
         if self._depth > NESTING_MAX:
             raise self._scan.problem(f"blocks and lists are nested more than {NESTING_MAX} deep")
         return self._scan.place().line
 
     def _include(self, block: dict[str, Node]) -> None:
-        """Read another file into ``block``. Variables of this file are not known there."""
+        """Parse another file into ``block``. Variables of this file are unknown there."""
         scan = self._scan
         place = self._at or scan.place()
         name = scan.include_path()
-        # As nats-server joins them: a path is relative to the file that names it, always.
+        # Joined as in nats-server: a path is always relative to the file that names it.
         path = os.path.normpath(f"{os.path.dirname(scan.name) or '.'}/{name}")  # noqa: PTH120
         absolute = os.path.abspath(path)  # noqa: PTH100
         if absolute in self._chain:
@@ -284,7 +284,7 @@ class Parser:
         if text is None:
             raise refused(
                 place,
-                f"variable '{name}' is not known: expected a key of that name above it, "
+                f"variable '{name}' is unknown: expected a key of that name above it, "
                 "or an environment variable",
             )
         inner = Parser(

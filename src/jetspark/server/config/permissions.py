@@ -1,4 +1,4 @@
-"""What a user may publish and subscribe to."""
+"""The ``permissions`` of a user."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ class SubjectPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Responses(msgspec.Struct, frozen=True, kw_only=True):
-    """Leave to answer requests. Negative numbers mean without limit."""
+    """Permission to answer requests. Negative numbers mean no limit."""
 
     max_msgs: int = 1
     expires: Nanoseconds = minutes(2)
@@ -40,7 +40,7 @@ def read_permissions(setting: Setting) -> Permissions:
     permissions = Permissions(**read_block(setting, _FIELDS))
     if permissions.allow_responses is None or permissions.publish.allow is not None:
         return permissions
-    # Leave to answer replaces leave to publish: without an `allow` only answers remain.
+    # Permission to answer replaces that to publish: without an `allow` only answers remain.
     publish = msgspec.structs.replace(permissions.publish, allow=())
     return msgspec.structs.replace(permissions, publish=publish)
 

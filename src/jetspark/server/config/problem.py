@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and where."""
+"""Problems of a configuration, and their places."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ from jetspark.errors.base import Error
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a value stands. ``line`` counts from 1; both are empty for the command line."""
+    """The place of a value. ``line`` counts from 1; both are empty for the command line."""
 
     file: str = ""
     line: int = 0
 
 
-# A value of a megabyte, repeated in an error, would hide what is said about it.
+# A value of a megabyte, repeated in an error, would hide the message.
 _MESSAGE_MAX: Final = 1000
 
 NOWHERE: Final = Place()
@@ -22,7 +22,7 @@ NOWHERE: Final = Place()
 
 
 class ConfigProblem(msgspec.Struct, frozen=True):
-    """One thing that is wrong: ``str()`` is ``file:line: what was wrong, what was expected``."""
+    """One problem: ``str()`` is ``file:line: what was wrong, what was expected``."""
 
     file: str
     line: int
@@ -41,7 +41,7 @@ class ConfigProblem(msgspec.Struct, frozen=True):
 
 
 class ConfigRefused(Error):
-    """A configuration that cannot be used. ``problems`` names everything that was found wrong."""
+    """An invalid configuration. ``problems`` has all problems that were found."""
 
     def __init__(self, problems: tuple[ConfigProblem, ...]) -> None:
         super().__init__(problems)

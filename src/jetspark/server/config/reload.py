@@ -1,8 +1,8 @@
-"""SIGHUP: what changed between two settings, and what of it a running server can take over.
+"""SIGHUP: the differences between two settings, and which a running server can apply.
 
-What may change is what nats-server allows (its ``reload``), setting by setting; a change that is
-refused leaves the server as it is, all of it. Our own settings follow the same idea: numbers that
-are looked up when they are needed may change, what was decided at the start may not.
+Settings that may change are those of nats-server's ``reload``; a refused change leaves the whole
+server unchanged. Our own settings follow the same idea: numbers that are looked up when needed may
+change, what was decided at the start may not.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ _REDACTED: Final = "[REDACTED]"
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A setting that differs. ``old`` and ``new`` are for people: no secret is in them."""
+    """A setting that differs. ``old`` and ``new`` are for people: without secrets."""
 
     name: str
     old: str
@@ -36,13 +36,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Reload(msgspec.Struct, frozen=True):
-    """What a reload would do. It may be carried out only if nothing was refused."""
+    """The effect of a reload. It may be applied only if nothing was refused."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
 
 
-# What nats-server takes over while it runs.
+# Settings that nats-server applies while running.
 RELOADABLE: Final = frozenset({
     "authorization",
     "client_advertise",
@@ -100,7 +100,7 @@ def plan_reload(old: Settings, new: Settings) -> Reload:
         if name in _ORIGIN:
             continue
         if name == "port" and after == ANY_FREE_PORT:
-            continue  # any free port: the one it has will do
+            continue  # any free port: the current one is kept
         changes.append(Change(name, _shown(before), _shown(after)))
         refusals.extend(_refusals(name, before, after, new))
     return Reload(tuple(changes), tuple(refusals))
@@ -124,7 +124,7 @@ def _refusals(name: str, before: Any, after: Any, new: Settings) -> Iterator[Ref
 
 
 def _tls(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
-    """Certificates may be exchanged, and TLS switched on and off."""
+    """Check TLS: certificates may be replaced, and TLS enabled or disabled."""
     if before is None or after is None:
         return
     for name, _, _ in _differences(before, after):
@@ -142,9 +142,9 @@ def _websocket(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
 
 
 def _jetstream(before: JetStream, after: JetStream, _new: Settings) -> Iterator[Refusal]:
-    """While JetStream is on, its budgets may grow."""
+    """Check JetStream: while it is enabled, its limits may grow."""
     if before.enabled != after.enabled:
-        yield Refusal("jetstream", "it is switched on and off at the start only; restart")
+        yield Refusal("jetstream", "it can only be enabled or disabled at the start; restart")
     if not before.enabled or not after.enabled:
         return
     for name, old, new in _differences(before, after):
@@ -153,11 +153,11 @@ def _jetstream(before: JetStream, after: JetStream, _new: Settings) -> Iterator[
         elif old < 0 or new < 0:
             yield Refusal(
                 f"jetstream.{name}",
-                "a budget cannot change between 'what the machine has' and a number; restart",
+                "a limit cannot change between the machine's resources and a number; restart",
             )
         elif new < old:
             yield Refusal(
-                f"jetstream.{name}", "a budget can only grow while streams are open; restart"
+                f"jetstream.{name}", "a limit can only grow while streams are open; restart"
             )
 
 
@@ -170,26 +170,26 @@ def _jetspark(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
 def _accounts(
     before: tuple[Account, ...], after: tuple[Account, ...], new: Settings
 ) -> Iterator[Refusal]:
-    """Accounts may come and go with what they store; one that stays keeps or lacks JetStream."""
+    """Check accounts: they may be added and removed; others keep JetStream enabled or disabled."""
     had = {account.name: account.jetstream is not None for account in before}
     for account in after:
         has = account.jetstream is not None
         if new.jetstream.enabled and had.get(account.name, has) != has:
             yield Refusal(
                 f"accounts.{account.name}.jetstream",
-                "JetStream of an account is switched on and off at the start only; restart",
+                "JetStream of an account can only be enabled or disabled at the start; restart",
             )
 
 
 def _no_auth_user(before: Any, after: Any, new: Settings) -> Iterator[Refusal]:
-    """It may be removed together with its user; clients that came in by it would lose it."""
+    """Check that it is only removed together with its user: its clients would lose it."""
     names = {user.name for user in all_users(new)}
     if after or before in names:
         yield Refusal("no_auth_user", "it can only be removed, together with the user it names")
 
 
 def _shown(value: Any) -> str:
-    """Return a value for people. Users, tokens and the like are only named."""
+    """Return a value for people. Users, tokens and similar are only named."""
     if isinstance(value, Secret):
         return _REDACTED if value else "none"
     if value is None or value in ((), {}):

@@ -9,15 +9,15 @@ from jetspark.server.config.values import boolean, split_url, strings
 
 SCHEMES: Final = ("nats", "tls", "ws", "wss")
 LEADER_NAME: Final = "replica_of"
-"""What the leader is called among the remotes when it is given by URL."""
+"""The name of the leader among the remotes if it is given by URL."""
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
     """What is copied, and from where.
 
     ``of`` are URLs of one leader (or of the servers of one cluster), or the name of a remote.
-    ``streams`` are names with ``*`` and ``?``. The streams of ``no_reads`` are copied and not
-    read from. ``read_only`` refuses writes.
+    ``streams`` are names with ``*`` and ``?``. The streams of ``no_reads`` are copied but not
+    used for reads. ``read_only`` refuses writes.
     """
 
     of: tuple[str, ...]
@@ -50,7 +50,7 @@ def _leader(setting: Setting) -> tuple[str, ...]:
         parts = split_url(leader)
         if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
             raise setting.refused(
-                f"'{leader}' is no URL of a leader: expected one like nats://leader:4222 "
+                f"'{leader}' is not the URL of a leader: expected one like nats://leader:4222 "
                 f"(known schemes are {', '.join(SCHEMES)}), or the name of a remote"
             )
     return leaders
@@ -63,8 +63,8 @@ def _patterns(setting: Setting) -> tuple[str, ...]:
     for pattern in patterns:
         if any(char in pattern for char in ".>/\\ \t"):
             raise setting.refused(
-                f"'{pattern}' matches no stream: names have no dots, blanks or slashes; * stands "
-                "for any characters and ? for one, as in KV_*"
+                f"'{pattern}' matches no stream: names have no dots, blanks or slashes; * matches "
+                "any characters and ? one, as in KV_*"
             )
     return patterns
 

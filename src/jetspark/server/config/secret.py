@@ -1,10 +1,10 @@
-"""Values that no log and no traceback may show."""
+"""Values that must not appear in logs and tracebacks."""
 
 import msgspec
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """A password, token or key. Only ``value`` shows it."""
+    """A password, token or key. Only ``value`` reveals it."""
 
     value: str = ""
 

@@ -1,8 +1,8 @@
 """The configuration of a server: every setting with its type and its default.
 
-Names are nats-server's, so that its documentation serves for ours; ``jetspark`` holds what only we
-have (decisions.md, Server). Durations are nanoseconds, sizes bytes. Defaults are those of
-nats-server 2.15.1 (wire.md, Limits and timings) unless a line says otherwise.
+Names are nats-server's, so that its documentation applies; ``jetspark`` has what only we have
+(decisions.md, Server). Durations are nanoseconds, sizes bytes. Defaults are those of nats-server
+2.15.1 (wire.md, Limits and timings) unless a line says otherwise.
 """
 
 from enum import StrEnum
@@ -28,7 +28,7 @@ SYSTEM_ACCOUNT: Final = "$SYS"
 
 
 class WriteTimeout(StrEnum):
-    """What happens to a client that cannot be written to before ``write_deadline``."""
+    """What happens to a client that cannot be written to within ``write_deadline``."""
 
     DEFAULT = "default"
     CLOSE = "close"
@@ -36,10 +36,10 @@ class WriteTimeout(StrEnum):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole configuration. Made by `load_file` and `from_command_line`.
+    """The whole configuration. Created by `load_file` and `from_command_line`.
 
-    ``warnings`` are old spellings that nats-server accepts and complains about; ``remarks`` are
-    what a start should log as warnings besides.
+    ``warnings`` are old spellings that nats-server accepts with a warning; ``remarks`` are other
+    warnings to log at a start.
     """
 
     config_file: str = ""

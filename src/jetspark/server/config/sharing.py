@@ -1,4 +1,4 @@
-"""``exports`` and ``imports``: what accounts let each other see."""
+"""``exports`` and ``imports``: what accounts share with each other."""
 
 from enum import StrEnum
 from typing import Any, Final
@@ -24,7 +24,7 @@ SAMPLING_MAX: Final = 100
 
 
 class Shared(StrEnum):
-    """What is shared: messages that flow, or requests that are answered."""
+    """What is shared: a stream of messages, or a service."""
 
     STREAM = "stream"
     SERVICE = "service"
@@ -39,14 +39,14 @@ class ResponseType(StrEnum):
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the times of a service are reported. ``sampling`` in percent; 0: by header."""
+    """Where the latency of a service is reported. ``sampling`` in percent; 0: by header."""
 
     subject: str
     sampling: int = SAMPLING_MAX
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """Something an account offers, to the named accounts (none: to all)."""
+    """An export of an account, to the named accounts (none: to all)."""
 
     kind: Shared
     subject: str
@@ -59,7 +59,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):
-    """Something an account takes from another one, under its own name or ``to`` / ``prefix``."""
+    """An import from another account, under its own name or ``to`` / ``prefix``."""
 
     kind: Shared
     account: str
@@ -115,7 +115,7 @@ def _import(setting: Setting) -> Import:
 
 
 def _kind(setting: Setting, values: dict[str, Any]) -> tuple[Shared, Any]:
-    """Take ``stream`` or ``service`` out of ``values``."""
+    """Remove ``stream`` or ``service`` from ``values`` and return it."""
     found = [kind for kind in Shared if kind.value in values]
     if len(found) != 1:
         raise setting.refused("expected 'stream' or 'service', one of them")

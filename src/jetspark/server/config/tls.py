@@ -1,4 +1,4 @@
-"""The ``tls`` block, of clients, websockets and remotes."""
+"""The ``tls`` block of clients, websockets and remotes."""
 
 import re
 from typing import Final
@@ -20,7 +20,7 @@ from jetspark.units import Nanoseconds, milliseconds, parse_duration, seconds
 
 HANDSHAKE_FALLBACK: Final = milliseconds(50)  # nats-server: how long ``auto`` waits
 
-# Names as configurations spell them, and as OpenSSL does; TLS 1.3 suites are always on there.
+# The names in configurations and in OpenSSL; TLS 1.3 suites are always enabled there.
 CIPHER_SUITES: Final = {
     "TLS_AES_128_GCM_SHA256": "",
     "TLS_AES_256_GCM_SHA384": "",
@@ -45,7 +45,7 @@ INSECURE_CIPHER_SUITES: Final = {
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
     "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
 }
-# OpenSSL has removed these; a setting that cannot be honoured is refused.
+# OpenSSL has removed these; a setting that cannot be supported is refused.
 _REMOVED_CIPHER_SUITES: Final = frozenset({
     "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
     "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
@@ -72,8 +72,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """A ``tls`` block. Paths are relative to the working directory.
 
-    ``fallback_delay`` is how long the server waits for a handshake before it sends INFO in the
-    clear; 0 means it does not fall back. ``pinned_certs`` are SHA-256 sums of public keys.
+    ``fallback_delay`` is how long the server waits for a handshake before it sends INFO in plain
+    text; 0 means never. ``pinned_certs`` are SHA-256 sums of public keys.
     """
 
     cert_file: str = ""
@@ -101,16 +101,16 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_tls(setting: Setting) -> Tls:
-    """Read a block of a listener, which needs a certificate."""
+    """Read the block of a listener, which needs a certificate."""
     tls = read_client_tls(setting)
     if not tls.pairs():
         # nats-server starts without one and then fails every handshake.
-        raise setting.refused("expected 'cert_file' and 'key_file', or 'certs'; none is there")
+        raise setting.refused("expected 'cert_file' and 'key_file', or 'certs'")
     return tls
 
 
 def read_client_tls(setting: Setting) -> Tls:
-    """Read a block of a connection that we open, where a certificate is optional."""
+    """Read the block of an outgoing connection, where a certificate is optional."""
     values = read_whole_block(setting, _FIELDS, variables=False)
     first = values.pop("handshake_first", None)
     if first is not None:
@@ -123,7 +123,7 @@ def read_client_tls(setting: Setting) -> Tls:
 
 
 def read_remote_tls(setting: Setting) -> Tls:
-    """Read a block of the connection to a remote, which has no use for some settings."""
+    """Read the block of the connection to a remote, where some settings have no meaning."""
     tls = read_client_tls(setting)
     plain = Tls()
     for name in _NOT_OF_REMOTES:
@@ -170,7 +170,7 @@ def _cipher_suites(setting: Setting) -> tuple[str, ...]:
     names = _names(setting)
     for name in names:
         if name in _REMOVED_CIPHER_SUITES:
-            raise setting.refused(f"cipher suite {name} is gone from OpenSSL; leave it out")
+            raise setting.refused(f"cipher suite {name} was removed from OpenSSL; leave it out")
         if name not in CIPHER_SUITES and name not in INSECURE_CIPHER_SUITES:
             raise setting.refused(
                 f"unrecognized cipher {name}; expected names like "

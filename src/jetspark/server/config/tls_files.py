@@ -1,4 +1,4 @@
-"""The files of a ``tls`` block: are they there, do certificate and key belong together."""
+"""The files of a ``tls`` block: do they exist, do certificate and key match."""
 
 import ssl
 
@@ -6,14 +6,14 @@ from jetspark.server.config.tls import Tls
 
 
 def tls_problem(tls: Tls) -> str | None:
-    """Say what is wrong with the files of ``tls``, or None."""
+    """Return what is wrong with the files of ``tls``, or None."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     for pair in tls.pairs():
         problem = _unreadable(pair.cert_file) or _unreadable(pair.key_file)
         if problem:
             return f"error parsing X509 certificate/key pair: {problem}"
         try:
-            # A key with a passphrase would make OpenSSL ask on the terminal.
+            # For a key with a passphrase OpenSSL would prompt on the terminal.
             context.load_cert_chain(pair.cert_file, pair.key_file, password="")
         except (ssl.SSLError, ValueError) as error:
             return (

@@ -1,4 +1,4 @@
-"""The top level of a configuration: which settings it has, and how its spellings become one."""
+"""The top level of a configuration: its settings, and their spellings."""
 
 import re
 from typing import Any, Final
@@ -66,7 +66,7 @@ def server_name(setting: Setting) -> str:
 
 
 def _join_listen(values: Values, report: Report) -> None:
-    """Make host and port of ``listen``. nats-server lets chance decide between the two ways."""
+    """Split ``listen`` into host and port. nats-server picks one at random if both are given."""
     address: Address | None = values.pop("listen", None)
     if address is None:
         return
@@ -80,7 +80,7 @@ def _join_listen(values: Values, report: Report) -> None:
 
 
 def _join_monitor(values: Values, report: Report) -> None:
-    """Make host and ports of ``http`` and ``https``."""
+    """Split ``http`` and ``https`` into host and ports."""
     for name in ("http", "https"):
         address: Address | None = values.pop(name, None)
         if address is None:
@@ -93,7 +93,7 @@ def _join_monitor(values: Values, report: Report) -> None:
 
 
 def _join_store_dir(values: Values, report: Report) -> None:
-    """Put the ``store_dir`` of the top level where the one of ``jetstream`` is."""
+    """Move the ``store_dir`` of the top level into ``jetstream``."""
     folder: str | None = values.pop("store_dir", None)
     if folder is None:
         return
@@ -124,7 +124,7 @@ def _advertised(setting: Setting) -> str:
 
 
 def _connections(setting: Setting) -> int:
-    """Read a number of connections; 0 and less is no limit."""
+    """Read a number of connections; 0 and less mean no limit."""
     number = integer(setting)
     return number if number > 0 else NO_LIMIT
 
@@ -184,4 +184,4 @@ FIELDS: Final[dict[str, Field]] = {
     "server_tags": Field(strings),
     "server_metadata": Field(texts),
 }
-"""Every setting of the top level, by the name it has in `Settings` or its path."""
+"""Every setting of the top level, by its name in `Settings` or its path."""

@@ -1,4 +1,4 @@
-"""A configuration as it was written: values that know where they stand."""
+"""The tree of a configuration: values with their places."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Value: TypeAlias = "Scalar | list[Node] | dict[str, Node]"
 class Node:
     """A value of the file: a scalar, a list, or a block.
 
-    ``used`` is set when a ``$NAME`` took the value: such a key may have any name (it is a
-    variable), every other key must be a setting. ``text`` is the spelling of a word that came
-    from the command line, where quotes are the shell's.
+    ``used`` is set when a ``$NAME`` refers to the value: such a key may have any name (it is a
+    variable), every other key must be a setting. ``text`` is the spelling of a word from the
+    command line, where the shell removes quotes.
     """
 
     value: Value
@@ -28,7 +28,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """What the value is, for people."""
+        """A description of the value for people."""
         match self.value:
             case bool():
                 return f"the boolean {'true' if self.value else 'false'}"

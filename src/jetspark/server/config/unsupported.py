@@ -1,42 +1,42 @@
-"""Settings of nats-server that jetspark does not have, and what to do instead.
+"""Settings of nats-server that jetspark does not have, and alternatives.
 
-They are refused by name, so that nobody believes a setting works that nothing reads (decisions.md,
-Server). Keys are paths of canonical names. What the server will learn stands in ``not_yet.py``.
+They are refused by name, so that no one believes that a setting works which is ignored
+(decisions.md, Server). Keys are paths of canonical names. Planned settings are in ``not_yet.py``.
 """
 
 from typing import Final
 
 _CLUSTERS: Final = (
-    "a jetspark server stands alone; run clustered streams on nats-server, which the client and "
-    "the Spark connector use unchanged"
+    "a jetspark server is not clustered; run clustered streams on nats-server, which the client "
+    "and the Spark connector use unchanged"
 )
 _LEAVES: Final = (
     "leaf nodes are nats-server's; mirror or source streams of another server with "
     "'jetspark { remotes }'"
 )
 _JWT: Final = (
-    "operators and account JWTs are not read; list accounts, and users with passwords, under "
+    "operators and account JWTs are not supported; list accounts, and users with passwords, under "
     "'accounts'"
 )
 _OCSP: Final = "certificates are not checked with OCSP; use short-lived certificates"
-_PROXY: Final = "trusted proxies are not known here; connect clients directly"
+_PROXY: Final = "trusted proxies are not supported; connect clients directly"
 _SYSLOG: Final = (
     "log to stderr and let the service manager (journald, for one) pass it on, or use 'logfile'"
 )
 _PROFILE: Final = "there is no Go runtime to profile; use a Python profiler such as py-spy"
-_GO: Final = "it tunes the inside of nats-server, which this server does not share"
-_ROUTES_ONLY: Final = "it is about routes and leaf nodes, which jetspark does not have"
-_STORES: Final = "certificate stores are Windows'; use 'cert_file' and 'key_file'"
+_GO: Final = "it tunes internals of nats-server that jetspark does not have"
+_ROUTES_ONLY: Final = "it is for routes and leaf nodes, which jetspark does not have"
+_STORES: Final = "certificate stores are specific to Windows; use 'cert_file' and 'key_file'"
 _TPM: Final = "keys are not kept in a TPM; use 'key' with an environment variable"
-_TRACE: Final = "message tracing is not there; watch /connz and the consumer's explain output"
-_CALLOUT: Final = "authentication callouts are not there; list users under 'accounts'"
+_TRACE: Final = "message tracing is not supported; use /connz and the consumer's explain output"
+_CALLOUT: Final = "authentication callouts are not supported; list users under 'accounts'"
 
 UNSUPPORTED: Final[dict[str, str]] = {
     "cluster": _CLUSTERS,
     "gateway": _CLUSTERS,
     "leaf": _LEAVES,
     "leafnodes": _LEAVES,
-    "mqtt": "MQTT clients are not served; run nats-server in front and mirror its streams",
+    "mqtt": "MQTT clients are not supported; run nats-server in front and mirror its streams",
     "operator": _JWT,
     "operators": _JWT,
     "root": _JWT,
@@ -58,7 +58,7 @@ UNSUPPORTED: Final[dict[str, str]] = {
     "tls.ocsp_peer": _OCSP,
     "websocket.tls.ocsp_peer": _OCSP,
     "proxies": _PROXY,
-    "proxy_protocol": "the PROXY header is not read; connect clients directly",
+    "proxy_protocol": "the PROXY header is not supported; connect clients directly",
     "authorization.proxy_required": _PROXY,
     "authorization.users.proxy_required": _PROXY,
     "accounts.*.users.proxy_required": _PROXY,
@@ -72,8 +72,8 @@ UNSUPPORTED: Final[dict[str, str]] = {
     "reconnect_error_reports": _ROUTES_ONLY,
     "disable_sublist_cache": "the cache of subscriptions is bounded and part of the router",
     "no_sublist_cache": "the cache of subscriptions is bounded and part of the router",
-    "no_fast_producer_stall": "fast publishers are slowed down by reading from them later, always",
-    "feature_flags": "they switch builds of nats-server; docs/compatibility.md says what we speak",
+    "no_fast_producer_stall": "fast publishers are always slowed down by reading from them later",
+    "feature_flags": "they configure builds of nats-server; see docs/compatibility.md",
     "tls.verify_cert_and_check_known_urls": _ROUTES_ONLY,
     "websocket.tls.verify_cert_and_check_known_urls": _ROUTES_ONLY,
     **{

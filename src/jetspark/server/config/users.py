@@ -34,7 +34,7 @@ _BCRYPT: Final = re.compile(r"\$2[abxy]\$\d{2}\$.*", re.ASCII)
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone who may connect: by name and password, or by nkey.
+    """A user: by name and password, or by nkey.
 
     ``connection_types`` empty means all.
     """
@@ -65,12 +65,12 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_bcrypt(password: str) -> bool:
-    """Tell a bcrypt hash from a password."""
+    """Return whether a password is a bcrypt hash."""
     return _BCRYPT.fullmatch(password) is not None
 
 
 def with_default(users: tuple[User, ...], permissions: Permissions | None) -> tuple[User, ...]:
-    """Give ``permissions`` to every user that has none of its own."""
+    """Give ``permissions`` to every user without its own."""
     return tuple(
         msgspec.structs.replace(user, permissions=permissions) if not user.permissions else user
         for user in users
@@ -86,7 +86,7 @@ def read_authorization(setting: Setting) -> Authorization:
     authorization = Authorization(**values)
     _check(setting, authorization)
     if permissions is not None and authorization.users is None:
-        # nats-server applies them to nobody: a single user may then do everything.
+        # nats-server ignores them: a single user may then do everything.
         raise setting.refused("'permissions' need a list of 'users'; a single user has none")
     return authorization
 
@@ -108,7 +108,7 @@ def read_users(setting: Setting) -> tuple[User, ...]:
 
 def _check(setting: Setting, authorization: Authorization) -> None:
     if authorization.password and not authorization.user:
-        raise setting.refused("'password' needs a 'user'; nats-server would ask nobody for it")
+        raise setting.refused("'password' needs a 'user'; alone it would have no effect")
     if authorization.user and authorization.token:
         raise setting.refused("Cannot have a user/pass and token")
     if authorization.users is None:

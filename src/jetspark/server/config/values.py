@@ -41,7 +41,7 @@ def boolean(setting: Setting) -> bool:
 
 
 def string(setting: Setting) -> str:
-    """Read a text."""
+    """Read a string."""
     value = setting.node.value if isinstance(setting.node.value, str) else setting.node.text
     if not value and not isinstance(setting.node.value, str):
         raise setting.wrong("a string (put it in quotes)")
@@ -49,21 +49,21 @@ def string(setting: Setting) -> str:
 
 
 def secret(setting: Setting) -> Secret:
-    """Read a text that no message may repeat."""
+    """Read a string that no message may repeat."""
     if not isinstance(setting.node.value, str) and not setting.node.text:
         raise setting.refused("expected a string; put the value in quotes")
     return Secret(string(setting))
 
 
 def integer(setting: Setting) -> int:
-    """Read a whole number."""
+    """Read an integer."""
     if isinstance(setting.node.value, bool) or not isinstance(setting.node.value, int):
         raise setting.wrong("an integer")
     return setting.node.value
 
 
 def integer_in(low: int, high: int, meaning: str = "") -> Reader:
-    """Return a reader of whole numbers from ``low`` to ``high``."""
+    """Return a reader of integers from ``low`` to ``high``."""
 
     def read(setting: Setting) -> int:
         number = integer(setting)
@@ -76,12 +76,12 @@ def integer_in(low: int, high: int, meaning: str = "") -> Reader:
 
 
 def limit(setting: Setting) -> int:
-    """Read a number for which 0 and less mean no limit; those are 0 then."""
+    """Read a number where 0 and less mean no limit; they become 0."""
     return max(integer(setting), 0)
 
 
 def or_default(reader: Reader) -> Reader:
-    """Return a reader for which 0 or an empty text means the default, as in nats-server."""
+    """Return a reader for which 0 or an empty string means the default, as in nats-server."""
 
     def read(setting: Setting) -> Any:
         value = reader(setting)
@@ -91,7 +91,7 @@ def or_default(reader: Reader) -> Reader:
 
 
 def port(setting: Setting) -> int:
-    """Read a port; -1 takes any free one."""
+    """Read a port; -1 means any free one."""
     number: int = integer_in(-1, PORT_MAX, "-1 takes any free port")(setting)
     return number
 
@@ -151,7 +151,7 @@ def duration(setting: Setting) -> Nanoseconds:
 
 
 def duration_or_seconds(setting: Setting) -> Nanoseconds:
-    """Read a duration, or a number of seconds, which may have a fraction."""
+    """Read a duration, or a number of seconds, with or without a fraction."""
     value = setting.node.value
     if isinstance(value, str):
         return duration_text(setting)
@@ -163,14 +163,14 @@ def duration_or_seconds(setting: Setting) -> Nanoseconds:
 
 
 def _within(setting: Setting, value: float) -> Nanoseconds:
-    """Return so many seconds, if 64 bits of nanoseconds can hold them."""
+    """Return seconds as nanoseconds, if they fit 64 bits."""
     if value > INT64_MAX // 1_000_000_000:
         raise setting.refused(f"{value} seconds are longer than 292 years (64 bits)")
     return seconds(value)
 
 
 def duration_or_whole_seconds(setting: Setting) -> Nanoseconds:
-    """Read a duration, or a whole number of seconds."""
+    """Read a duration, or an integer number of seconds."""
     if isinstance(setting.node.value, float):
         raise setting.wrong("a whole number of seconds or a duration")
     return duration_or_seconds(setting)
@@ -198,17 +198,17 @@ def storage_size(setting: Setting) -> ByteCount:
 
 
 def strings(setting: Setting) -> tuple[str, ...]:
-    """Read a text or a list of texts."""
+    """Read a string or a list of strings."""
     if isinstance(setting.node.value, str):
         return (setting.node.value,)
     return tuple(string(setting.element(node)) for node in elements(setting))
 
 
 def split_url(text: str) -> SplitResult | None:
-    """Return the parts of a URL; None for what is none, such as a bracket that stays open."""
+    """Return the parts of a URL; None if it is invalid, such as an unclosed bracket."""
     try:
         parts = urlsplit(text)
-        _ = parts.port  # read when it is asked for
+        _ = parts.port  # parsed on access
     except ValueError:
         return None
     return parts
@@ -222,7 +222,7 @@ def elements(setting: Setting) -> list[Node]:
 
 
 def each(setting: Setting, read: Reader) -> tuple[Any, ...]:
-    """Read every element of a list, so that one run names all problems in it."""
+    """Read every element of a list, so that one run reports all problems in it."""
     made: list[Any] = []
     nodes = elements(setting)
     for node in nodes:
@@ -243,7 +243,7 @@ def entries(setting: Setting) -> dict[str, Node]:
 
 
 def texts(setting: Setting) -> dict[str, str]:
-    """Read a block of names and texts."""
+    """Read a block of names and strings."""
     return {
         name: string(setting._replace(name=name, node=node))
         for name, node in entries(setting).items()

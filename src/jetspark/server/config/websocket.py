@@ -64,7 +64,7 @@ def read_websocket(setting: Setting) -> Websocket:
     values = {name: value for name, value in values.items() if name != "host" or value}
     websocket = Websocket(**values)
     if not websocket.port:
-        # nats-server reads such a block and opens nothing.
+        # nats-server accepts such a block and opens nothing.
         raise setting.refused("expected a 'port' or 'listen'; -1 takes any free port")
     if websocket.tls is None and not websocket.no_tls:
         raise setting.refused("websocket requires TLS configuration: 'tls', or 'no_tls: true'")
@@ -77,7 +77,7 @@ def _origins(setting: Setting) -> tuple[str, ...]:
         parts = split_url(origin)
         if parts is None or parts.scheme not in {"http", "https"} or not parts.netloc:
             raise setting.refused(
-                f"'{origin}' is no origin; expected a form like https://host:port"
+                f"'{origin}' is not an origin; expected a form like https://host:port"
             )
     return origins
 

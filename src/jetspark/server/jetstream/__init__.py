@@ -1,1 +1,1 @@
-"""JetStream on the event loop: stores, engines and their drivers, one per account."""
+"""JetStream on the event loop: the store, engines and their drivers, one per account."""

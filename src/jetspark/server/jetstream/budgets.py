@@ -1,8 +1,8 @@
-"""How much JetStream may store: as configured, or a share of what the machine has."""
+"""Storage limits of JetStream: as configured, or a share of the machine's resources."""
 
 import asyncio
 import logging
-import shutil
+import os
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +13,11 @@ from jetspark.units import format_bytes, seconds
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
-_SHARE: Final = 3, 4  # of what exists, as nats-server takes
+_SHARE: Final = 3, 4  # as in nats-server
 
 
 def memory_budget(proc: Path = Path("/proc")) -> int:
-    """Return three quarters of the memory; 0 where it cannot be known."""
+    """Return three quarters of the memory; 0 if unknown."""
     try:
         for line in (proc / "meminfo").read_text().splitlines():
             name, _, rest = line.partition(":")
@@ -29,25 +29,25 @@ def memory_budget(proc: Path = Path("/proc")) -> int:
 
 
 def storage_budget(folder: Path, used: int = 0, grown: int = 0) -> int:
-    """Return what the store may grow to: three quarters of the free disk, and what it has.
+    """Return the maximum size of the store: three quarters of the free disk, and what it has.
 
-    ``grown`` is what of the disk it took since: that counts as free. 0 where the folder is not
-    there.
+    ``grown`` is how much it has grown since: that counts as free. 0 if the folder does not exist.
     """
     try:
-        free = shutil.disk_usage(folder).free
+        disk = os.statvfs(folder)
+        free = disk.f_bavail * disk.f_frsize
     except OSError:
         return 0
     return (free + grown) * _SHARE[0] // _SHARE[1] + used
 
 
 def budget(configured: int, machine: int) -> int:
-    """What JetStream may take: as configured, else what the machine has, if that is known."""
+    """Return the limit of JetStream: as configured, else from the machine, if known."""
     return configured if configured >= 0 else machine or NO_LIMIT
 
 
 class BudgetLog:
-    """Says in the log that the server is over its budget: clients get only a code, 10023."""
+    """Logs that the server exceeds its limit: clients get only a code, 10023."""
 
     QUIET_NS: Final = seconds(60)
 
@@ -57,14 +57,14 @@ class BudgetLog:
         self._logged_at = -self.QUIET_NS
 
     def changed(self, storage: Storage) -> None:
-        """Log it once a minute at most: at the limit it may come and go with every message."""
+        """Log it at most once a minute: at the limit it may change with every message."""
         now = self._clock.monotonic_ns()
         if not self._usage.is_over(storage) or now < self._logged_at + self.QUIET_NS:
             return
         self._logged_at = now
         log.error(
-            "JetStream resource limits exceeded for server: streams have %s of %s; messages are "
-            "refused (10023) until there are fewer, or until jetstream.%s is more",
+            "JetStream resource limits exceeded for server: streams use %s of %s; messages are "
+            "refused (10023) until streams use less, or until jetstream.%s is raised",
             format_bytes(self._usage.used[storage]),
             format_bytes(self._usage.limits[storage]),
             "max_mem" if storage == Storage.MEMORY else "max_file",
@@ -72,10 +72,10 @@ class BudgetLog:
 
 
 class DiskBudget:
-    """The budget of a server whose configuration has no ``max_file``: a share of the disk.
+    """The limit of a server whose configuration has no ``max_file``: a share of the disk.
 
-    Space that somebody makes after the start counts as well. So messages are taken again without
-    a restart, also by a server that was started on a full disk.
+    Space that is freed after the start counts as well. So messages are accepted again without a
+    restart, also by a server that was started on a full disk.
     """
 
     PERIOD: Final = 1.0  # seconds
@@ -90,12 +90,12 @@ class DiskBudget:
         usage.limits[Storage.FILE] = self._now()
 
     def _now(self) -> int:
-        """What a start would find, had it what the streams got since as free space."""
+        """Return what a start would find if the growth of the streams since were free space."""
         grown = self._usage.used[Storage.FILE] - self._base
         return budget(NO_LIMIT, storage_budget(self._folder, self._base, grown))
 
     def changed(self, storage: Storage) -> None:
-        """The server went over a budget, or back under it."""
+        """Handle that the server exceeded a limit, or no longer does."""
         if storage == Storage.FILE:
             self._look()
         self._log.changed(storage)
@@ -113,7 +113,7 @@ class DiskBudget:
             self._timer = asyncio.get_running_loop().call_later(self.PERIOD, self._look)
 
     def end(self) -> None:
-        """The configuration has a limit now, or the server stops."""
+        """Stop: the configuration has a limit now, or the server stops."""
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()

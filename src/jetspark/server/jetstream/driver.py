@@ -1,7 +1,7 @@
 """Runs an engine on the event loop: requests in, outbox out, groups to the committer, one timer.
 
 Everything is per chunk or per loop turn, never per message. A turn is scheduled when a chunk left
-something for the disk or a read unfinished, so all sockets that are ready are read before the
+something for the disk or an unfinished read, so all sockets that are ready are read before the
 groups of all dirty streams go to the committer together (hot-path.md, Disk).
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from jetspark.api.advisory import StreamDamaged
 from jetspark.clock import Clock
-from jetspark.engine.advisories import Asker
+from jetspark.engine.advisories import Requester
 from jetspark.engine.engine import Engine
 from jetspark.engine.operations import Finish
 from jetspark.engine.outbox import Outbox, Outlet
@@ -35,15 +35,15 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 
 HOUSE_PERIOD: Final = 30.0  # seconds
 HOUSE_STREAMS: Final = 100  # in one turn of the loop
-# While the disk is full: streams are asked for space that they can give back.
+# While the disk is full: streams are asked to free space.
 SPACE_PERIOD: Final = 1.0
-# The timers of the loop know nothing of a clock that was set or a machine that was asleep: no
-# deadline is waited for longer than this without a look at the clock.
+# The timers of the loop do not notice that the clock was set or the machine suspended: no deadline
+# is waited for longer than this without checking the clock.
 LOOK_PERIOD: Final = 60.0  # seconds
 
 
 class EngineDriver:
-    """Between one router and one engine, which gets it as its ports.
+    """Connects one router and one engine, which gets it as its ports.
 
     ``flush`` writes what was queued for clients.
     """
@@ -74,7 +74,7 @@ class EngineDriver:
         self._loop = asyncio.get_running_loop()
         self._turn_due = False
         self._committing = False
-        # How long a group may wait for company before it goes to the disk (decisions.md).
+        # How long a group may wait for more before it goes to the disk (decisions.md).
         self.commit_delay_ns = commit_delay_ns
         self._delayed: asyncio.TimerHandle | None = None
         self._closing = False
@@ -85,19 +85,19 @@ class EngineDriver:
         self._in_flight = 0
         self._idle = asyncio.Event()
         self.engine: Engine = make_engine(self)
-        # Asked for each message of a subject that is new to the router: no call in between.
+        # Called for each message of a subject that is new to the router: no call in between.
         self.resolve: Callable[[bytes], Target | None] = self.engine.resolve
         router.serve(self, self.engine.consumers.acks, self.engine.consumer_services.watched)
         self._follow_clock()
         self.follow_streams()
 
     def keep_house(self) -> None:
-        """Look after all streams, from now on: a start finds what was left undone before it."""
+        """Start upkeep of all streams: a start finds what was left undone before it."""
         if self._house is None:
             self._keep_all(list(self.engine.streams.values()))
 
     def follow_streams(self) -> None:
-        """Streams came or went: routes made before are no longer good, deadlines may be new."""
+        """Handle created or deleted streams: earlier routes are invalid, deadlines may be new."""
         self._router.follow_streams(
             self.engine.generation, stores_inboxes=self.engine.wants_inboxes()
         )
@@ -107,26 +107,26 @@ class EngineDriver:
         if self._router.generation != self.engine.generation:
             self.follow_streams()
 
-    # What clients send (``AccountEngine``) ------------------------------------------------------
+    # Called by clients (``AccountEngine``) ------------------------------------------------------
 
     def request(
-        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker, /
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, requester: Requester, /
     ) -> None:
-        """Take a request, and count what it cost as work of who asked."""
+        """Handle a request, and count its cost as work of its sender."""
         began = self._clock.monotonic_ns()
         try:
-            self._take_request(target, reply, headers, body, asker)
+            self._take_request(target, reply, headers, body, requester)
         finally:
             self._router.turn.spend((self._clock.monotonic_ns() - began) // UNIT_NS)
 
     def _take_request(
-        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, requester: Requester
     ) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
             self.engine.direct.get(
-                target.stream, target.subject, body, reply, now, self._outbox, headers, asker
+                target.stream, target.subject, body, reply, now, self._outbox, headers, requester
             )
         elif target.kind == TRANSFER:
             self.engine.transfers.handle(target.subject, body, reply, now, self._outbox)
@@ -134,61 +134,61 @@ class EngineDriver:
             self.wake()
         else:
             outbox = self._outbox
-            handle(self.engine, target.subject, body, reply, now, outbox, headers, asker)
+            handle(self.engine, target.subject, body, reply, now, outbox, headers, requester)
             self._follow_if_needed()
         if self.engine.has_work() or self.engine.next_deadline() != self._timer_at:
             self.wake()
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes, /) -> bool:
-        """Take a pull request; False when there is no such consumer."""
+        """Handle a pull request; False if the consumer does not exist."""
         now = int(self._router.now)
         return self.engine.deliveries.pull(key, headers, body, reply, now, self._outbox)
 
     def mark_dirty(self, stream: Stream, /) -> None:
-        """A stream has staged something: it goes to the committer with the next turn."""
+        """Note that a stream has staged records: they go to the committer in the next turn."""
         self.engine.mark_dirty(stream)
         self.wake()
 
     def resumed(self) -> None:
-        """A client that had too much waiting has room: runs for it go on."""
+        """Continue runs for a client whose output has room again."""
         if self.engine.is_stalled():
             self.wake()
 
     def interest_changed(self, subject: bytes, /) -> None:
-        """Subscriptions to a deliver subject came or went."""
+        """Handle added or removed subscriptions to a deliver subject."""
         # By the clock: a client leaves without a chunk, and the last one may be minutes ago.
         self.engine.deliveries.interest_changed(subject, self._clock.now_ns())
 
     def confirmed(self, key: bytes, subject: bytes, /) -> None:
-        """A receiver confirms what flow control asked it."""
+        """Handle the answer of a receiver to flow control."""
         self.engine.deliveries.confirmed(key, subject)
 
-    # What the engine needs (``EnginePorts``) ----------------------------------------------------
+    # Called by the engine (``EnginePorts``) -----------------------------------------------------
 
     def reply_outlet(self, subject: bytes, /) -> Outlet | None:
-        """The receiver of a reply subject."""
+        """Return the receiver of a reply subject."""
         return reply_outlet(self._router, subject)
 
     def push_outlet(self, subject: bytes, group: bytes, /) -> Outlet | None:
-        """The receivers of a deliver subject, as members of a group."""
+        """Return the receivers of a deliver subject, as members of a group."""
         return push_outlet(self._router, subject, group)
 
     def listens(self, subject: bytes, /) -> bool:
-        """Say whether a client or a stream gets messages of a subject."""
+        """Return whether a client or a stream receives messages of a subject."""
         return self._router.listens(subject)
 
     def is_subscribed(self, subject: bytes, /) -> bool:
-        """Say whether a subject itself is subscribed to; wildcards do not count."""
+        """Return whether a subject itself is subscribed to; wildcards do not count."""
         return self._router.sublist.has_literal(subject)
 
     def wake(self) -> None:
-        """Have a turn soon."""
+        """Schedule a turn."""
         if not self._turn_due:
             self._turn_due = True
             self._loop.call_soon(self._turn)
 
     def run(self, work: Callable[[], None], finish: Finish, _now: int, _outbox: Outbox, /) -> None:
-        """Do disk work off the loop; ``finish`` follows on the loop."""
+        """Run disk work in the background; ``finish`` follows on the loop."""
         self._in_flight += 1
         self._threads.run(work, partial(self._worked, finish))
 
@@ -198,8 +198,8 @@ class EngineDriver:
         self._router.now = now
         try:
             finish(error, now, self._outbox)
-        except Exception as failure:  # noqa: BLE001 - the loop goes on
-            self.engine.failures.note("work beside the loop", failure)
+        except Exception as failure:  # noqa: BLE001 - the loop continues
+            self.engine.failures.note("background work", failure)
         self._follow_if_needed()
         if self.engine.has_work() or self.engine.next_deadline() != self._timer_at:
             self.wake()
@@ -210,7 +210,7 @@ class EngineDriver:
     # Turns -------------------------------------------------------------------------------------
 
     def _follow_clock(self) -> None:
-        """Somebody set the clock of the machine: let the engine know."""
+        """Notify the engine if the system clock was set."""
         self._wall_lead_ns = self._clock.wall_lead_ns
         self.engine.follow_wall(self._clock.now_ns(), self._wall_lead_ns)
 
@@ -222,14 +222,14 @@ class EngineDriver:
         if self.engine.dirty and not self._waits():
             self._commit()
         try:
-            if self.engine.operations.may_go_on():
-                self.engine.operations.go_on(self._router.now, self._outbox)
+            if self.engine.operations.has_ready():
+                self.engine.operations.handle_ready(self._router.now, self._outbox)
                 self._follow_if_needed()
             more = self.engine.transfers.advance(self._router.now, self._outbox)
-            more = more or self.engine.operations.may_go_on()
+            more = more or self.engine.operations.has_ready()
             if self.engine.advance(int(self._router.now), self._outbox) or more:
                 self.wake()
-        except Exception as error:  # noqa: BLE001 - the loop goes on
+        except Exception as error:  # noqa: BLE001 - the loop continues
             self.engine.failures.note(f"a turn of account {self.engine.account!r}", error)
         if self._may_commit():
             self.wake()
@@ -239,13 +239,13 @@ class EngineDriver:
         self._rearm()
 
     def _may_commit(self) -> bool:
-        """Say whether a group could go to the committer: deliveries stage records, too."""
+        """Return whether a group could go to the committer: deliveries stage records, too."""
         if self._delayed is not None or not self.engine.dirty:
             return False
         return any(stream.log.staged.in_flight is None for stream in self.engine.dirty)
 
     def _waits(self) -> bool:
-        """Say whether the groups that fill wait for more to come."""
+        """Return whether open groups wait for more messages."""
         if self.commit_delay_ns <= 0 or self._closing:
             return False
         if self._delayed is None:
@@ -269,7 +269,7 @@ class EngineDriver:
         for stream, group in self.engine.take_groups(self._router.now, self._outbox):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
-                self.wake()  # requests may have waited for it
+                self.wake()  # requests may be waiting for it
                 continue
             self._in_flight += 1
             self.counts.submitted(len(group.entries))
@@ -283,14 +283,14 @@ class EngineDriver:
                 self._committer.submit((self, stream), group)
             except Exception as error:  # noqa: BLE001 - one group, not those after it
                 self.engine.failures.note(f"writing stream {stream.config.name!r}", error)
-                self.report(stream, OSError(errno.EIO, "the group could not be handed over"))
+                self.report(stream, OSError(errno.EIO, "the group could not be submitted"))
 
     def _assembled(self, stream: Stream, group: Group, error: OSError | None) -> None:
-        """A group with large messages, which stays in memory, was put together."""
+        """Report a group with large messages of a stream in memory that was assembled."""
         self.report(stream, error or write(stream.log.segments.files, group))
 
     def report(self, stream: Stream, error: OSError | None) -> None:
-        """The committer is done with the group of a stream."""
+        """Handle the committer's report of a stream's group."""
         error = error or stream.log.durability.sync_error
         again = self.engine.again(stream, error) if error is not None else None
         if again is not None:
@@ -300,7 +300,7 @@ class EngineDriver:
         if error is None:
             try:
                 self.engine.committed(stream, self._outbox, self._clock.now_ns())
-            except Exception as failure:  # noqa: BLE001 - the loop goes on
+            except Exception as failure:  # noqa: BLE001 - the loop continues
                 what = f"after a commit of stream {stream.config.name!r}"
                 self.engine.failures.note(what, failure)
             self._keep_house(stream)
@@ -312,7 +312,7 @@ class EngineDriver:
                 error,
                 "messages are refused until there is space"
                 if error.errno == errno.ENOSPC
-                else "the stream is read-only until its files were read again",
+                else "the stream is read-only until its files have been verified",
             )
             self.engine.failed(stream, error, self._outbox)
         if self.engine.has_work():
@@ -325,9 +325,9 @@ class EngineDriver:
             self._rearm()
 
     def _keep_all(self, streams: list[Stream]) -> None:
-        """Streams that nobody writes to are kept in order as well, and looked at for damage.
+        """Maintain and scrub idle streams as well.
 
-        Some at a time, so that many of them hold up nobody.
+        Some at a time, so that many of them do not block the loop.
         """
         short = self._reserve.is_short(self._clock.now_ns())
         for stream in streams[:HOUSE_STREAMS]:
@@ -350,9 +350,9 @@ class EngineDriver:
         )
 
     def look_for_space(self) -> None:
-        """The disk is full: have every stream give back what it can, not only the one that met it.
+        """Make every stream free what it can, because the disk is full.
 
-        Not at once: there may be many streams, and each of their writes may meet it.
+        Not immediately: there may be many streams, and each of their writes may find it full.
         """
         if self._house is not None and not self._looks_for_space:
             self._looks_for_space = True
@@ -360,7 +360,7 @@ class EngineDriver:
             self._keep_all_later(SPACE_PERIOD)
 
     def _keep_house(self, stream: Stream) -> None:
-        """Have segments indexed or removed, beside the loop."""
+        """Run upkeep of a stream in the background."""
         if stream.log.quarantine.news:
             self._report_damage(stream)
         if stream.log.reader.refused_reads:
@@ -368,7 +368,7 @@ class EngineDriver:
         staged = stream.log.staged.position
         task = stream.log.take_task(self._clock.now_ns())
         if stream.log.staged.position > staged:
-            # A segment can go when what it says of consumers is durable elsewhere.
+            # A segment can be removed once its consumer records are durable elsewhere.
             self.mark_dirty(stream)
         if task is not None:
             self._housekeeper.start(
@@ -379,13 +379,13 @@ class EngineDriver:
             )
 
     def _report_damage(self, stream: Stream) -> None:
-        """Report what was found damaged, in the log and by an advisory."""
+        """Report new damage, in the log and by an advisory."""
         now = self._clock.now_ns()
         for damage in stream.log.quarantine.take_news():
             if damage.doubtful:
                 log.warning(
-                    "Stream %r: %d bytes at offset %d of %s are the rest of a write that was "
-                    "interrupted, or damaged since; they are kept in its quarantine",
+                    "Stream %r: %d bytes at offset %d of %s are the rest of an interrupted write, "
+                    "or were damaged since; they are kept in its quarantine",
                     stream.config.name, damage.length, damage.offset, damage.segment,
                 )  # fmt: skip
             elif damage.offset < 0 and not damage.length and not damage.messages:
@@ -419,11 +419,11 @@ class EngineDriver:
         stream.log.end_task(failed)
         error = stream.log.durability.sync_error
         if error is not None and stream.log.staged.in_flight is None:
-            # Otherwise the report of the group in flight says it.
+            # Otherwise the report of the group in flight does it.
             self._in_flight += 1
             self.report(stream, error)
         elif was_failed and not stream.log.access.failed:
-            log.info("Stream %r was verified and is written to again", stream.config.name)
+            log.info("Stream %r was verified and accepts writes again", stream.config.name)
             self.engine.reopened(stream)
         self.engine.may_remove(stream, self._clock.now_ns(), self._outbox)
         if not failed:
@@ -450,7 +450,7 @@ class EngineDriver:
         try:
             for stream in self.engine.expire(self._router.now, self._outbox):
                 self._keep_house(stream)
-        except Exception as error:  # noqa: BLE001 - the loop goes on
+        except Exception as error:  # noqa: BLE001 - the loop continues
             self.engine.failures.note(f"deadlines of account {self.engine.account!r}", error)
         self._follow_if_needed()
         if self.engine.has_work():
@@ -471,7 +471,7 @@ class EngineDriver:
                 await self._idle.wait()
 
     def close(self, until_ns: int) -> None:
-        """Stop the timer and close the streams; manifests are written until then (monotonic)."""
+        """Stop the timer and close the streams; write manifests until a time (monotonic)."""
         for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()

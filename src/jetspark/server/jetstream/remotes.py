@@ -1,4 +1,4 @@
-"""The remotes of a server: named in its configuration, connected to when a stream copies one."""
+"""The remotes of a server: configured by name, connected when a stream copies from one."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,26 +17,26 @@ UpstreamFactory = Callable[[Remote, Clock], Upstream]
 
 
 class RemoteState(ApiStruct, frozen=True, kw_only=True):
-    """One of ``jetspark.remotes``; it is connected to while something is copied from there.
+    """One of ``jetspark.remotes``; connected while something is copied from it.
 
-    As it is in ``/varz``.
+    As in ``/varz``.
     """
 
     name: str
     connected: bool = shown(False)
     copies: int = shown(0)  # mirrors and sources of its streams
-    error: str = ""  # why there is no connection
+    error: str = ""  # why it is not connected
 
 
 class Remotes:
-    """One upstream per remote, whichever accounts copy from there."""
+    """One upstream per remote, for all accounts."""
 
     def __init__(self, settings: Settings, factory: UpstreamFactory | None, clock: Clock) -> None:
         remotes = settings.jetspark.remotes
         if remotes and factory is None:
             raise ValueError(
-                "remotes need something that connects to them: pass "
-                "upstreams=jetspark.replica.connect_remote to the server"
+                "remotes need a connector: pass upstreams=jetspark.replica.connect_remote to the "
+                "server"
             )
         self._remotes = {remote.name: remote for remote in remotes}
         self._factory = factory
@@ -45,29 +45,29 @@ class Remotes:
         self._settings = settings
 
     def follow(self, settings: Settings) -> None:
-        """Go by other accounts from now on; the remotes are the same."""
+        """Apply other accounts; the remotes stay the same."""
         self._settings = settings
 
     def of(self, account: str) -> "AccountRemotes":
-        """Those that an account may copy from."""
+        """Return those that an account may copy from."""
         return AccountRemotes(self, account)
 
     def grants(self, name: str, account: str) -> bool:
-        """Say whether streams of an account may copy from a remote."""
+        """Return whether streams of an account may copy from a remote."""
         remote = self._remotes.get(name)
         return remote is not None and account in granted_accounts(remote, self._settings)
 
-    def lets_take(self, name: str, account: str) -> bool:
-        """Say whether streams of an account may take messages away from a remote."""
+    def may_take(self, name: str, account: str) -> bool:
+        """Return whether streams of an account may remove messages from a remote."""
         remote = self._remotes.get(name)
         return remote is not None and account in taking_accounts(remote, self._settings)
 
     def names(self) -> list[str]:
-        """The names of all remotes, sorted."""
+        """Return the names of all remotes, sorted."""
         return sorted(self._remotes)
 
     def find(self, name: str) -> Upstream | None:
-        """The remote of that name."""
+        """Return the remote of that name."""
         remote = self._remotes.get(name)
         if remote is None or self._factory is None:
             return None
@@ -76,7 +76,7 @@ class Remotes:
         return self._open[name]
 
     def states(self) -> list[RemoteState]:
-        """All remotes by name, for monitoring."""
+        """Return all remotes by name, for monitoring."""
         return [self._state(name) for name in self.names()]
 
     def _state(self, name: str) -> RemoteState:
@@ -91,7 +91,7 @@ class Remotes:
         )
 
     async def close(self) -> None:
-        """End all connections; nothing comes from remotes any more."""
+        """Close all connections."""
         while self._open:
             _, upstream = self._open.popitem()
             await upstream.close()
@@ -105,23 +105,23 @@ class AccountRemotes:
         self._account = account
 
     def names(self) -> list[str]:
-        """The names of those it may copy from, sorted."""
+        """Return the names of those it may copy from, sorted."""
         return [name for name in self._remotes.names() if self._grants(name)]
 
     def find(self, name: str) -> Upstream | None:
-        """The remote of that name, if the account may copy from it."""
+        """Return the remote of that name, if the account may copy from it."""
         return self._remotes.find(name) if self._grants(name) else None
 
     def takes(self, name: str) -> bool:
-        """Whether copies of the account may take messages away from it, too."""
-        return self._remotes.lets_take(name, self._account)
+        """Return whether copies of the account may also remove messages from it."""
+        return self._remotes.may_take(name, self._account)
 
     def _grants(self, name: str) -> bool:
         return self._remotes.grants(name, self._account)
 
 
 def remotes_of(given: Mapping[str, "Remote | Mapping[str, object]"]) -> tuple[Remote, ...]:
-    """The ``remotes`` argument of a server; raises ValueError for what no file may say."""
+    """Return the ``remotes`` argument of a server; raises ValueError as a file would."""
     found: list[Remote] = []
     for name, values in given.items():
         remote = values if isinstance(values, Remote) else _remote(name, values)

@@ -1,10 +1,8 @@
-"""JetStream behind the accounts: one store and one committer, an engine for each account."""
+"""JetStream of all accounts: one store and one committer, an engine for each account."""
 
 import asyncio
 import logging
 import secrets
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -48,14 +46,21 @@ from jetspark.units import Nanoseconds, bounded, format_duration
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
-# So long a stop writes down what each stream has.
+# How long a stop records the state of each stream.
 NOTES_MAX_NS: Final = 1_000_000_000
+
+
+def private_folder() -> str:
+    """A new folder for a store that nobody named; removed with the server."""
+    from tempfile import mkdtemp  # with all that copies and compresses files: 600 KB
+
+    return mkdtemp(prefix="jetspark-")
 
 
 class JetStreamRuntime:
     """The streams of all accounts.
 
-    Without a ``store_dir`` they are kept in a private folder that is removed at the end.
+    Without a ``store_dir`` they are in a private folder that is removed at the end.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class JetStreamRuntime:
         folder = settings.jetstream.store_dir
         self._leader = leader
         self._private = not folder
-        self.folder: Path = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="jetspark-"))
+        self.folder: Path = Path(folder or private_folder())
         self._settings = engine_settings(settings)
         self._batch_limits = batch_limits(settings)
         self.usage: ServerUsage = ServerUsage(
@@ -84,7 +89,7 @@ class JetStreamRuntime:
         hand_back = asyncio.get_running_loop().call_soon_threadsafe
         with ExitStack() as started:
             self._start(settings, hand_back, started)
-            # What ends the threads; twice is as good as once.
+            # Ends the threads; idempotent.
             self._threads_end = started.pop_all()
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
@@ -92,7 +97,7 @@ class JetStreamRuntime:
         self.unopened: UnopenedStreams = UnopenedStreams(
             self._store, self._threads, self._take_over, self._keep_name
         )
-        # Account, stream and name of consumers that could not be taken over, and why.
+        # Account, stream and name of consumers that could not be adopted, and why.
         self.unadopted: list[tuple[str, str, str, str]] = []
 
     def _start(
@@ -101,7 +106,7 @@ class JetStreamRuntime:
         hand_back: Callable[[Callable[[], None]], object],
         started: ExitStack,
     ) -> None:
-        """Start the threads and make the store that uses them; raises OSError."""
+        """Start the threads and create the store that uses them; raises OSError."""
         self._threads = DiskThreads(hand_back)
         started.callback(self._threads.close)
         self._store = FileStore(
@@ -145,14 +150,14 @@ class JetStreamRuntime:
         except StorageFault:
             self._threads_end.close()
             raise
-        # Somebody may have copied the folder of a stream under another name: that is no stream.
+        # A user may have copied the folder of a stream under another name: that is not a stream.
         originals = {key_of(stream_log) for stream_log in logs if is_original(stream_log)}
         for stream_log in copies_first(logs):
             self._serve_recovered(stream_log, originals)
         for path in self._store.foreign:
-            log.warning("%s is nothing of a jetspark store: it is left alone, move it away", path)
+            log.warning("%s does not belong to a jetspark store; ignored, move it away", path)
         for driver in self._drivers.values():
-            # A second folder of a stream that is served keeps nobody from that.
+            # A second folder of a stream that is served does not prevent that.
             driver.engine.unserved -= driver.engine.streams.keys()
         budget_log = BudgetLog(self.usage, self._clock)
         if self.usage.limits[Storage.FILE] == NO_LIMIT:
@@ -164,7 +169,7 @@ class JetStreamRuntime:
             driver.follow_streams()
 
     def _serve_recovered(self, stream_log: StreamLog, originals: set[tuple[str, str]]) -> None:
-        """Have the account of a stream serve it, unless another folder has that stream."""
+        """Let the account of a stream serve it, unless another folder has that stream."""
         identity = stream_log.identity
         owner = self._drivers.get(identity.account)
         if owner is None:
@@ -180,7 +185,7 @@ class JetStreamRuntime:
         if identity.name in owner.engine.streams or (copied and key_of(stream_log) in originals):
             problem = "a stream of this name is served"
         elif copied and identity.name in owner.engine.unserved:
-            # It may be older: sequences that the original gave out would be given out again.
+            # It may be older: sequences that the original assigned would be assigned again.
             problem = "it is a copy, and the folder of the stream itself could not be opened"
         if problem:
             log.error(
@@ -201,32 +206,32 @@ class JetStreamRuntime:
         report_recovery(identity, recovery)
         owner = self._drivers.get(identity.account)
         if is_marked(bytes(identity.config)):
-            # Nobody has seen it: it was being restored when the server before ended.
+            # It was never visible: it was being restored when the previous server stopped.
             self._threads.run(partial(self._store.discard, stream_log))
             return
         obstacle = owner.engine.obstacle_to(stream_log) if owner is not None else ""
         if obstacle:
-            log.error("Stream %r can be opened and not served: %s", identity.name, obstacle)
+            log.error("Stream %r can be opened but not served: %s", identity.name, obstacle)
             self.unopened.add(stream_log.segments.folder, obstacle, again=True)
             stream_log.close()
             return
         self._serve_recovered(stream_log, set())
         if owner is not None and identity.name in owner.engine.streams:
-            log.info("Stream %r was opened at last and is served", identity.name)
+            log.info("Stream %r has been opened and is served now", identity.name)
             owner.engine.unserved.discard(identity.name)
             owner.follow_streams()
 
     def _adopt(self, engine: Engine, stream_log: StreamLog) -> None:
-        """Have an account serve a stream; one that it cannot serve stays on disk, reported."""
+        """Let an account serve a stream; one that it cannot serve stays on disk, reported."""
         name = stream_log.identity.name
         try:
             if not engine.adopt(stream_log, self._clock.now_ns()):
-                text = "Stream %r was being restored when the server ended: removed, restore again"
+                text = "Stream %r was being restored at the last stop: removed; restore it again"
                 log.warning(text, name)
         except Exception as error:  # noqa: BLE001 - one stream, not the start
-            # Whatever it is, it concerns this stream: the others must not pay for it.
+            # Whatever the error, it concerns this stream only.
             log.error(  # noqa: TRY400 - one line, not a traceback
-                "Stream %r cannot be served, the others are; it stays in %s: %s",
+                "Stream %r cannot be served, the others are; its files stay in %s: %s",
                 name,
                 stream_log.segments.folder,
                 where(error),
@@ -240,8 +245,8 @@ class JetStreamRuntime:
         stream = engine.streams.get(name)
         if stream is not None and stream.ahead() > AHEAD_MAX_NS:
             log.warning(
-                "Stream %r has times that are %s ahead of the clock of this machine; ages and "
-                "TTLs count what passes. If the clock is right: stop the server, then run "
+                "Stream %r has times that are %s ahead of the system clock; ages and TTLs count "
+                "elapsed time. If the clock is right: stop the server, then run "
                 "`jetspark doctor clock %s`",
                 name,
                 format_duration(stream.ahead() // 10**9 * 10**9),
@@ -252,31 +257,31 @@ class JetStreamRuntime:
 
     @property
     def foreign(self) -> list[Path]:
-        """What lies between the streams on the disk and is none."""
+        """Entries between the streams on disk that do not belong to the store."""
         return self._store.foreign
 
     def keep_house(self) -> None:
-        """Look after every stream; once there are clients, as it would only hold up a start."""
+        """Start upkeep of every stream, once there are clients: it would only delay a start."""
         for driver in self._drivers.values():
             driver.keep_house()
         self.unopened.try_again()
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
-        """One stream cannot be opened: the others are served, this one is reported.
+        """Report a stream that cannot be opened, and serve the others.
 
         What another version wrote stops the start: nothing is wrong with it.
         """
         if isinstance(error, WrongStoreFormat | UnknownRecordKind):
             raise error
         log.error(
-            "The stream in %s cannot be opened, the others are served; it is tried again: %s",
+            "The stream in %s cannot be opened, the others are served; it is retried: %s",
             folder,
             error,
         )
         self.unopened.refuse(folder, error, self._store.identity_in(folder))
 
     def _keep_name(self, identity: Identity) -> None:
-        """See to it that nobody makes another stream of the name of one that is not served."""
+        """Reserve the name of a stream that is not served."""
         driver = self._drivers.get(identity.account)
         if driver is not None and identity.name not in driver.engine.streams:
             driver.engine.unserved.add(identity.name)
@@ -320,7 +325,7 @@ class JetStreamRuntime:
         )
 
     def change(self, settings: Settings, granted: Mapping[str, AccountJetStream]) -> None:
-        """Take over the settings that may change while streams are open (config/reload.py)."""
+        """Apply the settings that may change while streams are open (config/reload.py)."""
         self._settings = engine_settings(settings)
         self._batch_limits = batch_limits(settings)
         self._held_reads.most = settings.jetspark.held_reads_max
@@ -347,43 +352,45 @@ class JetStreamRuntime:
         driver.report(stream, error)
 
     def _look_for_space(self) -> None:
-        """The disk is full: every account gives back what it can."""
+        """Make every account free what it can: the disk is full."""
         for driver in self._drivers.values():
             driver.look_for_space()
-        self._threads.run(self._store.bury_again)
+        self._threads.run(self._store.retry_removals)
 
     def end_requests(self) -> None:
-        """Tell pull requests that wait that the server ends."""
+        """End waiting pull requests: the server is stopping."""
         for driver in self._drivers.values():
             driver.engine.consumers.end_requests()
 
     async def settle(self) -> None:
-        """Put everything staged on disk and acknowledge it."""
+        """Write everything staged to disk and acknowledge it."""
         for driver in self._drivers.values():
             await driver.settle()
 
     async def close(self) -> None:
-        """Put everything staged on disk, then close the store."""
+        """Write everything staged to disk, then close the store."""
         await self.settle()
         if self._disk_budget is not None:
             self._disk_budget.end()
         self._housekeeper.close()
         self.unopened.close()
-        # With many streams and slow syncs the rest is left out: manifests then say what they said
-        # half a minute ago. Nobody opens a private store again.
+        # With many streams and slow syncs the rest is left out: manifests are then half a minute
+        # old. A private store is never opened again.
         until = 0 if self._private else self._clock.monotonic_ns() + NOTES_MAX_NS
         for driver in self._drivers.values():
             driver.close(until)
         self._threads_end.close()
-        # What the threads did last is handed back in the next turn.
+        # The last results of the threads are handed back in the next turn.
         await asyncio.sleep(0)
         self._store.close()
         if self._private:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            from shutil import rmtree
+
+            rmtree(self.folder, ignore_errors=True)
 
 
 def batch_limits(settings: Settings) -> BatchLimits:
-    """What batches may take, for all accounts together; our own block goes before the other."""
+    """Return the limits of batches, for all accounts together; our own block takes precedence."""
     atomic = settings.jetspark.atomic or settings.jetstream.limits.batch
     fast = settings.jetspark.fast
     return BatchLimits(
@@ -398,7 +405,7 @@ def batch_limits(settings: Settings) -> BatchLimits:
 
 
 def engine_settings(settings: Settings) -> EngineSettings:
-    """What the engines must know of the configuration."""
+    """Return the part of the configuration that engines need."""
     limits = settings.jetstream.limits
     return EngineSettings(
         min_last_seq_wait=Nanoseconds(bounded(settings.jetspark.min_last_seq_wait)),
@@ -409,7 +416,7 @@ def engine_settings(settings: Settings) -> EngineSettings:
 
 
 def account_limits(granted: AccountJetStream) -> AccountLimits:
-    """The limits of an account, in the words of ``$JS.API.INFO``."""
+    """Return the limits of an account, with the field names of ``$JS.API.INFO``."""
     return AccountLimits(
         max_memory=granted.max_memory,
         max_storage=granted.max_store,
@@ -423,11 +430,11 @@ def account_limits(granted: AccountJetStream) -> AccountLimits:
 
 
 def report_recovery(identity: Identity, recovery: Recovery) -> None:
-    """Say what opening a stream found."""
+    """Log what opening a stream found."""
     log.info("Recovered stream %r: %d records", identity.name, recovery.records)
     if recovery.torn_bytes:
         log.warning(
-            "Stream %r: %d bytes behind the last whole record were cut off; "
+            "Stream %r: %d bytes after the last complete record were truncated; "
             "they were never acknowledged",
             identity.name,
             recovery.torn_bytes,
@@ -436,11 +443,11 @@ def report_recovery(identity: Identity, recovery: Recovery) -> None:
         doubtful = place in recovery.doubtful
         log.log(
             logging.WARNING if doubtful else logging.ERROR,
-            "Stream %r: %d bytes at offset %d of the log do not check and are skipped%s",
+            "Stream %r: %d bytes at offset %d of the log are damaged and skipped%s",
             identity.name,
             place[1],
             place[0],
-            "; they are the rest of a write that was interrupted, or of one that was damaged since"
+            "; they are the rest of an interrupted write, or of one that was damaged since"
             if doubtful
             else "",
         )

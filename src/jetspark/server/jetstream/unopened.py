@@ -1,8 +1,8 @@
-"""Streams on the disk that are not served: why, and tried again while the server runs.
+"""Streams on disk that are not served: the reason, and retries while the server runs.
 
-A disk or a limit of the system may refuse for a while (EIO, EMFILE, a permission that somebody
-mends): such a stream is served when it can be opened. It is opened beside the loop, one at a time,
-with pauses that grow from half a second to five minutes.
+A disk or a limit of the system may fail temporarily (EIO, EMFILE, a permission that is fixed
+later): such a stream is served once it can be opened. It is opened in the background, one at a
+time, with pauses that grow from half a second to five minutes.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ LONGEST_PAUSE: Final = 300.0
 
 
 class Unopened:
-    """One folder, why it is not served, and whether it is tried again."""
+    """One folder, why it is not served, and whether it is retried."""
 
     def __init__(self, folder: Path, reason: str, *, again: bool) -> None:
         self.folder = folder
@@ -35,23 +35,23 @@ class Unopened:
 
     @property
     def reason(self) -> str:
-        """Why it is not served, and what the server does about it."""
-        return f"{self._reason}; it is tried again" if self.again else self._reason
+        """Why it is not served, and whether the server retries."""
+        return f"{self._reason}; it is retried" if self.again else self._reason
 
 
 class Attempt:
-    """One try to open a folder: ``open`` waits for the disk, what it found is for the loop."""
+    """One attempt to open a folder: ``open`` blocks on the disk, the results are for the loop."""
 
     def __init__(self, store: FileStore, folder: Path) -> None:
         self._store = store
         self._folder = folder
         self.opened: list[tuple[StreamLog, Recovery]] = []
-        # With whose they are, as far as that can be read.
+        # With their owners, as far as known.
         self.refused: list[tuple[Path, StorageFault | OSError, Identity | None]] = []
         self.cancelled = False
 
     def open(self) -> None:
-        """Open what can be opened; raises nothing that belongs to one stream."""
+        """Open what can be opened; errors of one stream are not raised."""
         if not self.cancelled:
             self.opened = self._store.open_again(self._folder, self._cannot_open)
 
@@ -62,8 +62,8 @@ class Attempt:
 class UnopenedStreams:
     """The folders that are not served.
 
-    ``take_over`` serves a stream that was opened, or adds it here again; ``keep_name`` hears of a
-    stream that nobody may make again meanwhile.
+    ``take_over`` serves a stream that was opened, or adds it here again; ``keep_name`` is called
+    with the stream whose name must be reserved meanwhile.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class UnopenedStreams:
         self, folder: Path, error: StorageFault | OSError, identity: Identity | None
     ) -> None:
         """Report a folder that could not be opened, and whose it is."""
-        # What another version wrote does not change by itself.
+        # What another version wrote does not change on its own.
         again = not isinstance(error, WrongStoreFormat | UnknownRecordKind)
         self.add(folder, str(error), again=again)
         if identity is not None:
             self._keep_name(identity)
 
     def try_again(self) -> None:
-        """Try all that may be opened by now, after a pause."""
+        """Retry everything that may be opened by now, after a pause."""
         if not self._closed and any(each.again for each in self.all):
             self._timer = asyncio.get_running_loop().call_later(self._pause, self._begin)
 
@@ -134,7 +134,7 @@ class UnopenedStreams:
         self._next()
 
     def close(self) -> None:
-        """Try nothing any more; what is being opened is closed when it was."""
+        """Stop retrying; a folder that is being opened is closed afterwards."""
         self._closed = True
         self._waiting.clear()
         if self._attempt is not None:

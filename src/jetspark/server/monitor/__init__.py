@@ -1,6 +1,6 @@
-"""Monitoring of the server: what nats-server serves at ``/varz`` and friends, and ``/metrics``.
+"""Monitoring: nats-server's endpoints (``/varz`` and others), and ``/metrics``.
 
-`status` reads what is known of the server, one module per endpoint makes the answer from it,
-`app` puts them behind paths, `http` behind a port, and `monitor` opens the ports that are
-configured. The server imports all of this, and starlette and uvicorn with it, when one is.
+`status` reads the state of the server, one module per endpoint builds the answer from it, `app`
+maps them to paths, `http` serves them on a port, and `monitor` opens the configured ports. The
+server imports all of this, and starlette and uvicorn with it, only if a port is configured.
 """

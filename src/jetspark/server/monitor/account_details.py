@@ -1,4 +1,4 @@
-"""How an account is configured, and its subscriptions as numbers, for monitoring."""
+"""The configuration of an account, and its subscription counts, for monitoring."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class SublistCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The subscriptions of an account as numbers (`subsz.sublist_counts` makes them).
+    """The subscription counts of an account (from `subsz.sublist_counts`).
 
-    What the cache of results holds is None where it is not known.
+    The counts of the result cache are None if unknown.
     """
 
     subscriptions: int = 0
@@ -20,7 +20,7 @@ class SublistCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingDestination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a subject mapping leads."""
+    """A destination of a subject mapping."""
 
     subject: str
     weight: int = 100
@@ -31,17 +31,17 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     kind: str
-    account: str = ""  # imports: where from
-    local_subject: str = ""  # imports: under which subject
-    approved_accounts: tuple[str, ...] = ()  # exports: for whom, empty for everybody
+    account: str = ""  # imports: the exporting account
+    local_subject: str = ""  # imports: the local subject
+    approved_accounts: tuple[str, ...] = ()  # exports: the allowed accounts, empty for all
     response_type: str = ""  # service exports
     token_required: bool = False
-    share: bool = False  # service imports that show who asks
+    share: bool = False  # service imports that reveal the requester
     invalid: bool = False
 
 
 class AccountDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """How an account is configured; made when ``/accountz?acc=`` asks for it."""
+    """The configuration of an account; built for ``/accountz?acc=``."""
 
     updated_ns: int
     expired: bool = False

@@ -17,7 +17,7 @@ class MsgBytes(ApiStruct, frozen=True, kw_only=True):
 
 
 class DataStats(ApiStruct, frozen=True, kw_only=True):
-    """Traffic in one direction; the parts of it that came over other servers are none here."""
+    """Traffic in one direction; the parts for traffic through other servers are always empty."""
 
     msgs: int = shown(0)
     bytes: int = shown(0)
@@ -27,7 +27,7 @@ class DataStats(ApiStruct, frozen=True, kw_only=True):
 
 
 class AccountStat(ApiStruct, frozen=True, kw_only=True):
-    """One account in numbers; ``sent`` is what the server sent."""
+    """The counts of one account; ``sent`` is what the server sent."""
 
     acc: str
     name: str
@@ -49,7 +49,7 @@ class AccountStatz(ApiStruct, frozen=True, kw_only=True):
 
 
 class ExportInfo(ApiStruct, frozen=True, kw_only=True):
-    """What an account offers to others."""
+    """An export of an account."""
 
     subject: str
     type: str
@@ -59,7 +59,7 @@ class ExportInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class ImportInfo(ApiStruct, frozen=True, kw_only=True):
-    """What an account takes from another."""
+    """An import of an account."""
 
     subject: str
     account: str
@@ -72,7 +72,7 @@ class ImportInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class MappingInfo(ApiStruct, frozen=True, kw_only=True):
-    """Where a subject is mapped to."""
+    """A mapping of a subject."""
 
     subject: str
     weight: int = shown(0)
@@ -112,7 +112,7 @@ class Accountz(ApiStruct, frozen=True, kw_only=True):
 
 
 def accountz(view: ServerStatus, name: str) -> Accountz:
-    """Make the answer. Raises BadArgument for an account that does not exist."""
+    """Build the answer. Raises BadArgument for an account that does not exist."""
     accounts = {account.name: account for account in view.accounts()}
     found = None
     if name:
@@ -130,7 +130,7 @@ def accountz(view: ServerStatus, name: str) -> Accountz:
 
 
 def accstatz(view: ServerStatus, *, unused: bool) -> AccountStatz:
-    """Make the answer: accounts with connections, or all of them."""
+    """Build the answer: accounts with connections, or all of them."""
     return AccountStatz(
         server_id=view.identity.server_id,
         now=view.date(view.now_ns()),

@@ -11,18 +11,18 @@ from jetspark.api.base import encode
 
 JSON: Final = "application/json"
 _SCRIPT: Final = "application/javascript"
-# A name of JavaScript, or names joined by dots: anything else would be a program.
+# A JavaScript name, or names joined by dots: anything else would be a program.
 _CALLBACK: Final = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*", re.ASCII)
 _CALLBACK_SIZE_MAX: Final = 128
-# Larger answers are read by programs, and indenting them holds up the loop longer than the rest.
+# Larger answers are read by programs, and indenting them blocks the loop longer than the rest.
 _INDENTED_SIZE_MAX: Final = 1024 * 1024
 
 
 class Answers:
-    """Makes responses. ``is_guarded`` says that they are for those with the token only.
+    """Builds responses. ``is_guarded`` says that they require the token.
 
-    Then no other web page may read them: neither by CORS, which nats-server opens to everybody,
-    nor as a script (JSONP), for which a browser would send the credentials it knows.
+    Then no other web page may read them: neither by CORS, which nats-server allows for all, nor as
+    a script (JSONP), for which a browser would send stored credentials.
     """
 
     def __init__(self, *, is_guarded: bool) -> None:
@@ -38,7 +38,7 @@ class Answers:
     ) -> Response:
         """Return a model as JSON, indented for people as nats-server does.
 
-        ``callback`` asks for JSONP. nats-server had it up to 2.14.0 and ignores it since; here it
+        ``callback`` requests JSONP. nats-server had it up to 2.14.0 and ignores it since; here it
         is served where it can do no harm, and ignored otherwise.
         """
         body = encode(model)
@@ -48,7 +48,8 @@ class Answers:
             return Response(body, status, media_type=JSON)
         headers = {"Access-Control-Allow-Origin": "*"}
         if len(callback) <= _CALLBACK_SIZE_MAX and _CALLBACK.fullmatch(callback):
-            # The comment in front keeps plug-ins from taking the answer for one of their files.
+            # The comment at the start keeps plug-ins from loading the answer as one of their
+            # files.
             body = b"/**/%b(%b)" % (callback.encode(), body)
             headers["X-Content-Type-Options"] = "nosniff"
             return Response(body, status, headers, media_type=_SCRIPT)
@@ -61,7 +62,7 @@ def refusal(text: str) -> Response:
 
 
 def not_found() -> Response:
-    """Return what Go's HTTP server says about an unknown path."""
+    """Return the answer of Go's HTTP server to an unknown path."""
     return PlainTextResponse(
         "404 page not found\n", HTTPStatus.NOT_FOUND, {"X-Content-Type-Options": "nosniff"}
     )

@@ -1,6 +1,6 @@
-"""The monitoring application: paths to answers.
+"""The monitoring application: maps paths to answers.
 
-Endpoints are coroutines, because a plain function would leave a worker thread behind.
+Endpoints are coroutines, because a plain function would start a worker thread that stays.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from jetspark.server.monitor.varz import varz
 
 Endpoint = Callable[[Arguments], Awaitable[object]]
 
-# Scripts of our own are none, and nobody may frame the page.
+# We have no scripts, and the page may not be framed.
 _PAGE_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -152,7 +152,7 @@ class Endpoints:
 
 
 async def _pieces(found: Exposition) -> AsyncIterator[str]:
-    """Write metric by metric: a server with many consumers has tens of megabytes to say."""
+    """Write metric by metric: a server with many consumers has tens of megabytes."""
     for part in found.parts():
         if part:
             yield part
@@ -167,10 +167,10 @@ def create_app(
     mounts: Mapping[str, ASGIApp] | None = None,
     meter: ProcessMeter | None = None,
 ) -> ASGIApp:
-    """Make the application.
+    """Build the application.
 
-    ``token`` closes everything to those who do not have it. ``base_path`` stands before every
-    path (``http_base_path``). ``mounts`` are applications of others by path, such as
+    With ``token``, everything requires it. ``base_path`` is the prefix of every path
+    (``http_base_path``). ``mounts`` are other applications by path, such as
     ``{"/dashboard": app}``. Raises ValueError for a path that cannot be served.
     """
     base = _checked_base(base_path)
@@ -187,7 +187,7 @@ def create_app(
     for path, app in mounted.items():
         routes += _mount(base, path, app, taken)
     starlette = Starlette(routes=routes, exception_handlers={HTTPStatus.NOT_FOUND: _not_found})
-    # nats-server answers 404 for a path with a slash behind it.
+    # nats-server answers 404 for a path with a trailing slash.
     starlette.router.redirect_slashes = False
     return Guard(starlette, token) if token else starlette
 
@@ -197,7 +197,7 @@ async def _not_found(_request: Request, _error: Exception) -> Response:
 
 
 def _checked_base(path: str) -> str:
-    """Return the base without a slash behind it; empty for the root."""
+    """Return the base without a trailing slash; empty for the root."""
     base = path.rstrip("/")
     if base and not base.startswith("/"):
         raise ValueError(f"bad http_base_path {path!r}: expected a path such as /monitor")

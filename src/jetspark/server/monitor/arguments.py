@@ -1,6 +1,6 @@
-"""Query arguments, read and refused exactly as nats-server does.
+"""Query arguments, parsed and refused exactly as nats-server does.
 
-nats-server reads them with Go's ``strconv`` and shows its errors, so the texts are Go's.
+nats-server parses them with Go's ``strconv`` and shows its errors, so the texts are Go's.
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ _SHORT_ESCAPES: Final = {
 
 
 class BadArgument(Exception):
-    """An argument that cannot be used; the text is the body of a 400."""
+    """An invalid argument; the text is the body of a 400."""
 
 
 class Arguments:
-    """The arguments of one request; of a name given twice the first counts, as in Go."""
+    """The arguments of one request; the first of duplicates counts, as in Go."""
 
     def __init__(self, query: str) -> None:
         pairs: Iterable[tuple[str, str]] = parse_qsl(query, keep_blank_values=True)
@@ -39,7 +39,7 @@ class Arguments:
             self._values.setdefault(name, value)
 
     def text(self, name: str) -> str:
-        """Return an argument as it is; empty if it is missing."""
+        """Return an argument unchanged; empty if it is missing."""
         return self._values.get(name, "")
 
     def flag(self, name: str) -> bool:
@@ -55,7 +55,7 @@ class Arguments:
         )
 
     def integer(self, name: str) -> int:
-        """Return a number with or without sign; 0 if it is missing. Raises BadArgument."""
+        """Return an integer with or without sign; 0 if it is missing. Raises BadArgument."""
         value = self.text(name)
         if not value:
             return 0
@@ -64,7 +64,7 @@ class Arguments:
         return _number(value, digits, -_INT64_MAX - 1, _INT64_MAX, what)
 
     def unsigned(self, name: str) -> int:
-        """Return a number without sign; 0 if it is missing. Raises BadArgument."""
+        """Return an integer without sign; 0 if it is missing. Raises BadArgument."""
         value = self.text(name)
         if not value:
             return 0
@@ -92,7 +92,7 @@ def quote(text: str) -> str:
 def _number(value: str, digits: str, low: int, high: int, what: str) -> int:
     if not digits or not _DIGITS.issuperset(digits):
         raise BadArgument(what + "invalid syntax")
-    # Longer ones are out of range whatever they are; Python refuses to read very long ones.
+    # Longer ones are always out of range; Python refuses to convert very long ones.
     significant = digits.lstrip("0")
     if len(significant) > 20:
         raise BadArgument(what + "value out of range")

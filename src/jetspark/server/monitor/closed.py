@@ -1,4 +1,4 @@
-"""The connections that were closed last, for ``/connz?state=closed``."""
+"""The most recently closed connections, for ``/connz?state=closed``."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from jetspark.server.monitor.connection_view import ConnectionDetails, Connectio
 from jetspark.server.monitor.traffic import Traffic
 
 CLOSED_MAX: Final = 10_000
-"""How many are kept: nats-server's default for ``max_closed_clients``."""
+"""The number of connections: nats-server's default for ``max_closed_clients``."""
 
 SUBSCRIPTIONS_MAX: Final = 100_000
-"""How many subscriptions all of them keep together; the oldest lose their lists first."""
+"""The number of subscriptions of all of them; the oldest connections lose theirs first."""
 
 
 class ClosedSubscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class ClosedSubscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClosedConnection(msgspec.Struct, kw_only=True):
-    """What is left of a connection."""
+    """A record of a closed connection."""
 
     cid: int
     account: str
@@ -44,22 +44,22 @@ class ClosedConnection(msgspec.Struct, kw_only=True):
     pending_bytes: int = 0
 
     def details(self) -> ConnectionDetails:
-        """What did not change while it lived."""
+        """The facts that never changed."""
         return self.kept_details
 
     def subscriptions(self) -> tuple[ClosedSubscription, ...]:
-        """What it had subscribed to; empty once newer connections needed the room."""
+        """Its subscriptions; empty once newer connections needed the room."""
         return self.kept_subscriptions
 
     def request_rtt(self) -> None:
-        """Nobody is there to ask."""
+        """Do nothing: the client has disconnected."""
 
 
 class ClosedConnections:
-    """The connections that were closed last, oldest first.
+    """The most recently closed connections, oldest first.
 
-    Beyond ``count_max`` the oldest is forgotten; beyond ``subscriptions_max`` subscriptions in
-    all, the oldest ones keep their numbers and lose their lists.
+    Beyond ``count_max`` the oldest is dropped; beyond ``subscriptions_max`` subscriptions in
+    total, the oldest ones keep their counts and lose their lists.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ClosedConnections:
         self._listed: deque[ClosedConnection] = deque()
 
     def add(self, connection: ConnectionView, stop_ns: int, reason: str) -> None:
-        """Keep what is worth keeping of a connection. Call it before its subscriptions go."""
+        """Record a connection. Call it before its subscriptions are removed."""
         if self._count_max <= 0:
             return
         while len(self._closed) >= self._count_max:

@@ -1,4 +1,4 @@
-"""What monitoring must know of a connection."""
+"""The interface of a connection for monitoring."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -9,7 +9,7 @@ from jetspark.server.monitor.traffic import TrafficView
 
 
 class SubscriptionView(Protocol):
-    """One SUB; the router's ``Subscription`` is one."""
+    """One SUB; implemented by the router's ``Subscription``."""
 
     @property
     def subject(self) -> bytes:
@@ -23,22 +23,22 @@ class SubscriptionView(Protocol):
 
     @property
     def sid(self) -> bytes:
-        """The id its client chose."""
+        """The id chosen by its client."""
         ...
 
     @property
     def delivered(self) -> int:
-        """Messages it got."""
+        """The number of messages it got."""
         ...
 
     @property
     def max_msgs(self) -> int:
-        """After how many it ends; 0 for never."""
+        """The number of messages after which it ends; 0 for never."""
         ...
 
 
 class PeerCertificate(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``/connz?auth=1`` says about a client certificate; digests as hex."""
+    """A client certificate in ``/connz?auth=1``; digests as hex."""
 
     subject: str = ""
     spki_sha256: str = ""
@@ -46,16 +46,16 @@ class PeerCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TlsDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """The TLS session of a connection (`tls.details` makes it from a transport)."""
+    """The TLS session of a connection (from `tls.details`)."""
 
     version: str  # "1.3"
     cipher_suite: str  # the IANA name
-    first: bool = False  # the handshake came before INFO
+    first: bool = False  # the handshake was before INFO
     peer_certs: tuple[PeerCertificate, ...] = ()
 
 
 class ConnectionDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What does not change once a client said CONNECT. Made when asked for.
+    """The facts that do not change after CONNECT. Built on demand.
 
     ``user`` is the name of a user, the public key of an nkey or JWT user, ``[REDACTED]`` for a
     token, or empty. A JWT may be given as it is: a bearer JWT is left out of the answer.
@@ -78,11 +78,11 @@ class ConnectionDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectionView(Protocol):
-    """One connection: what lists are sorted by and sums are made of, as plain attributes."""
+    """One connection: the values for sorting and sums, as plain attributes."""
 
     @property
     def cid(self) -> int:
-        """Its number."""
+        """Its id."""
         ...
 
     @property
@@ -92,27 +92,27 @@ class ConnectionView(Protocol):
 
     @property
     def start_ns(self) -> int:
-        """When it was made."""
+        """When it was accepted."""
         ...
 
     @property
     def last_ns(self) -> int:
-        """The last chunk with something in it, or the last write; once per chunk."""
+        """The time of the last non-empty chunk, or of the last write; once per chunk."""
         ...
 
     @property
     def rtt_ns(self) -> int:
-        """From the server's last PING to its PONG; 0 until there was one."""
+        """The time from the server's last PING to its PONG; 0 until there was one."""
         ...
 
     @property
     def pending_bytes(self) -> int:
-        """What waits in the transport and in the output of this turn."""
+        """The bytes that wait in the transport and in the output of this turn."""
         ...
 
     @property
     def traffic(self) -> TrafficView:
-        """What went through it."""
+        """Its traffic."""
         ...
 
     @property
@@ -122,17 +122,17 @@ class ConnectionView(Protocol):
 
     @property
     def subscription_count(self) -> int:
-        """How many subscriptions it has."""
+        """The number of its subscriptions."""
         ...
 
     def details(self) -> ConnectionDetails:
-        """What does not change."""
+        """Return the facts that do not change."""
         ...
 
     def subscriptions(self) -> Iterable[SubscriptionView]:
-        """Its subscriptions, in the order they were made."""
+        """Return its subscriptions, in order of creation."""
         ...
 
     def request_rtt(self) -> None:
-        """Send a PING now if none is under way: `/connz` asks for it while ``rtt_ns`` is 0."""
+        """Send a PING now if none is in flight: `/connz` needs it while ``rtt_ns`` is 0."""
         ...

@@ -25,7 +25,7 @@ GLOBAL_ACCOUNT: Final = "$G"
 
 
 class State(StrEnum):
-    """Which connections are asked for."""
+    """The requested connections."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -33,7 +33,7 @@ class State(StrEnum):
 
 
 class ConnzOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """The options of a request."""
 
     sort: str = "cid"
     auth: bool = False
@@ -96,7 +96,7 @@ class ConnectionInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class Connz(ApiStruct, frozen=True, kw_only=True):
-    """The answer: `ConnectionInfo` one by one, or null when the account does not exist."""
+    """The answer: each `ConnectionInfo`, or null if the account does not exist."""
 
     server_id: str
     now: Timestamp
@@ -168,11 +168,11 @@ def read_options(arguments: Arguments) -> ConnzOptions:
 
 
 async def connz(view: ServerStatus, options: ConnzOptions) -> Connz:
-    """Make the answer. Only the page that was asked for is written out."""
+    """Build the answer. Only the requested page is encoded."""
     now_ns = view.now_ns()
     names = {account.name for account in view.accounts()}
     if options.account and options.account not in names:
-        # nats-server answers this with an empty id and null, before it looks at anything.
+        # nats-server answers this with an empty id and null, before any other check.
         return Connz(
             server_id="", now=view.date(now_ns), offset=options.offset, limit=options.limit
         )
@@ -186,7 +186,7 @@ async def connz(view: ServerStatus, options: ConnzOptions) -> Connz:
     key, descending = _ORDERS[options.sort]
     rows.sort(key=lambda row: key(row, now_ns), reverse=descending)
     page = rows[options.offset : options.offset + options.limit]
-    # Encoded one by one: a long page does not hold up the loop at the end.
+    # Encoded one by one: a long page does not block the loop at the end.
     connections = tuple(
         [msgspec.Raw(encode(_info(view, row, options, now_ns))) async for row in paced(page)]
     )
@@ -231,7 +231,7 @@ def _closed_rows(view: ServerStatus, options: ConnzOptions) -> list[_Row]:
 
 def _wanted(row: _Row, options: ConnzOptions) -> bool:
     if options.mqtt_client:
-        return False  # there are no MQTT clients here
+        return False  # MQTT is not supported
     return not options.user or row.connection.details().user == options.user
 
 
@@ -240,7 +240,7 @@ def _info(view: ServerStatus, row: _Row, options: ConnzOptions, now_ns: int) -> 
     details, traffic = connection.details(), connection.traffic
     until_ns = row.stop_ns or now_ns
     if not connection.rtt_ns and not row.stop_ns and details.lang:
-        # As nats-server: a PING now, so that the next answer has a figure.
+        # As nats-server: a PING now, so that the next answer has a value.
         connection.request_rtt()
     return ConnectionInfo(
         cid=connection.cid,
@@ -294,7 +294,7 @@ def _peer(certificate: PeerCertificate) -> PeerCertInfo:
 def _subscriptions(row: _Row, options: ConnzOptions) -> dict[str, Any]:
     connection = row.connection
     if options.subs_detail:
-        # Closed ones name their account, as in nats-server: they are listed for all accounts.
+        # Closed ones include their account, as in nats-server: they are listed for all accounts.
         account = connection.account if row.stop_ns else ""
         details = tuple(
             detail_of(each, connection.cid, account, connection.details().name_tag)
@@ -317,26 +317,26 @@ def _authorization(details: ConnectionDetails, *, is_open: bool) -> dict[str, An
         "account": "" if is_global else details.account,
         "jwt": "" if is_bearer(details.jwt) else details.jwt,
         "issuer_key": details.issuer_key,
-        # nats-server leaves it out for closed connections of the global account.
+        # nats-server omits it for closed connections of the global account.
         "name_tag": tag if is_open or not is_global else "",
         "tags": details.tags,
     }
 
 
 class _UserClaims(msgspec.Struct):
-    """The part of a user JWT that says who may use it."""
+    """The part of a user JWT that says whether it is a bearer token."""
 
     bearer_token: bool = False
 
 
 class _Claims(msgspec.Struct):
-    """A JWT, as far as it matters here."""
+    """The part of a JWT that is used here."""
 
     nats: _UserClaims = msgspec.field(default_factory=_UserClaims)
 
 
 def is_bearer(jwt: str) -> bool:
-    """Tell whether a JWT alone lets anybody in; nats-server shows a JWT that it cannot read."""
+    """Return whether a JWT alone authenticates; nats-server shows a JWT that it cannot decode."""
     parts = jwt.split(".")
     if len(parts) != 3:
         return False

@@ -1,4 +1,4 @@
-"""From the server's settings to what monitoring says about them."""
+"""Converts the server's settings for monitoring."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ def server_echo(
     config_load_ns: int,
     auth_required: bool,
 ) -> ServerEcho:
-    """Return the settings as `/varz` shows them, with the ports that are listened on."""
+    """Return the settings as in `/varz`, with the actual ports."""
     tls = settings.tls
     timeout = settings.authorization.timeout or AUTH_TIMEOUT_DEFAULT
     base = settings.http_base_path
@@ -73,7 +73,7 @@ def server_echo(
 def jetstream_echo(
     settings: JetStream, *, store_dir: str, max_memory: int, max_storage: int
 ) -> JetStreamEcho:
-    """Return the settings as `/jsz` shows them, with the limits that hold on this machine."""
+    """Return the settings as in `/jsz`, with the limits on this machine."""
     limits = settings.limits
     return JetStreamEcho(
         max_memory=max_memory,
@@ -92,7 +92,7 @@ def jetstream_echo(
 
 
 def account_details(settings: Settings, name: str, updated_ns: int) -> AccountDetails:
-    """Return how an account is configured; one that the settings do not name has nothing."""
+    """Return the configuration of an account; empty if the settings do not have it."""
     found = next((each for each in settings.accounts if each.name == name), Account(name=name))
     mappings = found.mappings or (settings.mappings if name == GLOBAL_ACCOUNT else ())
     return AccountDetails(
@@ -144,7 +144,7 @@ def _websocket(settings: Websocket) -> WebsocketEcho:
         port=settings.port,
         advertise=settings.advertise,
         no_auth_user=settings.no_auth_user,
-        # Shown only when it was set, as in nats-server.
+        # Shown only if it was set, as in nats-server.
         handshake_timeout=Nanoseconds(0)
         if handshake == Websocket().handshake_timeout
         else handshake,

@@ -1,7 +1,7 @@
 """Metrics as text for Prometheus, format version 0.0.4.
 
-All lines of one metric stand together, after its HELP and TYPE lines, whatever order they were
-added in.
+All lines of one metric are together, after its HELP and TYPE lines, whatever the order in which
+they were added.
 """
 
 import math
@@ -18,7 +18,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class Family:
-    """One metric: a name, what it means, and its samples."""
+    """One metric: a name, its meaning, and its samples."""
 
     __slots__ = ("_head", "_lines", "_name")
 
@@ -44,7 +44,7 @@ class Exposition:
         self._families: dict[str, Family] = {}
 
     def family(self, name: str, meaning: str, kind: str = GAUGE) -> Family:
-        """Return the metric of that name; the first call says what it is."""
+        """Return the metric of that name; the first call defines it."""
         found = self._families.get(name)
         if found is None:
             found = self._families[name] = Family(name, kind, meaning)
@@ -80,7 +80,7 @@ class Exposition:
 
 
 def format_labels(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return labels as they stand in a line; make them once for many samples."""
+    """Return labels as in a line; build them once for many samples."""
     inner = ",".join(f'{name}="{escape(value)}"' for name, value in pairs)
     return f"{{{inner}}}" if inner else ""
 
@@ -91,7 +91,7 @@ def escape(value: str) -> str:
 
 
 def format_value(value: float) -> str:
-    """Return a number as the format wants it; whole numbers without a fraction."""
+    """Return a number in the format; integers without a fraction."""
     if isinstance(value, int):
         return str(int(value))  # also for booleans
     if math.isnan(value):

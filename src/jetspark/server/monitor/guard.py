@@ -1,8 +1,8 @@
-"""The token in front of the monitoring port (``jetspark.monitor_token``).
+"""The token that protects the monitoring port (``jetspark.monitor_token``).
 
-nats-server's monitoring is open to everybody who reaches the port. With a token
-every path asks for it, mounted applications too: as a bearer token, or as the password of basic
-authentication with any user, which browsers and old tools can do.
+nats-server's monitoring is open to anyone who can reach the port. With a token every path requires
+it, mounted applications too: as a bearer token, or as the password of basic authentication with
+any user, which browsers and old tools support.
 """
 
 import base64
@@ -21,7 +21,7 @@ _CHALLENGES: Final = (
 
 
 class Guard:
-    """Lets requests with the token through to ``app`` and answers 401 to all others."""
+    """Passes requests with the token to ``app`` and answers 401 to all others."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         if not token:
@@ -60,12 +60,12 @@ class Guard:
                 presented = _password(rest.strip())
             case _:
                 return False
-        # Takes as long for a good guess as for a bad one.
+        # Constant time.
         return hmac.compare_digest(presented, self._token)
 
 
 def _password(encoded: str) -> bytes:
-    """Return the password of basic credentials; empty, which is no token, if there is none."""
+    """Return the password of basic credentials; empty, which is not a token, if there is none."""
     try:
         both = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):

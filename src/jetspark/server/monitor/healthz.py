@@ -1,8 +1,8 @@
-"""``/healthz``, as nats-server answers it, and ``/readyz``, ours.
+"""``/healthz``, as in nats-server, and ``/readyz``, ours.
 
-``/healthz`` is 200 while clients can connect, JetStream runs and every stream takes writes.
-``/readyz`` is 200 once everything was recovered and until the server begins to leave; it says how
-far recovery is.
+``/healthz`` is 200 while clients can connect, JetStream runs and every stream accepts writes.
+``/readyz`` is 200 once everything was recovered and until the server starts to shut down; it
+reports the progress of recovery.
 """
 
 from http import HTTPStatus
@@ -23,7 +23,7 @@ UNAVAILABLE: Final = "unavailable"
 
 
 class HealthzOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """The options of a request."""
 
     js_enabled_only: bool = False
     js_server_only: bool = False
@@ -34,7 +34,7 @@ class HealthzOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthError(ApiStruct, frozen=True, kw_only=True):
-    """One thing that is wrong."""
+    """One error."""
 
     type: str
     account: str = ""
@@ -44,7 +44,7 @@ class HealthError(ApiStruct, frozen=True, kw_only=True):
 
 
 class HealthWarnings(ApiStruct, frozen=True, kw_only=True):
-    """What does not stop the server and should not go unnoticed; ours."""
+    """Problems that do not stop the server; ours."""
 
     warnings: tuple[str, ...] = ()
 
@@ -68,7 +68,7 @@ class ReadyStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class _Findings:
-    """What was found, the status it means, and the HTTP status of the first one."""
+    """The findings, their status, and the HTTP status of the first one."""
 
     def __init__(self) -> None:
         self.errors: list[HealthError] = []
@@ -87,7 +87,7 @@ def read_options(arguments: Arguments) -> HealthzOptions:
     js_enabled = arguments.flag("js-enabled")
     js_enabled_only = arguments.flag("js-enabled-only")
     js_server_only = arguments.flag("js-server-only")
-    arguments.flag("js-meta-only")  # checked; there is no meta layer on a single server
+    arguments.flag("js-meta-only")  # validated; a single server has no meta layer
     details = arguments.flag("details")
     return HealthzOptions(
         js_enabled_only=js_enabled or js_enabled_only,
@@ -100,7 +100,7 @@ def read_options(arguments: Arguments) -> HealthzOptions:
 
 
 async def healthz(view: ServerStatus, options: HealthzOptions) -> tuple[HTTPStatus, HealthStatus]:
-    """Make the answer and its HTTP status."""
+    """Build the answer and its HTTP status."""
     findings = await _examine(view, options)
     warned = HealthWarnings(warnings=tuple(findings.warnings)) if findings.warnings else None
     if options.details:
@@ -112,7 +112,7 @@ async def healthz(view: ServerStatus, options: HealthzOptions) -> tuple[HTTPStat
 
 
 def readyz(view: ServerStatus) -> tuple[HTTPStatus, ReadyStatus]:
-    """Make the answer and its HTTP status."""
+    """Build the answer and its HTTP status."""
     found = view.readiness()
     status = ReadyStatus(
         status=OK if found.ready else UNAVAILABLE,
@@ -169,7 +169,7 @@ async def _examine_streams(
     _report_lost(jetstream, options, findings)
     if not options.account:
         findings.warnings += [
-            f"{entry} in the store's folder is nothing of a jetspark store: move it away"
+            f"{entry} in the store's folder does not belong to a jetspark store: move it away"
             for entry in jetstream.foreign_entries()
         ]
     for gone in jetstream.lost_consumers():
@@ -216,14 +216,14 @@ async def _examine_account(
             )
         elif store.damaged_places and options.stream in {"", name}:
             findings.warnings.append(
-                f"stream '{account.name} > {name}': files are missing or empty; whether and "
-                "how many messages are lost is not known; see the log and `jetspark doctor`"
+                f"stream '{account.name} > {name}': files are missing or empty; it is unknown "
+                "whether messages are lost, and how many; see the log and `jetspark doctor`"
             )
         if store.ahead_ns > AHEAD_MAX_NS and options.stream in {"", name}:
             findings.warnings.append(
                 f"stream '{account.name} > {name}': its times are "
-                f"{format_duration(store.ahead_ns // 10**9 * 10**9)} ahead of the clock of this "
-                "machine; if the clock is right, stop the server and run `jetspark doctor clock`"
+                f"{format_duration(store.ahead_ns // 10**9 * 10**9)} ahead of the system clock; "
+                "if the clock is right, stop the server and run `jetspark doctor clock`"
             )
         if problem and options.stream in {"", name}:
             text = f"JetStream stream '{account.name} > {name}' write error: {problem}"
@@ -241,7 +241,7 @@ def _look_up(
     options: HealthzOptions,
     findings: _Findings,
 ) -> None:
-    """Check that the stream, and the consumer, that was asked for is there."""
+    """Check that the requested stream, and consumer, exist."""
     where = f"on account {quote(options.account)}"
     streams = {} if account is None else {each.config.name: each for each in account.streams()}
     lost = {(each.account, each.stream) for each in jetstream.lost_streams()}

@@ -1,11 +1,11 @@
 """The monitoring port: uvicorn in the server's own event loop.
 
-No signal handler is touched, no thread is started, nothing of the logging of the process is
-changed, and several of these run in one loop.
+It touches no signal handler, starts no thread, does not change the logging of the process, and
+several of these run in one loop.
 
-Clients that send half a request, read nothing or stay for ever are closed, and take nothing from
-others: the longest idle connection makes room for a new one, and health is answered however many
-requests run.
+Clients that send half a request, read nothing or never leave are closed, and do not affect others:
+the longest idle connection makes room for a new one, and health is answered however many requests
+run.
 """
 
 import asyncio
@@ -25,33 +25,33 @@ from jetspark.server.net.listening import Acceptor, open_listener
 
 log: logging.Logger = logging.getLogger("jetspark.server.monitor")
 
-# With fewer, a burst of connections makes those after it wait for the system's retries: seconds.
+# With fewer, a burst of connections makes later ones wait for the system's retries: seconds.
 BACKLOG: Final = 4096
 # While this many requests run, others than health are answered with 503.
 REQUESTS_MAX: Final = 1_000
 # Beyond this many connections, the one that has been idle longest is closed.
 CONNECTIONS_MAX: Final = REQUESTS_MAX + 100
-# A request must be complete this long after the connection was made or the last answer was sent,
-# as on nats-server. The body, which no endpoint of ours reads, has as long.
+# A request must be complete this long after the connection was accepted or the last answer was
+# sent, as on nats-server. The same holds for the body, which none of our endpoints reads.
 REQUEST_S: Final = 5.0
 # A client must read something of an answer in this time.
 READING_S: Final = 10.0
 SWEEP_S: Final = 1.0
 _HEALTH: Final = ("/healthz", "/readyz")
 _CROWDED: Final = PlainTextResponse(
-    f"more than {REQUESTS_MAX} requests are being answered; ask again later, or stop what asks\n",
+    f"more than {REQUESTS_MAX} requests are being answered; try again later, or send fewer\n",
     503,
     headers={"connection": "close"},
 )
-# An open event stream would otherwise hold up the end of the server for ever.
+# An open event stream would otherwise delay the end of the server forever.
 GRACE_S: Final = 1
 
 
 class MonitorPort:
     """A port that serves an application; `start` and `stop` it in the same loop.
 
-    Applications find ``request.state.stopping``, an ``asyncio.Event``: an event stream ends itself
-    when it is set, so that nobody has to be cut off.
+    Applications have ``request.state.stopping``, an ``asyncio.Event``: an event stream should end
+    when it is set, so that it is not aborted.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class MonitorPort:
     async def start(self, host: str, port: int) -> int:
         """Listen, and return the port; any free one for 0 and -1.
 
-        Raises OSError when the address cannot be used, and RuntimeError if it listens already.
+        Raises OSError if the address cannot be used, and RuntimeError if it is already listening.
         """
         if self._task is not None:
             raise RuntimeError("the monitoring port is open already")
@@ -91,9 +91,9 @@ class MonitorPort:
         return bound
 
     async def stop(self) -> None:
-        """Stop listening and end every request; streams that do not end themselves are cut off.
+        """Stop listening and end every request; streams that do not end on their own are aborted.
 
-        Twice is as good as once.
+        Idempotent.
         """
         server, task = self._server, self._task
         self._server = self._task = None
@@ -102,7 +102,7 @@ class MonitorPort:
         self._stopping.set()
         server.leave()
         await task
-        # What uvicorn cancelled at the end of the grace period is still on its way out.
+        # Requests that uvicorn cancelled at the end of the grace period are still ending.
         leftover = list(server.server_state.tasks)
         for each in leftover:
             each.cancel()
@@ -140,25 +140,25 @@ class MonitorPort:
         except asyncio.CancelledError:
             if not self._stopping.is_set():
                 raise
-            # Cut off by `stop`: no traceback for what is meant to happen.
-            log.warning("%s did not end with the server and was cut off", scope.get("path"))
+            # Aborted by `stop`: no traceback for what is intended.
+            log.warning("%s did not end with the server and was aborted", scope.get("path"))
 
 
 class _LoopServer(uvicorn.Server):
-    """uvicorn as a guest: no signals, and no look ten times a second whether to stop."""
+    """uvicorn in another loop: no signals, and no polling for the end."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
         self._leave = asyncio.Event()
         self._open: set[_Protocol] = set()
-        # Connections without a request, the one that waits longest first.
+        # Connections without a request, the longest idle first.
         self._idle: dict[_Protocol, None] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
     @property
     def is_crowded(self) -> bool:
-        """Whether as many requests run as may."""
+        """Whether the maximum number of requests run."""
         return len(self._open) - len(self._idle) > REQUESTS_MAX
 
     @contextlib.contextmanager
@@ -167,9 +167,9 @@ class _LoopServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; an unfinished TLS handshake has no more time than a request."""
+        """Listen; an unfinished TLS handshake has as much time as a request."""
         timeout = REQUEST_S if self.config.ssl is not None else None
-        # It has what uvicorn uses of a server of asyncio's.
+        # It has what uvicorn uses of asyncio's server.
         self.servers = [
             cast(
                 "asyncio.Server",
@@ -200,7 +200,7 @@ class _LoopServer(uvicorn.Server):
             self._sweeper = None
 
     def joined(self, protocol: "_Protocol") -> None:
-        """A client connected: the one that has been idle longest makes room, if there is none."""
+        """Add a connection; if there is no room, close the one that has been idle longest."""
         if len(self._open) >= CONNECTIONS_MAX:
             if not self._idle:
                 protocol.transport.abort()
@@ -214,25 +214,25 @@ class _LoopServer(uvicorn.Server):
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def left(self, protocol: "_Protocol") -> None:
-        """A connection is gone."""
+        """Remove a closed connection."""
         self._open.discard(protocol)
         self._idle.pop(protocol, None)
 
     def began(self, protocol: "_Protocol") -> None:
-        """A request is complete and is being answered."""
+        """Note that a request is complete and is being answered."""
         self._idle.pop(protocol, None)
 
     def answered(self, protocol: "_Protocol") -> None:
-        """A request was answered."""
+        """Note that a request was answered."""
         if protocol in self._open:
             self._idle[protocol] = None
 
     def answers(self, protocol: "_Protocol") -> bool:
-        """Say whether a request of an open connection is being answered."""
+        """Return whether a request of an open connection is being answered."""
         return protocol not in self._idle
 
     def _sweep(self) -> None:
-        """Look once a second for clients that take too long, while there are any."""
+        """Check once a second for clients that take too long, while there are any."""
         self._sweeper = None
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -251,25 +251,25 @@ class _Protocol(H11Protocol):
         self.logger = log
         self.access_log = False
         self._home = server
-        # When it was connected, or sent a request, or was answered last.
+        # When it was accepted, or last sent a request, or was last answered.
         self._since = self.loop.time()
-        # What was not read when the client was seen to read last.
+        # How much was unread when the client last read.
         self._unread = 0
         self._read_at = self._since
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called once the socket is connected, and TLS is established where it is used."""
-        # uvloop's transports are no asyncio.Transport, but behave like one.
+        # uvloop's transports are not asyncio.Transport, but behave like one.
         super().connection_made(cast("asyncio.Transport", transport))
         self._home.joined(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called once the socket is gone."""
+        """Called once the socket is closed."""
         self._home.left(self)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Take what was received; a request may be complete now."""
+        """Process what was received; a request may be complete now."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:
@@ -277,18 +277,18 @@ class _Protocol(H11Protocol):
             self._home.began(self)
 
     def on_response_complete(self) -> None:
-        """The answer was written; the next request may follow already."""
+        """Called when the answer was written; the next request may follow already."""
         self._since = self.loop.time()
         self._home.answered(self)
         super().on_response_complete()
 
     def resume_writing(self) -> None:
-        """The client has read most of what was waiting."""
+        """Called when the client has read most of what was waiting."""
         self._read_at = self.loop.time()
         super().resume_writing()
 
     def is_late(self, now: float) -> bool:
-        """Say whether the client takes longer than it may."""
+        """Return whether the client takes too long."""
         unread = self.transport.get_write_buffer_size()
         if unread < self._unread or not unread:
             self._read_at = now
@@ -296,5 +296,5 @@ class _Protocol(H11Protocol):
         if unread:
             return now - self._read_at > READING_S
         if self._home.answers(self) and not self.cycle.more_body:
-            return False  # an event stream may be quiet for long
+            return False  # an event stream may be idle for long
         return now - self._since > REQUEST_S

@@ -22,7 +22,7 @@ _LINKS: Final = (
     ("/healthz", "Health Probe"),
     ("/readyz", "Readiness Probe"),
 )
-# The scheme stands at the root, or a browser in dark mode shows light links on a white page.
+# Set at the root, or a browser in dark mode shows light links on a white page.
 _STYLE: Final = (
     ":root{color-scheme:light dark}body{font-family:system-ui,sans-serif;margin:2rem}"
     "li{margin:.4rem 0}code{opacity:.6;margin-left:.5rem}"
@@ -30,7 +30,7 @@ _STYLE: Final = (
 
 
 def index(identity: Identity, base: str, mounts: Iterable[str]) -> str:
-    """Return the page; ``base`` is the path before every endpoint."""
+    """Return the page; ``base`` is the prefix of every endpoint."""
     links = [*_LINKS, *((path, path.strip("/").title()) for path in mounts)]
     items = "\n".join(
         f'<li><a href="{escape(base + path)}">{escape(name)}</a><code>{escape(path)}</code></li>'

@@ -1,11 +1,11 @@
-"""JetStream as ``/varz`` and ``/jsz`` both show it."""
+"""The parts of JetStream that ``/varz`` and ``/jsz`` share."""
 
 from jetspark.api.account import ApiStats
 from jetspark.api.base import ApiStruct, shown
 
 
 class JetStreamConfig(ApiStruct, frozen=True, kw_only=True):
-    """What JetStream was configured to."""
+    """The configuration of JetStream."""
 
     max_memory: int = shown(0)
     max_storage: int = shown(0)
@@ -17,7 +17,7 @@ class JetStreamConfig(ApiStruct, frozen=True, kw_only=True):
 
 
 class JetStreamLimits(ApiStruct, frozen=True, kw_only=True):
-    """Limits that the configuration sets."""
+    """Configured limits."""
 
     max_request_batch: int = 0
     max_ack_pending: int = 0
@@ -30,7 +30,7 @@ class JetStreamLimits(ApiStruct, frozen=True, kw_only=True):
 
 
 class JetStreamStats(ApiStruct, frozen=True, kw_only=True):
-    """What JetStream uses."""
+    """The usage of JetStream."""
 
     memory: int = shown(0)
     storage: int = shown(0)

@@ -1,4 +1,4 @@
-"""What JetStream holds, added up over streams when somebody asks."""
+"""The usage of JetStream, summed over streams on demand."""
 
 from jetspark.api.account import ApiStats
 from jetspark.api.enums import Storage
@@ -13,7 +13,7 @@ from jetspark.server.monitor.status import AccountStatus, JetStreamStatus
 
 
 class AccountUsage:
-    """What the streams of one account hold."""
+    """The usage of one account."""
 
     __slots__ = (
         "bytes",
@@ -43,7 +43,7 @@ class AccountUsage:
 
 
 async def account_usage(account: AccountStatus) -> AccountUsage:
-    """Add up the streams of an account. What they may grow to counts as reserved."""
+    """Sum the streams of an account. Their maximum sizes count as reserved."""
     usage = AccountUsage()
     async for stream in paced(account.streams()):
         state, config = stream.state(), stream.config
@@ -62,7 +62,7 @@ async def account_usage(account: AccountStatus) -> AccountUsage:
 
 
 async def usage_of(jetstream: JetStreamStatus) -> AccountUsage:
-    """Add up all accounts."""
+    """Sum all accounts."""
     whole = AccountUsage()
     for account in list(jetstream.accounts()):
         whole.add(await account_usage(account))
@@ -70,7 +70,7 @@ async def usage_of(jetstream: JetStreamStatus) -> AccountUsage:
 
 
 def server_stats(jetstream: JetStreamStatus, usage: AccountUsage) -> JetStreamStats:
-    """Return what the server uses."""
+    """Return the usage of the server."""
     accounts = list(jetstream.accounts())
     return JetStreamStats(
         memory=usage.memory,
@@ -88,7 +88,7 @@ def server_stats(jetstream: JetStreamStatus, usage: AccountUsage) -> JetStreamSt
 
 
 def config_of(echo: JetStreamEcho) -> JetStreamConfig:
-    """Return the configuration as it is shown: durable is what nats-server calls sync always."""
+    """Return the configuration for answers: ``durable`` is nats-server's ``sync_always``."""
     return JetStreamConfig(
         max_memory=echo.max_memory,
         max_storage=echo.max_storage,
@@ -101,7 +101,7 @@ def config_of(echo: JetStreamEcho) -> JetStreamConfig:
 
 
 def limits_of(echo: LimitsEcho) -> JetStreamLimits:
-    """Return the limits as they are shown."""
+    """Return the limits for answers."""
     return JetStreamLimits(
         max_request_batch=echo.max_request_batch,
         max_ack_pending=echo.max_ack_pending,

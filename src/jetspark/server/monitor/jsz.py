@@ -1,7 +1,7 @@
 """``/jsz``: JetStream, with streams and consumers on request (nats-server's ``JSInfo``).
 
-Streams and consumers are encoded one by one while they are gone through, so that a server with
-very many of them does not stop for the whole answer at once.
+Streams and consumers are encoded one by one, so that a server with very many of them does not
+block for the whole answer at once.
 """
 
 from typing import Final
@@ -34,14 +34,14 @@ from jetspark.server.monitor.status import (
 )
 
 LIMIT_DEFAULT: Final = 1024
-# A limit of -1 is shown as nats-server shows it: as the 64 bits without their sign.
+# A limit of -1 is shown as in nats-server: as unsigned 64 bits.
 NO_LIMIT_SHOWN: Final = 2**64 - 1
 # These two are added to API answers only; the configuration itself does not have them.
 ANSWER_METADATA: Final = frozenset({"_nats.ver", "_nats.level"})
 
 
 class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """The options of a request."""
 
     account: str = ""
     accounts: bool = False
@@ -55,7 +55,7 @@ class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerDetail(ApiStruct, frozen=True, kw_only=True):
-    """A consumer as CONSUMER.INFO says it (`StreamDetail.consumer_detail`)."""
+    """A consumer as in CONSUMER.INFO (`StreamDetail.consumer_detail`)."""
 
     stream_name: str
     name: str
@@ -88,7 +88,7 @@ class StreamDetail(ApiStruct, frozen=True, kw_only=True):
 
 
 class AccountDetail(ApiStruct, frozen=True, kw_only=True):
-    """An account that has JetStream. ``reserved_*`` are its limits, as nats-server has it."""
+    """An account with JetStream. ``reserved_*`` are its limits, as in nats-server."""
 
     name: str
     id: str
@@ -132,13 +132,13 @@ def read_options(arguments: Arguments) -> JszOptions:
     accounts = arguments.flag("accounts")
     streams = arguments.flag("streams")
     consumers = arguments.flag("consumers")
-    arguments.flag("direct-consumers")  # checked; a single server has none to show
+    arguments.flag("direct-consumers")  # validated; a single server has none
     config = arguments.flag("config")
     offset = arguments.integer("offset")
     limit = arguments.integer("limit")
     leader_only = arguments.flag("leader-only")
     raft = arguments.flag("raft")
-    arguments.flag("stream-leader-only")  # checked; this server leads all its streams
+    arguments.flag("stream-leader-only")  # validated; this server leads all its streams
     account = arguments.text("acc")
     streams = streams or consumers
     return JszOptions(
@@ -155,7 +155,7 @@ def read_options(arguments: Arguments) -> JszOptions:
 
 
 async def jsz(view: ServerStatus, options: JszOptions) -> Jsz:
-    """Make the answer. Raises BadArgument when only leaders are asked and JetStream is off."""
+    """Build the answer. Raises BadArgument if only leaders are requested and JetStream is off."""
     now = view.date(view.now_ns())
     server_id = view.identity.server_id
     jetstream = view.jetstream()
@@ -207,7 +207,7 @@ def _answer(
 
 
 def _chosen(accounts: list[AccountStatus], options: JszOptions) -> list[AccountStatus]:
-    """Return the accounts to write out; a name goes before a page."""
+    """Return the accounts to encode; a name takes precedence over a page."""
     named = [account for account in accounts if account.name == options.account]
     if named or not options.accounts:
         return named

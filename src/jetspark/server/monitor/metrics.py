@@ -1,9 +1,9 @@
-"""``/metrics``: the server for Prometheus, under the names that Grafana boards for NATS use.
+"""``/metrics``: Prometheus metrics, with the names that Grafana dashboards for NATS use.
 
 Names, labels and types are those of prometheus-nats-exporter, which reads ``/varz`` and the others
-and flattens what it gets; here the same is done with the same answers, so that a field has the
-same name in both. ``server_id`` is the server's own id. What only we have starts with
-``jetspark_`` (`metrics_own`).
+and flattens the answers; the same is done here with the same answers, so that a field has the same
+name in both. ``server_id`` is the server's own id. Our own metrics start with ``jetspark_``
+(`metrics_own`).
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from jetspark.server.monitor.topology import leafz, routez
 from jetspark.server.monitor.varz import varz
 from jetspark.units import parse_rfc3339
 
-# Texts that become a series of value 1 with the text as a label; all others are left out.
+# Strings that become a series of value 1 with the string as a label; all others are omitted.
 _TEXTS: Final = frozenset({"server_id", "server_name", "version", "domain", "leader", "name"})
 _TIMES: Final = frozenset({"start", "config_load_time"})
 # The last has names of its own (`metrics_copies`).
@@ -39,7 +39,7 @@ _NS_PER_MS: Final = 1_000_000
 async def metrics(
     view: ServerStatus, requests: Mapping[str, int], usage: ProcessUsage, options: MetricsOptions
 ) -> Exposition:
-    """Collect everything that was asked for."""
+    """Collect everything that was requested."""
     out = Exposition()
     server_id = view.identity.server_id
     _flatten(out, "gnatsd_varz", await varz(view, requests, usage), server_id)
@@ -58,7 +58,7 @@ async def metrics(
 
 
 def _flatten(out: Exposition, prefix: str, answer: object, server_id: str) -> None:
-    """Make series of the numbers of an answer, nested names joined by ``_``."""
+    """Add series for the numbers of an answer, nested names joined by ``_``."""
     labels = format_labels((("server_id", server_id),))
 
     def visit(found: dict[str, Any], path: str) -> None:
@@ -81,7 +81,7 @@ def _flatten(out: Exposition, prefix: str, answer: object, server_id: str) -> No
 
 
 def _joined(path: str, key: str) -> str:
-    """Return a name as the exporter makes it: slashes become ``_``, runs of ``_`` one."""
+    """Return a name as the exporter does: slashes become ``_``, runs of ``_`` one."""
     joined = f"{path}_{key}" if path else key
     return "_".join(part for part in joined.replace("/", "_").split("_") if part)
 

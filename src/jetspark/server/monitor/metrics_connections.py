@@ -1,4 +1,4 @@
-"""``gnatsd_connz_*``: all connections together, and on request each of them."""
+"""``gnatsd_connz_*``: all connections together, and each of them on request."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ _KINDS: Final = {
 
 
 async def add_connections(out: Exposition, view: ServerStatus, options: MetricsOptions) -> None:
-    """Add the sums, and the series of each connection if they are asked for."""
+    """Add the sums, and the series of each connection if requested."""
     server_id = view.identity.server_id
     now_ns = view.now_ns()
     sums = dict.fromkeys(_KINDS, 0)
@@ -65,7 +65,7 @@ def _add_connection(
     for name, value in _amounts(connection).items():
         out.family(f"gnatsd_connz_{name}", name, _KINDS[name]).add(labels, value)
     for name, meaning, value in (
-        ("start", "epoch milliseconds at which it was made", start_ns // _NS_PER_MS),
+        ("start", "epoch milliseconds at which it was accepted", start_ns // _NS_PER_MS),
         (
             "last_activity",
             "epoch milliseconds of the last activity",

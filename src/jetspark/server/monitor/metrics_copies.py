@@ -1,6 +1,6 @@
-"""``jetspark_remote_*``, ``jetspark_replica_*``: the servers that this one copies streams of.
+"""``jetspark_remote_*``, ``jetspark_replica_*``: the servers that streams are copied from.
 
-How far single mirrors and sources are is among the exporter's names (`metrics_jetstream`).
+The progress of single mirrors and sources has the exporter's names (`metrics_jetstream`).
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ def add_copies(out: Exposition, view: ServerStatus, options: MetricsOptions) -> 
     for remote in view.remotes():
         labels = format_labels((("server_id", server_id), ("remote", remote.name)))
         for name, meaning, value in (
-            ("connected", "1 while there is a connection to the remote", remote.connected),
+            ("connected", "1 while the remote is connected", remote.connected),
             ("copies", "Mirrors and sources of its streams", remote.copies),
         ):
             out.family(f"jetspark_remote_{name}", meaning).add(labels, value)
@@ -34,17 +34,17 @@ def _add_replica(out: Exposition, state: ReplicaState, server_id: str, now_ns: i
     labels = format_labels((("server_id", server_id), ("leader", state.leader)))
     for name, meaning, kind, value in (
         ("connected", "1 while the leader can be reached", GAUGE, state.connected),
-        ("streams", "Streams of the leader that are copied", GAUGE, len(state.streams)),
-        ("reads_answered_total", "Reads that were answered here", COUNTER, state.reads_answered),
-        ("reads_passed_total", "Reads for which the copy was too old: the leader answered",
+        ("streams", "Copied streams of the leader", GAUGE, len(state.streams)),
+        ("reads_answered_total", "Reads answered by the replica", COUNTER, state.reads_answered),
+        ("reads_passed_total", "Reads forwarded to the leader, because the copy was too old",
          COUNTER, state.reads_passed),
     ):  # fmt: skip
         out.family(f"jetspark_replica_{name}", meaning, kind).add(labels, value)
-    # Nothing, not 0, while it was never heard of.
-    if state.heard_ns:
+    # No series, not 0, before the first contact.
+    if state.contact_ns:
         out.family(
-            "jetspark_replica_last_contact_seconds", "Since the leader was last heard of"
-        ).add(labels, max(now_ns - state.heard_ns, 0) / _SECOND_NS)
+            "jetspark_replica_last_contact_seconds", "Time since the last contact with the leader"
+        ).add(labels, max(now_ns - state.contact_ns, 0) / _SECOND_NS)
 
 
 def _add_followed(
@@ -55,8 +55,8 @@ def _add_followed(
             continue
         labels = format_labels((("server_id", server_id), ("stream_name", stream.name)))
         for name, meaning, value in (
-            ("lag_messages", "Messages that the leader has and the copy has not", stream.lag),
-            ("whole", "1 once the copy has had everything, and may be read", stream.whole),
-            ("stuck", "1 while the copy does not go on", bool(stream.error)),
+            ("lag_messages", "Messages that the leader has and the copy lacks", stream.lag),
+            ("whole", "1 once the copy has been complete, and may be read", stream.whole),
+            ("stuck", "1 while the copy cannot continue", bool(stream.error)),
         ):
             out.family(f"jetspark_replica_{name}", meaning).add(labels, value)

@@ -1,4 +1,4 @@
-"""``jetstream_*``: JetStream under the exporter's names, limits beside what is used."""
+"""``jetstream_*``: JetStream with the exporter's names, limits next to usage."""
 
 from typing import Final
 
@@ -17,18 +17,18 @@ _SECOND_NS: Final = 1_000_000_000
 
 _SERVER: Final = {
     "jetstream_disabled": "JetStream disabled or not",
-    "max_memory": "What JetStream may use of memory, in bytes",
-    "max_storage": "What JetStream may use of the disk, in bytes",
+    "max_memory": "Limit of JetStream's memory, in bytes",
+    "max_storage": "Limit of JetStream's disk space, in bytes",
     "total_streams": "Number of streams",
     "total_consumers": "Number of consumers",
     "total_messages": "Number of stored messages",
     "total_message_bytes": "Bytes of stored messages",
 }
 _ACCOUNT: Final = {
-    "max_storage": "What the account may use of the disk, in bytes",
-    "max_memory": "What the account may use of memory, in bytes",
-    "storage_used": "What the account uses of the disk, in bytes",
-    "memory_used": "What the account uses of memory, in bytes",
+    "max_storage": "Limit of the account's disk space, in bytes",
+    "max_memory": "Limit of the account's memory, in bytes",
+    "storage_used": "Disk space used by the account, in bytes",
+    "memory_used": "Memory used by the account, in bytes",
 }
 _STREAM: Final = {
     "total_messages": "Number of messages in the stream",
@@ -37,15 +37,15 @@ _STREAM: Final = {
     "last_seq": "Last sequence of the stream",
     "consumer_count": "Number of consumers of the stream",
     "subject_count": "Number of subjects in the stream",
-    "limit_bytes": "How many bytes the stream may hold; -1 is no limit",
-    "limit_messages": "How many messages the stream may hold; -1 is no limit",
+    "limit_bytes": "Maximum bytes of the stream; -1 is no limit",
+    "limit_messages": "Maximum messages of the stream; -1 is no limit",
 }
 _CONSUMER: Final = {
     "delivered_consumer_seq": "Last sequence delivered, counted by the consumer",
     "delivered_stream_seq": "Last sequence delivered, counted by the stream",
     "num_ack_pending": "Messages delivered and not acknowledged",
     "num_redelivered": "Messages delivered more than once and not acknowledged",
-    "num_waiting": "Pull requests that wait",
+    "num_waiting": "Waiting pull requests",
     "num_pending": "Messages not delivered yet",
     "ack_floor_stream_seq": "Everything up to here is acknowledged, counted by the stream",
     "ack_floor_consumer_seq": "Everything up to here is acknowledged, counted by the consumer",
@@ -53,7 +53,7 @@ _CONSUMER: Final = {
 
 
 async def add_jetstream(out: Exposition, view: ServerStatus, options: MetricsOptions) -> None:
-    """Add JetStream, down to the level that was asked for."""
+    """Add JetStream, down to the requested level."""
     jetstream = view.jetstream()
     labels = _server_labels(view)
     if jetstream is None:
@@ -189,10 +189,10 @@ def _add_source(out: Exposition, kind: str, info: StreamSourceInfo, labels: Labe
             (f"{kind}_deliver", external.deliver if external else ""),
         )
     )
-    out.family(f"jetstream_stream_{kind}_lag", "Messages it is behind").add(named, info.lag)
+    out.family(f"jetstream_stream_{kind}_lag", "Messages it lags").add(named, info.lag)
     out.family(
         f"jetstream_stream_{kind}_active_duration_ns",
-        "Nanoseconds since it was last heard of; -1 is never",
+        "Nanoseconds since the last contact; -1 is never",
     ).add(named, info.active)
 
 

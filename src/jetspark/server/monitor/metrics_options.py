@@ -1,4 +1,4 @@
-"""What ``/metrics`` is asked for: a server with very many streams can be read in parts."""
+"""Options of ``/metrics``: a server with very many streams can be scraped in parts."""
 
 from enum import IntEnum
 from fnmatch import fnmatchcase
@@ -10,7 +10,7 @@ from jetspark.server.monitor.arguments import Arguments, BadArgument
 
 
 class Level(IntEnum):
-    """How deep the metrics of JetStream go; each includes those before it."""
+    """The level of detail of JetStream metrics; each includes those before it."""
 
     SERVER = 0
     ACCOUNTS = 1
@@ -29,9 +29,9 @@ _LEVELS: Final = {
 
 
 class MetricsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for.
+    """The options of a request.
 
-    ``account`` and ``stream`` leave out the series of all others (``stream`` may contain ``*`` and
+    ``account`` and ``stream`` omit the series of all others (``stream`` may contain ``*`` and
     ``?``); sums are always over everything.
     """
 
@@ -41,11 +41,11 @@ class MetricsOptions(msgspec.Struct, frozen=True, kw_only=True):
     connections: bool = False
 
     def wants_account(self, name: str) -> bool:
-        """Tell whether series of this account are asked for."""
+        """Return whether series of this account are requested."""
         return self.account in {"", name}
 
     def wants_stream(self, name: str) -> bool:
-        """Tell whether series of this stream are asked for."""
+        """Return whether series of this stream are requested."""
         return not self.stream or fnmatchcase(name, self.stream)
 
 
@@ -54,12 +54,12 @@ def read_options(arguments: Arguments) -> MetricsOptions:
     level = _LEVELS.get(arguments.text("jsz"))
     if level is None:
         raise BadArgument(
-            f"jsz={arguments.text('jsz')} is not known: "
+            f"jsz={arguments.text('jsz')} is unknown: "
             "expected server, accounts, streams, consumers or all"
         )
     connections = arguments.text("connz")
     if connections not in {"", "detailed"}:
-        raise BadArgument(f"connz={connections} is not known: expected detailed or nothing")
+        raise BadArgument(f"connz={connections} is unknown: expected detailed or nothing")
     return MetricsOptions(
         level=level,
         account=arguments.text("acc"),

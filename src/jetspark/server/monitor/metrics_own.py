@@ -1,6 +1,6 @@
-"""``jetspark_*``: what only this server has, and the limits that the exporter lacks.
+"""``jetspark_*``: metrics that only this server has, and limits that the exporter lacks.
 
-Limits stand beside what they limit: ``num_ack_pending`` of a consumer is the exporter's,
+Limits complement the exporter's metrics: ``num_ack_pending`` of a consumer is the exporter's,
 ``jetspark_consumer_limit_ack_pending`` is ours.
 """
 
@@ -23,33 +23,33 @@ _STORE: Final = (
     ("segments", "segments", "Segment files"),
     ("file_bytes", "file_bytes", "Bytes of its files"),
     ("cache_bytes", "cache_bytes", "Bytes in its read cache"),
-    ("cache_limit", "cache_limit_bytes", "Bytes that its read cache may hold"),
+    ("cache_limit", "cache_limit_bytes", "Maximum bytes of its read cache"),
     ("index_bytes", "index_bytes", "Bytes of its index in memory"),
-    ("duplicates", "duplicates", "Message ids that are remembered"),
-    ("duplicates_limit", "duplicates_limit", "Message ids that may be remembered"),
-    ("lost_messages", "lost_messages", "Messages that a damaged disk could not give back"),
-    ("lost_bytes", "lost_bytes", "Bytes of messages that could not be given back"),
-    ("quarantined_bytes", "quarantined_bytes", "Damaged bytes that are kept aside"),
+    ("duplicates", "duplicates", "Message ids in the duplicate window"),
+    ("duplicates_limit", "duplicates_limit", "Maximum message ids in the duplicate window"),
+    ("lost_messages", "lost_messages", "Messages lost on a damaged disk"),
+    ("lost_bytes", "lost_bytes", "Bytes of lost messages"),
+    ("quarantined_bytes", "quarantined_bytes", "Damaged bytes in quarantine"),
 )
 
 
-# Counters of its housekeeping, since it was opened.
+# Counters of its upkeep, since it was opened.
 _UPKEEP: Final = (
-    ("compactions", "compactions_total", "Runs of its segments that were written anew"),
+    ("compactions", "compactions_total", "Runs of its segments that were rewritten"),
     ("compaction_read_bytes", "compaction_read_bytes_total", "Bytes read for that"),
     ("compaction_written_bytes", "compaction_written_bytes_total", "Bytes written for that"),
-    ("compactions_failed", "compactions_failed_total", "Attempts at that which failed"),
+    ("compactions_failed", "compactions_failed_total", "Failed attempts"),
     ("segments_removed", "segments_removed_total", "Segment files removed"),
-    ("segments_condensed", "segments_condensed_total", "Segment files whose index was written"),
-    ("scrubs", "scrubs_total", "Segment files that the scrubber went through"),
+    ("segments_condensed", "segments_condensed_total", "Index files written"),
+    ("scrubs", "scrubs_total", "Segment files that the scrubber verified"),
     ("scrub_read_bytes", "scrub_read_bytes_total", "Bytes that the scrubber read"),
-    ("scrub_damage", "scrub_damage_total", "Damaged places that the scrubber found"),
+    ("scrub_damage", "scrub_damage_total", "Damaged places found by the scrubber"),
     ("scrubs_failed", "scrubs_failed_total", "Segment files that it could not read"),
 )
 
 
 def add_own(out: Exposition, view: ServerStatus) -> None:
-    """Add what concerns the whole server."""
+    """Add metrics of the whole server."""
     identity, readiness = view.identity, view.readiness()
     server: Labels = (("server_id", identity.server_id),)
     plain = format_labels(server)
@@ -63,14 +63,14 @@ def add_own(out: Exposition, view: ServerStatus) -> None:
         format_labels((*server, *facts)), 1
     )
     for name, meaning, value in (
-        ("ready", "1 when everything is recovered and the server takes clients", readiness.ready),
+        ("ready", "1 when everything is recovered and clients are accepted", readiness.ready),
         ("streams_recovered", "Streams opened since the start", readiness.streams_recovered),
         ("streams_to_recover", "Streams found at the start", readiness.streams_total),
     ):
         out.family(f"jetspark_{name}", meaning).add(plain, value)
     out.family(
         "jetspark_internal_errors_total",
-        "Requests and turns that failed for a reason that only the log tells",
+        "Requests and turns that failed with an internal error (see the log)",
         COUNTER,
     ).add(plain, view.counters().internal_errors)
     jetstream = view.jetstream()
@@ -79,7 +79,7 @@ def add_own(out: Exposition, view: ServerStatus) -> None:
     out.family("jetspark_streams_lost", "Streams that could not be opened").add(
         plain, len(jetstream.lost_streams())
     )
-    out.family("jetspark_durability", "What an acknowledgement means, as a label").add(
+    out.family("jetspark_durability", "What an acknowledgement guarantees, as a label").add(
         format_labels((*server, ("value", jetstream.echo.durability))), 1
     )
     commits = jetstream.commits()
@@ -103,9 +103,9 @@ def _add_commits(out: Exposition, stats: CommitStats, server: Labels) -> None:
         ("messages_total", "Messages in them", COUNTER, stats.messages),
         ("bytes_total", "Bytes in them", COUNTER, stats.bytes),
         ("errors_total", "Groups that could not be written", COUNTER, stats.errors),
-        ("no_space_total", "Those for want of space", COUNTER, stats.no_space),
-        ("inline_total", "Groups that the loop wrote itself", COUNTER, stats.inline),
-        ("waiting_groups", "Groups that wait for a writer", "gauge", stats.waiting_groups),
+        ("no_space_total", "Those because the disk was full", COUNTER, stats.no_space),
+        ("inline_total", "Groups written inline by the loop", COUNTER, stats.inline),
+        ("waiting_groups", "Groups waiting for a writer", "gauge", stats.waiting_groups),
         ("waiting_bytes", "Bytes in them", "gauge", stats.waiting_bytes),
     ):
         if value is not None:
@@ -117,19 +117,19 @@ def add_consumer(out: Exposition, info: ConsumerInfo, pairs: Labels) -> None:
     labels = format_labels((*pairs, ("consumer_name", info.name)))
     config = info.config
     for name, meaning, value in (
-        ("limit_ack_pending", "Messages that may wait for an ack", config.max_ack_pending),
-        ("limit_waiting", "Pull requests that may wait", config.max_waiting),
+        ("limit_ack_pending", "Maximum unacknowledged messages", config.max_ack_pending),
+        ("limit_waiting", "Maximum waiting pull requests", config.max_waiting),
         ("paused", "1 while it is paused", info.paused),
     ):
         out.family(f"jetspark_consumer_{name}", meaning).add(labels, value)
 
 
 def add_copy(out: Exposition, kind: str, info: StreamSourceInfo, pairs: Labels) -> None:
-    """Add whether a mirror or a source goes on: its lag does not say."""
+    """Add whether a mirror or a source can continue: its lag does not say."""
     api = info.external.api if info.external else ""
     labels = format_labels((*pairs, (f"{kind}_name", info.name), (f"{kind}_api", api)))
     out.family(
-        f"jetspark_stream_{kind}_stuck", "1 while it does not go on: STREAM.INFO says why"
+        f"jetspark_stream_{kind}_stuck", "1 while it cannot continue: STREAM.INFO says why"
     ).add(labels, info.error is not None)
 
 
@@ -138,19 +138,19 @@ def add_stream(
 ) -> None:
     """Add the limits and the files of a stream."""
     labels, config, store = format_labels(pairs), stream.config, stream.store()
-    out.family("jetspark_stream_limit_consumers", "Consumers it may have; -1 is no limit").add(
+    out.family("jetspark_stream_limit_consumers", "Maximum consumers; -1 is no limit").add(
         labels, config.max_consumers
     )
-    out.family("jetspark_stream_limit_age_seconds", "How old messages get; 0 is no limit").add(
+    out.family("jetspark_stream_limit_age_seconds", "Maximum age of messages; 0 is no limit").add(
         labels, config.max_age / _SECOND_NS
     )
-    out.family("jetspark_stream_write_error", "1 while it takes no writes").add(
+    out.family("jetspark_stream_write_error", "1 while it accepts no writes").add(
         labels, bool(stream.write_error)
     )
     asynchronous = config.persist_mode is PersistMode.ASYNC
     level = store.durability or ("async" if asynchronous else durability)
     out.family(
-        "jetspark_stream_durability", "What an acknowledgement of it means, as a label"
+        "jetspark_stream_durability", "What its acknowledgements guarantee, as a label"
     ).add(format_labels((*pairs, ("value", level))), 1)
     for field, name, meaning in _STORE:
         value = getattr(store, field)

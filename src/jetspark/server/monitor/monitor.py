@@ -1,4 +1,4 @@
-"""The monitoring ports of a server: loaded and opened only when they are asked for."""
+"""The monitoring ports of a server: loaded and opened only if they are configured."""
 
 import logging
 import ssl
@@ -18,7 +18,7 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 
 
 class Monitor:
-    """What is served on the monitoring ports, and the record of closed connections."""
+    """The monitoring ports, and the record of closed connections."""
 
     def __init__(self, server: "Server") -> None:
         self.url: str = ""
@@ -46,7 +46,7 @@ class Monitor:
             self._server.https_port = await self._open("https", served, settings.https_port)
 
     async def _open(self, scheme: str, served: MonitorPort, port: int) -> int:
-        """Listen, and return the port that it is."""
+        """Listen, and return the actual port."""
         host = self._server.settings.http_host
         try:
             opened = await served.start(host, port)
@@ -59,7 +59,7 @@ class Monitor:
         return opened
 
     def note_closed(self, connection: Connection) -> None:
-        """A connection ends."""
+        """Record a connection that ends."""
         self._view.note_closed(connection, connection.close_reason)
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Long lists without holding up the loop that also serves the clients (contracts.md, Reads)."""
+"""Iterates over long lists without blocking the loop (contracts.md, Reads)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -10,9 +10,9 @@ _T = TypeVar("_T")
 
 
 async def paced(items: Iterable[_T], per_turn: int = ITEMS_PER_TURN) -> AsyncIterator[_T]:
-    """Go through a copy of ``items`` and let the loop do other work after every ``per_turn``.
+    """Iterate over a copy of ``items``, and let the loop do other work after every ``per_turn``.
 
-    What is listed may change meanwhile; a count may be a few turns younger than another.
+    The items may change meanwhile; a count may be a few turns newer than another.
     """
     for number, item in enumerate(list(items), start=1):
         yield item

@@ -1,6 +1,6 @@
-"""Memory and processor time of this process, from ``/proc``, without a dependency.
+"""Memory and CPU time of this process, from ``/proc``, without a dependency.
 
-Where there is no ``/proc`` both are None, and the answers leave them out.
+Without ``/proc`` both are None, and the answers omit them.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 _SECOND_NS: Final = 1_000_000_000
-# Fields of /proc/<pid>/stat, counted behind the command (proc(5) counts from 1 with two before).
+# Fields of /proc/<pid>/stat, counted after the command (proc(5) counts from 1 with two before).
 _UTIME: Final = 11
 _STIME: Final = 12
 _STARTTIME: Final = 19
@@ -18,7 +18,7 @@ _RSS: Final = 21
 
 
 class ProcessUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process uses. ``cpu`` is in percent of one core, as nats-server's."""
+    """The usage of the process. ``cpu`` is in percent of one core, as in nats-server."""
 
     cores: int
     mem: int | None = None
@@ -26,7 +26,7 @@ class ProcessUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessMeter:
-    """Measures the process; ``cpu`` is the average since the sample before, a second apart."""
+    """Measures the process; ``cpu`` is the average since the previous sample, a second apart."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._stat = proc / "self" / "stat"
@@ -38,11 +38,11 @@ class ProcessMeter:
         self._cpu: float | None = None
 
     def sample(self, now_ns: int) -> ProcessUsage:
-        """Return what the process uses now."""
+        """Return the current usage of the process."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
         usage = ProcessUsage(cores=cores or os.cpu_count() or 1)
         try:
-            # The command stands in parentheses and may contain blanks and parentheses itself.
+            # The command is in parentheses and may contain blanks and parentheses itself.
             fields = self._stat.read_text().rpartition(")")[2].split()
             self._measure(int(fields[_UTIME]) + int(fields[_STIME]), fields, now_ns)
             memory = int(fields[_RSS]) * self.page_size

@@ -1,6 +1,6 @@
-"""What the server was configured to, as ``/varz`` and ``/jsz`` say it.
+"""The configuration of the server, as in ``/varz`` and ``/jsz``.
 
-Defaults are what nats-server does without a configuration (wire.md, Limits and timings). Durations
+Defaults are those of nats-server without a configuration (wire.md, Limits and timings). Durations
 are nanoseconds, except where nats-server itself writes seconds.
 """
 
@@ -29,7 +29,7 @@ class WebsocketEcho(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerEcho(msgspec.Struct, frozen=True, kw_only=True):
-    """The server's settings. ``port`` and ``http_port`` are the ones it listens on."""
+    """The server's settings. ``port`` and ``http_port`` are the actual ones."""
 
     host: str
     port: int
@@ -76,7 +76,7 @@ class LimitsEcho(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JetStreamEcho(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``jetstream`` block. ``durability`` is ours: what an acknowledgement means."""
+    """The ``jetstream`` block. ``durability`` is ours: what an acknowledgement guarantees."""
 
     max_memory: int
     max_storage: int

@@ -1,8 +1,8 @@
-"""What monitoring knows of the running server, read when somebody asks.
+"""The state of the running server, read on demand.
 
 Collecting costs nothing on the hot path. Per message only the traffic of the client and of its
-account is counted, in integers of objects that the router has in hand anyway; the server's totals
-are sums over accounts. All other numbers change per connection, per chunk or per group of the
+account is counted, in integers of objects that the router uses anyway; the server's totals are
+sums over accounts. All other numbers change per connection, per chunk or per group of the
 committer, never per message. Nothing here reads the disk, or waits: every method is called in the
 server's own loop, some for all streams at once.
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the server is: fixed when it starts."""
+    """The identity of the server: fixed when it starts."""
 
     server_id: str
     server_name: str
@@ -54,20 +54,20 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server counted since its start, besides traffic."""
+    """Counters since the start, other than traffic."""
 
     total_connections: int = 0  # accepted; counted in Server._accept
     slow_consumers: int = 0  # closed for pending bytes or a missed write deadline
     stale_connections: int = 0  # closed because PINGs went unanswered
     stalled_clients: int = 0  # how often reading from a publisher was paused
-    internal_errors: int = 0  # requests and turns that raised what nobody expected
+    internal_errors: int = 0  # requests and turns with an unexpected exception
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the server does its work, for probes; ``reason`` says what it waits for.
+    """Whether the server is working, for probes; ``reason`` says what it waits for.
 
-    ``accepting`` is what `/healthz` asks: clients can connect. ``ready`` is also false while the
-    server leaves (lame duck), so that `/readyz` takes it out of a load balancer first.
+    ``accepting`` is for `/healthz`: clients can connect. ``ready`` is also false while the server
+    shuts down (lame duck), so that `/readyz` removes it from a load balancer first.
     """
 
     accepting: bool
@@ -113,7 +113,7 @@ class ConnectionStatus:
         self.subscription_count: int = len(connection.client.subscriptions)
 
     def details(self) -> ConnectionDetails:
-        """What does not change once a client said CONNECT."""
+        """Return the facts that do not change after CONNECT."""
         session = self._connection.session
         options = session.options
         return ConnectionDetails(
@@ -134,11 +134,11 @@ class ConnectionStatus:
         return tls_facts.details(session.tls, first=self._connection.handshake_first)
 
     def subscriptions(self) -> Iterable[Subscription]:
-        """Its subscriptions, in the order they were made."""
+        """Return its subscriptions, in order of creation."""
         return self._connection.client.subscriptions.values()
 
     def request_rtt(self) -> None:
-        """Ask for the round trip time, if nobody did yet."""
+        """Measure the round trip time, if that was not done yet."""
         session = self._connection.session
         if session.rtt_ns == 0 and session.ping_sent_ns == 0:
             session.ping(session.now_ns())
@@ -146,7 +146,7 @@ class ConnectionStatus:
 
 
 class StreamStatus:
-    """One stream, and what the monitoring of JetStream asks of it."""
+    """One stream, for the monitoring of JetStream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -156,11 +156,11 @@ class StreamStatus:
         self.read_error: str = read_problem(stream.log.reader.refused_reads)
 
     def state(self) -> StreamState:
-        """What it holds, as STREAM.INFO says it."""
+        """Return its state, as in STREAM.INFO."""
         return stream_state(self._stream)
 
     def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
-        """Its consumers by name, as CONSUMER.LIST says it."""
+        """Return its consumers by name, as in CONSUMER.LIST."""
         return [
             consumer.info(now_ns)
             for _, consumer in sorted(self._stream.consumers.items())
@@ -168,15 +168,15 @@ class StreamStatus:
         ]
 
     def mirror(self, now_ns: int) -> StreamSourceInfo | None:
-        """How far the mirror is, if it is one."""
+        """Return the progress of the mirror, if it is one."""
         return copies_info(self._stream, now_ns)[0]
 
     def sources(self, now_ns: int) -> tuple[StreamSourceInfo, ...]:
-        """How far its sources are."""
+        """Return the progress of its sources."""
         return copies_info(self._stream, now_ns)[1]
 
     def store(self) -> StreamStore:
-        """What it is on disk."""
+        """Return its state on disk."""
         log = self._stream.log
         counts = log.upkeep.counts
         window = self._stream.checks.window
@@ -217,14 +217,14 @@ class StreamStatus:
 
 
 def write_problem(log: StreamLog) -> str:
-    """Why a stream takes no messages now, in words; empty while it does."""
+    """Return why a stream accepts no messages now; empty if it does."""
     if log.access.read_only:
         return "read-only after a disk error"
     return "the disk is full; messages are refused until there is space" if log.access.full else ""
 
 
 def read_problem(refused: dict[int, str]) -> str:
-    """What cannot be read now, in words; empty when everything can."""
+    """Return what cannot be read now; empty if everything can."""
     if not refused:
         return ""
     first = min(refused)
@@ -234,18 +234,18 @@ def read_problem(refused: dict[int, str]) -> str:
 
 
 class AccountStatus:
-    """One account; the same object serves the general and the JetStream questions."""
+    """One account, in general and for JetStream."""
 
     def __init__(self, account: Account, server: "Server") -> None:
         system = server.directory.system_account
-        # An account that a reload took out of the configuration keeps its streams until a restart.
+        # An account that a reload removed keeps its streams until a restart.
         known = server.directory.accounts.get(account.name)
         granted = known.jetstream if known is not None else None
         self._account = account
         self._server = server
         self.max_memory = granted.max_memory if granted is not None else -1
         self.max_storage = granted.max_store if granted is not None else -1
-        # Its clients that were closed for reading too slowly.
+        # Its clients that were disconnected as slow consumers.
         self.slow_consumers: int | None = account.slow_consumers
         self.name: str = account.name
         self.name_tag: str = account.name
@@ -259,7 +259,7 @@ class AccountStatus:
         self.api_errors: int = engine.api.errors if engine is not None else 0
 
     def sublist(self) -> SublistCounts:
-        """Its subscriptions as numbers."""
+        """Return its subscription counts."""
         sublist = self._account.router.sublist
         return SublistCounts(
             subscriptions=sublist.count,
@@ -268,12 +268,12 @@ class AccountStatus:
         )
 
     def details(self) -> AccountDetails:
-        """How it is configured."""
+        """Return its configuration."""
         server = self._server
         return account_details(server.settings, self.name, server.config_loaded_ns)
 
     def streams(self) -> Collection[StreamStatus]:
-        """Its streams, by name."""
+        """Return its streams, by name."""
         if self._account.driver is None:
             return ()
         return [
@@ -303,17 +303,17 @@ class JetStreamStatus:
         self.echo: JetStreamEcho = jetstream_echo(
             settings,
             store_dir=str(runtime.folder),
-            # Where the machine does not say what it has, 0 says that nobody knows.
+            # If the machine's resources are unknown, 0 says so.
             max_memory=max(budgets[Storage.MEMORY], 0),
             max_storage=max(budgets[Storage.FILE], 0),
         )
 
     def accounts(self) -> Collection[AccountStatus]:
-        """The accounts that have it."""
+        """Return the accounts with JetStream."""
         return self._accounts
 
     def lost_streams(self) -> Sequence[LostStream]:
-        """Those that could not be opened, by their folders: nobody can tell their names."""
+        """Return the streams that could not be opened, by folder: their names are unknown."""
         return [
             LostStream(
                 account=each.folder.parent.name, stream=each.folder.name, reason=each.reason
@@ -322,15 +322,15 @@ class JetStreamStatus:
         ]
 
     def foreign_entries(self) -> Sequence[str]:
-        """What lies between the streams and is none, from the store's folder on."""
+        """Return entries between the streams that do not belong there, relative to the store."""
         return [f"{path.parent.name}/{path.name}" for path in self._foreign]
 
     def lost_consumers(self) -> Sequence[LostConsumer]:
-        """Those whose records cannot be used: their streams are served without them."""
+        """Return consumers with unusable records: their streams are served without them."""
         return [LostConsumer(*found) for found in self._unadopted]
 
     def commits(self) -> CommitStats | None:
-        """What the committer did since the start."""
+        """Return the statistics of the committer."""
         counts = self._counts
         return CommitStats(
             groups=counts.groups,
@@ -363,13 +363,13 @@ class ServerStatus:
         )
 
     def note_closed(self, connection: Connection, reason: str) -> None:
-        """Keep what is worth keeping of a connection that ends."""
+        """Record a connection that ends."""
         now = self._server.clock.now_ns()
         self._closed.add(ConnectionStatus(connection), now, reason)
 
     @property
     def echo(self) -> ServerEcho:
-        """What it was configured to."""
+        """Return its configuration."""
         server = self._server
         return server_echo(
             server.settings,
@@ -381,15 +381,15 @@ class ServerStatus:
         )
 
     def now_ns(self) -> int:
-        """Engine time: what durations are counted with."""
+        """Return engine time, for durations."""
         return self._server.clock.now_ns()
 
     def date(self, time_ns: int) -> Timestamp:
-        """The date of an engine time."""
+        """Return the date of an engine time."""
         return Timestamp(time_ns + self._server.clock.wall_lead_ns)
 
     def counters(self) -> Counters:
-        """What was counted since the start."""
+        """Return the counters since the start."""
         server = self._server
         return Counters(
             total_connections=server.total_connections,
@@ -400,7 +400,7 @@ class ServerStatus:
         )
 
     def readiness(self) -> Readiness:
-        """Whether it does its work."""
+        """Return its readiness."""
         server = self._server
         recovered = sum(len(a.streams()) for a in self.accounts())
         return Readiness(
@@ -412,27 +412,27 @@ class ServerStatus:
         )
 
     def accounts(self) -> Collection[AccountStatus]:
-        """All accounts."""
+        """Return all accounts."""
         return [AccountStatus(account, self._server) for account in self._server.accounts.values()]
 
     def connections(self) -> Collection[ConnectionView]:
-        """The open connections of clients."""
+        """Return the open connections of clients."""
         return [ConnectionStatus(connection) for connection in self._server.connections]
 
     def closed(self) -> Iterable[ClosedConnection]:
-        """The connections that were closed last, oldest first."""
+        """Return the most recently closed connections, oldest first."""
         return self._closed
 
     def remotes(self) -> Sequence[RemoteState]:
-        """The servers that streams can be copied from."""
+        """Return the servers that streams can be copied from."""
         return self._server.remotes.states()
 
     def replica(self) -> ReplicaState | None:
-        """Of what it is a read replica; None if it is none."""
+        """Return its state as a read replica; None if it is none."""
         return self._server.replica_state()
 
     def jetstream(self) -> JetStreamStatus | None:
-        """JetStream; None while it is off."""
+        """Return JetStream; None while it is off."""
         runtime = self._server.runtime
         if runtime is None:
             return None

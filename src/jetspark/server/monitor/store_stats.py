@@ -1,6 +1,6 @@
-"""What is known of the disk: the committer's work, and each stream's files.
+"""Statistics of the disk: the committer, and each stream's files.
 
-A field that is None is not known, and is left out of every answer rather than shown as 0.
+A field that is None is unknown, and is omitted from every answer rather than shown as 0.
 """
 
 import msgspec
@@ -9,7 +9,7 @@ from jetspark.store.commit_counts import BOUNDS_NS as COMMIT_BOUNDS_NS
 
 
 class CommitStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What the committer counted, per group and not per message.
+    """The statistics of the committer, per group and not per message.
 
     ``duration_counts`` has one number per bound and one for everything above the last.
     """
@@ -48,12 +48,12 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     duplicates_limit: int | None = None
     lost_messages: int | None = None
     lost_bytes: int | None = None
-    # A file that is empty, and should not be, is damaged in one place and has no bytes.
+    # A file that is unexpectedly empty counts as damaged in one place without bytes.
     damaged_places: int = 0
     doubtful_bytes: int | None = None  # of writes that may never have been acknowledged
     quarantined_bytes: int | None = None
-    scrubbed_ns: int | None = None  # when the full segment was read again that waits longest
-    # What housekeeping did since the stream was opened.
+    scrubbed_ns: int | None = None  # when the full segment that waits longest was last scrubbed
+    # Statistics of upkeep since the stream was opened.
     compactions: int | None = None
     compaction_read_bytes: int | None = None
     compaction_written_bytes: int | None = None

@@ -1,6 +1,6 @@
-"""``/storez``, ours: what the disk does, and each stream's files.
+"""``/storez``, ours: the disk, and each stream's files.
 
-Fields that are not known are left out; none of them is shown as 0 for want of a figure.
+Unknown fields are omitted; none of them is shown as 0.
 """
 
 import msgspec
@@ -13,7 +13,7 @@ from jetspark.server.monitor.store_stats import CommitStats
 
 
 class StorezOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for; empty is everything."""
+    """The options of a request; empty is everything."""
 
     account: str = ""
     stream: str = ""
@@ -27,7 +27,7 @@ class CommitBucket(ApiStruct, frozen=True, kw_only=True):
 
 
 class Commits(ApiStruct, frozen=True, kw_only=True):
-    """What the committer did since the start."""
+    """The statistics of the committer since the start."""
 
     groups: int = shown(0)
     messages: int | None = None
@@ -113,7 +113,7 @@ def read_options(arguments: Arguments) -> StorezOptions:
 
 
 async def storez(view: ServerStatus, options: StorezOptions) -> Storez:
-    """Make the answer."""
+    """Build the answer."""
     now_ns = view.now_ns()
     server_id = view.identity.server_id
     jetstream = view.jetstream()
@@ -167,7 +167,7 @@ def _commits(stats: CommitStats) -> Commits:
 
 
 def _ratio(messages: int | None, groups: int) -> float | None:
-    """How many messages one write had on average, if that is known."""
+    """Return the average number of messages per write, if known."""
     return round(messages / groups, 2) if messages is not None and groups else None
 
 

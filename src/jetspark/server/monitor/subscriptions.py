@@ -1,4 +1,4 @@
-"""A subscription as ``/connz`` and ``/subsz`` list it."""
+"""A subscription as in ``/connz`` and ``/subsz``."""
 
 from jetspark.api.base import ApiStruct
 from jetspark.server.monitor.connection_view import SubscriptionView
@@ -20,7 +20,7 @@ class SubscriptionDetail(ApiStruct, frozen=True, kw_only=True):
 def detail_of(
     subscription: SubscriptionView, cid: int, account: str = "", tag: str = ""
 ) -> SubscriptionDetail:
-    """Write a subscription out; ``account`` empty leaves the account out."""
+    """Describe a subscription; an empty ``account`` is omitted."""
     return SubscriptionDetail(
         account=account,
         account_tag=(tag or account) if account else "",

@@ -1,4 +1,4 @@
-"""``/subsz``: subscriptions as numbers, and one by one on request (nats-server's ``Subsz``)."""
+"""``/subsz``: subscription counts, and a list on request (nats-server's ``Subsz``)."""
 
 from collections.abc import Iterable
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ LIMIT_DEFAULT: Final = 1024
 
 
 class SubszOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """The options of a request."""
 
     subs: bool = False
     offset: int = 0
@@ -28,10 +28,10 @@ class SubszOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SublistStats(ApiStruct, frozen=True, kw_only=True):
-    """Numbers about subscriptions.
+    """Subscription counts.
 
     nats-server also has ``num_matches`` and ``cache_hit_rate``. We do not: they would cost a
-    counter per message on the path that needs none.
+    counter per message on the hot path.
     """
 
     num_subscriptions: int = shown(0)
@@ -60,7 +60,7 @@ class Subsz(ApiStruct, frozen=True, kw_only=True):
 
 
 class _Receivers(Protocol):
-    """Who gets the messages of one subject: ``subjects.sublist.Match`` is one."""
+    """The receivers of one subject; implemented by ``subjects.sublist.Match``."""
 
     @property
     def plain(self) -> list[object]: ...
@@ -69,11 +69,10 @@ class _Receivers(Protocol):
 
 
 def sublist_counts(count: int, generation: int, cached: Iterable[_Receivers]) -> SublistCounts:
-    """Make the numbers of an account from what its router has anyway.
+    """Return the counts of an account from what its router has anyway.
 
-    A sublist counts what it has (``count``) and how often it changed (``generation``), which
-    together say how often something was added and taken away. ``cached`` are the results that the
-    router keeps by subject.
+    A sublist has its size (``count``) and the number of its changes (``generation``), from which
+    insertions and removals follow. ``cached`` are the results that the router caches by subject.
     """
     fanouts = [len(each.plain) + len(each.groups) for each in cached]
     return SublistCounts(
@@ -87,7 +86,7 @@ def sublist_counts(count: int, generation: int, cached: Iterable[_Receivers]) ->
 
 
 def stats_of(counts: Iterable[SublistCounts]) -> SublistStats:
-    """Add up the numbers of accounts; of what one of them does not know there is no sum."""
+    """Sum the counts of accounts; a count that one of them does not know has no sum."""
     every = list(counts)
     cached = _sum(each.cached for each in every)
     fanout = _sum(each.fanout_total for each in every)
@@ -129,7 +128,7 @@ def read_options(arguments: Arguments) -> SubszOptions:
 
 
 async def subsz(view: ServerStatus, options: SubszOptions) -> Subsz:
-    """Make the answer."""
+    """Build the answer."""
     stats = stats_of(
         account.sublist()
         for account in view.accounts()
@@ -155,12 +154,12 @@ async def subsz(view: ServerStatus, options: SubszOptions) -> Subsz:
 async def _list(
     view: ServerStatus, options: SubszOptions
 ) -> tuple[int, tuple[SubscriptionDetail, ...]]:
-    """Return how many there are, and the page of them that was asked for."""
+    """Return the total, and the requested page."""
     tags = {account.name: account.name_tag for account in view.accounts()}
     total = 0
     page: list[SubscriptionDetail] = []
     last = options.offset + options.limit
-    # A connection may have very many: the turn ends with the subscriptions, too.
+    # A connection may have very many: the turn also ends within its subscriptions.
     async for connection in paced(view.connections(), per_turn=ITEMS_PER_TURN // 8):
         if options.account and connection.account != options.account:
             continue

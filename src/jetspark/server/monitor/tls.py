@@ -1,4 +1,4 @@
-"""What a TLS session is, for ``/connz``: from the ``ssl_object`` of a transport."""
+"""TLS sessions for ``/connz``: from the ``ssl_object`` of a transport."""
 
 import hashlib
 import ssl
@@ -18,17 +18,17 @@ _CIPHERS: Final = {
     "ARIA128": "ARIA_128",
     "ARIA256": "ARIA_256",
 }
-# OpenSSL leaves the mode of CBC suites out; the hash follows at once.
+# OpenSSL omits the mode of CBC suites; the hash follows directly.
 _HASHES: Final = frozenset({"SHA", "SHA256", "SHA384"})
 
 
 def details(session: ssl.SSLObject | ssl.SSLSocket, *, first: bool = False) -> TlsDetails:
-    """Describe a session whose handshake is done; ``first``: it came before INFO."""
+    """Describe a session after its handshake; ``first``: it was before INFO."""
     cipher = session.cipher()
     try:
         certificate = session.getpeercert(binary_form=True)
     except ValueError:
-        certificate = None  # a session that broke later says that its handshake is not done
+        certificate = None  # a session that broke later reports an unfinished handshake
     return TlsDetails(
         version=(session.version() or "").removeprefix("TLSv"),
         cipher_suite=cipher_name(cipher[0]) if cipher else "",
@@ -64,7 +64,7 @@ def describe(certificate: bytes) -> PeerCertificate:
         key = parsed.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         subject = parsed.subject.rfc4514_string()
     except ValueError:
-        # The handshake accepted it; what cannot be read here is at least distinguished.
+        # The handshake accepted it; one that cannot be parsed here is at least distinguishable.
         return PeerCertificate(cert_sha256=whole)
     return PeerCertificate(
         subject=subject, spki_sha256=hashlib.sha256(key).hexdigest(), cert_sha256=whole

@@ -1,4 +1,4 @@
-"""``/routez``, ``/leafz`` and ``/gatewayz``: other servers. There are none, and that is said."""
+"""``/routez``, ``/leafz`` and ``/gatewayz``: other servers. There are never any."""
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
 from jetspark.server.monitor.status import ServerStatus
@@ -33,7 +33,7 @@ class Gatewayz(ApiStruct, frozen=True, kw_only=True):
 
 
 def routez(view: ServerStatus) -> Routez:
-    """No routes."""
+    """Return no routes."""
     identity = view.identity
     return Routez(
         server_id=identity.server_id,
@@ -43,10 +43,10 @@ def routez(view: ServerStatus) -> Routez:
 
 
 def leafz(view: ServerStatus) -> Leafz:
-    """No leaf nodes."""
+    """Return no leaf nodes."""
     return Leafz(server_id=view.identity.server_id, now=view.date(view.now_ns()))
 
 
 def gatewayz(view: ServerStatus) -> Gatewayz:
-    """No gateways."""
+    """Return no gateways."""
     return Gatewayz(server_id=view.identity.server_id, now=view.date(view.now_ns()))

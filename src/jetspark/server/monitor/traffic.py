@@ -1,4 +1,4 @@
-"""Traffic added up over accounts, when somebody asks."""
+"""Traffic, summed over accounts on demand."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -7,10 +7,10 @@ import msgspec
 
 
 class TrafficView(Protocol):
-    """Messages and bytes, seen from the server: ``in`` is what clients published.
+    """Messages and bytes, from the server's view: ``in`` is what clients published.
 
-    Bytes count what nats-server counts: headers and payload, without subject and line ends. The
-    counters of ``server.routing.receiver.Traffic`` are such.
+    Bytes count as in nats-server: headers and payload, without subject and line ends.
+    ``server.routing.receiver.Traffic`` implements it.
     """
 
     @property
@@ -35,7 +35,7 @@ class TrafficView(Protocol):
 
 
 class Traffic(msgspec.Struct, kw_only=True):
-    """Messages and bytes, seen from the server."""
+    """Messages and bytes, from the server's view."""
 
     in_msgs: int = 0
     in_bytes: int = 0
@@ -43,7 +43,7 @@ class Traffic(msgspec.Struct, kw_only=True):
     out_bytes: int = 0
 
     def add(self, other: TrafficView) -> None:
-        """Add what another one counted."""
+        """Add the counts of another one."""
         self.in_msgs += other.in_msgs
         self.in_bytes += other.in_bytes
         self.out_msgs += other.out_msgs
@@ -51,7 +51,7 @@ class Traffic(msgspec.Struct, kw_only=True):
 
 
 def total_traffic(parts: Iterable[TrafficView]) -> Traffic:
-    """Add up what went through the accounts of a server."""
+    """Sum the traffic of the accounts of a server."""
     whole = Traffic()
     for part in parts:
         whole.add(part)

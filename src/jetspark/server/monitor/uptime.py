@@ -1,4 +1,4 @@
-"""Durations as nats-server's monitoring writes them."""
+"""Durations as in nats-server's monitoring."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _MICROSECOND_NS: Final = 1_000
 
 
 def format_uptime(ns: int) -> str:
-    """Return whole seconds as ``1y2d3h4m5s``, from the first unit that is not zero."""
+    """Return whole seconds as ``1y2d3h4m5s``, from the first non-zero unit on."""
     seconds = max(ns, 0) // _SECOND_NS
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)

@@ -44,7 +44,7 @@ class WebsocketVarz(ApiStruct, frozen=True, kw_only=True):
 
 
 class JetStreamVarz(ApiStruct, frozen=True, kw_only=True):
-    """JetStream in short; empty while it is off."""
+    """A summary of JetStream; empty while it is off."""
 
     config: JetStreamConfig | None = None
     stats: JetStreamStats | None = None
@@ -61,7 +61,7 @@ class PerKind(ApiStruct, frozen=True, kw_only=True):
 
 
 class ReplicaVarz(ApiStruct, frozen=True, kw_only=True):
-    """A read replica in short: its streams one by one are in ``/jsz`` and ``/metrics``."""
+    """A summary of a read replica: its streams are in ``/jsz`` and ``/metrics``."""
 
     leader: str
     leader_id: str = ""
@@ -78,7 +78,7 @@ class ReplicaVarz(ApiStruct, frozen=True, kw_only=True):
 
 
 class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
-    """What only we have (decisions.md)."""
+    """Fields that only we have (decisions.md)."""
 
     version: str
     compiled: bool
@@ -89,7 +89,7 @@ class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
 
 
 class Varz(ApiStruct, frozen=True, kw_only=True):
-    """The answer. Fields of nats-server that we cannot know are not here.
+    """The answer. Fields of nats-server that do not apply here are omitted.
 
     They are ``go``, ``git_commit``, ``gomaxprocs``, ``feature_flags`` and ``disk_io_wait_stats``.
     """
@@ -162,7 +162,7 @@ class Varz(ApiStruct, frozen=True, kw_only=True):
 
 
 async def varz(view: ServerStatus, requests: Mapping[str, int], usage: ProcessUsage) -> Varz:
-    """Make the answer; ``requests`` counts the requests per path."""
+    """Build the answer; ``requests`` counts the requests per path."""
     identity, echo, counters = view.identity, view.echo, view.counters()
     traffic = total_traffic(account.traffic for account in view.accounts())
     jetstream = view.jetstream()
@@ -218,7 +218,7 @@ def _replica(view: ServerStatus) -> ReplicaVarz | None:
         leader_id=state.leader_id,
         leader_name=state.leader_name,
         connected=state.connected,
-        last_contact=view.date(state.heard_ns) if state.heard_ns else None,
+        last_contact=view.date(state.contact_ns) if state.contact_ns else None,
         read_only=state.read_only,
         reads_answered=state.reads_answered,
         reads_passed=state.reads_passed,
@@ -230,7 +230,7 @@ def _replica(view: ServerStatus) -> ReplicaVarz | None:
 
 
 def _echoed(view: ServerStatus) -> dict[str, Any]:
-    """Return the fields that say what the server was configured to."""
+    """Return the fields with the server's configuration."""
     echo = view.echo
     expires_ns = echo.tls_cert_not_after_ns
     return {

@@ -1,1 +1,1 @@
-"""Connections: sockets, TLS, the handshake, keepalive, and how connections end."""
+"""Connections: sockets, TLS, the handshake, keepalive, and closing."""

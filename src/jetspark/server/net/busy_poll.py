@@ -1,17 +1,17 @@
-"""Busy polling: the loop stays awake shortly after small chunks, as the next often follows.
+"""Busy polling: the loop polls once more after small chunks, as the next often follows.
 
-A client that waits for each answer sends again some microseconds after it got one. A loop that
-went to sleep meanwhile is woken by the kernel, which takes longer than all the rest that such a
-message costs: looking once more before sleeping made publishing one at a time 1.7 times as fast,
-with less CPU. Where nobody sends again in time, that is soon noticed and tried only now and then,
-to see whether it is different by now.
+A client that waits for each answer sends again some microseconds after it got one. If the loop
+sleeps meanwhile it is woken by the kernel, which takes longer than everything else that such a
+message costs: polling once more before sleeping made publishing one at a time 1.7 times as fast,
+with less CPU. If no client sends again in time, that is soon noticed and polling is tried only now
+and then.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 POLL_NS: Final = 50_000
-# Larger chunks come from those who do not wait for answers.
+# Larger chunks come from clients that do not wait for answers.
 CHUNK_MAX: Final = 4096
 CREDIT_MAX: Final = 16
 PROBE_EVERY: Final = 32
@@ -32,7 +32,7 @@ class BusyPoll:
         self._until = 0
 
     def on_chunk(self) -> None:
-        """A client that may wait for an answer has sent something."""
+        """Note that a client that may wait for an answer has sent something."""
         self._came = True
         if self._awake:
             return
@@ -45,7 +45,7 @@ class BusyPoll:
         self._call_soon(self._begin)
 
     def _begin(self) -> None:
-        """The answers of this turn were sent, unless a thread writes: look out from now on."""
+        """Start polling: the answers of this turn were sent, unless a thread writes."""
         self._came = False
         self._until = self._monotonic_ns() + POLL_NS
         self._call_soon(self._look)
@@ -53,7 +53,7 @@ class BusyPoll:
     def _look(self) -> None:
         if self._came:
             self._credit = min(self._credit + 1, CREDIT_MAX)
-            # What came is answered by a turn that stands behind this call.
+            # Input is answered by a turn that is scheduled after this call.
             self._call_soon(self._begin)
         elif self._monotonic_ns() < self._until:
             self._call_soon(self._look)

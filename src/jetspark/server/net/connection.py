@@ -1,15 +1,15 @@
 """One accepted connection: bytes from the socket to the parser, output back, once per chunk.
 
 Back-pressure has three steps. A receiver whose transport is *paused* gets no runs of messages from
-streams. While it has more than ``STALL_BYTES`` waiting, those who publish to it are not read for a
-few milliseconds per chunk. When it has more than ``max_pending`` waiting, or does not read for the
-write deadline, it is a slow consumer and is cut off with that reason.
+streams. While more than ``STALL_BYTES`` wait for it, its publishers are not read for a few
+milliseconds per chunk. When more than ``max_pending`` wait for it, or it does not read for the
+write deadline, it is a slow consumer and is disconnected with that reason.
 
-A connection that closes may still read what it was given, for as long as the write deadline. Its
-subscriptions are gone at once.
+A closing connection may still read its output, until the write deadline. Its subscriptions are
+removed immediately.
 
-A client whose chunk asks for more work than one turn of the loop may do is not read until that is
-done, in turns of its own between those of the others (turn.py, turn_queue.py).
+If the chunk of a client needs more work than one turn of the loop may do, the client is not read
+until that is done, in turns of its own between those of the others (turn.py, turn_queue.py).
 """
 
 import asyncio
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 SLOW_CONSUMER: Final = b"Slow Consumer"
-# nats-server stalls a producer for 2 to 5 ms, 10 ms per chunk read at most.
+# nats-server stalls a producer for 2 to 5 ms, at most 10 ms per chunk read.
 STALL_BYTES: Final = 4 * 1024 * 1024
 STALL_SECONDS: Final = 0.005
 # How much CPU time the chunks of one client may take before others have their turn.
 TURN_NS: Final = 4_000_000
-# A large read is worked on in pieces: what one piece makes each receiver get stays below the
+# A large read is processed in pieces: the output of one piece for each receiver stays below the
 # size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
 # 1:10 takes 2.3 us of CPU per message with pieces of 256 KiB, 1.8 with 64, 1.5 with 48).
 CHUNK: Final = 48 * 1024
-# Large payloads are written in pieces of this size, and so much of them in one turn.
+# Large payloads are written in pieces of this size, and this much of them per turn.
 PIECE: Final = 256 * 1024
 WRITTEN_PER_TURN: Final = 2 * 1024 * 1024
-# The other side closed; POLLRDHUP is Linux'.
+# The peer closed; POLLRDHUP is Linux-specific.
 _LEFT: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
-# So long after its end something may still be under way for a client, such as a password check.
+# How long after its end work for a client may still be in progress, such as a password check.
 RELEASE_AFTER_S: Final = 5.0
 
 
@@ -64,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_back = 0
         self._turn_began_ns = 0
         self._given = 0
-        # What the transport gets later, in pieces: large payloads, and what comes after them.
+        # Output that the transport gets later, in pieces: large payloads, and what follows them.
         self._unsent: deque[memoryview] = deque()
         self._unsent_size = 0
         self._sends_later = False
@@ -78,14 +78,14 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = False
         # Bound once: it is needed for every chunk.
         self._pause = client.pause
-        # It waits for another turn; what of its last read was not looked at yet.
+        # It waits for another turn; the part of its last read that was not processed yet.
         self._waiting = False
         self._backlog = b""
-        # A large message that it sent is put together beside the loop.
+        # A large message from it is being assembled in a thread.
         self._joining = False
-        # The socket is gone, for this reason, and what came before that is still worked on.
+        # The socket is closed, for this reason, and earlier input is still being processed.
         self._gone: CloseReason | None = None
-        # It closes when the transport has taken all that waits.
+        # It closes once the transport has accepted all output.
         self._closes_after = False
         self.stalls: int = 0
         self.handshake_first: bool = False
@@ -93,11 +93,11 @@ class Connection(asyncio.BufferedProtocol):
         client.receiver.out_max = server.settings.max_pending
         client.session = self.session
 
-    # Life --------------------------------------------------------------------------------------
+    # Lifecycle ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet with INFO, and begin TLS where it is asked for."""
-        # uvloop's transports are no asyncio.Transport, but behave like one.
+        """Send INFO, and start TLS where it is configured."""
+        # uvloop's transports are not asyncio.Transport, but behave like one.
         self._transport = cast("asyncio.Transport", transport)
         refusal = self._server.joined(self)
         self.session.begin(transport.get_extra_info("peername"))
@@ -113,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
             self.flush()
 
     def follow_settings(self) -> None:
-        """Take over the server's settings: at the beginning and when they change."""
+        """Apply the server's settings: at the start and when they change."""
         settings = self._server.settings
         parser = self.client.parser
         parser.max_payload = self._server.max_payload
@@ -129,7 +129,8 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._tls = TlsChannel(tls.context, self._transport.write)
-        # A client that waits for INFO can begin when it comes, and has the whole time from there.
+        # A client that waits for INFO can start once it arrives, and has the whole time from
+        # there.
         wait_s = tls.fallback_s if tls.handshake_first else 0.0
         self._handshake_timer = loop.call_later(wait_s + tls.timeout_s, self._hurry_handshake)
         self.handshake_first = tls.handshake_first
@@ -141,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.flush()
 
     def _fall_back(self) -> None:
-        """A client that waits for INFO before it begins gets it in plain."""
+        """Send INFO in plain text to a client that waits for it before it starts."""
         self._fallback_timer = None
         if self._transport is not None:
             self.handshake_first = False
@@ -153,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(CloseReason.TLS_HANDSHAKE_FAILURE)
 
     def _decrypted(self, data: bytes) -> bytes:
-        """What TLS bytes say; empty while the handshake goes on or when it failed."""
+        """Return decrypted input; empty during the handshake or when it failed."""
         channel = self._tls
         assert channel is not None
         if self._fallback_timer is not None:
@@ -193,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             self._write(data)
 
     def _write(self, data: bytes | memoryview) -> None:
-        """Give the transport something, encrypted where TLS is spoken."""
+        """Write to the transport, encrypted if TLS is used."""
         if self._tls is not None:
             try:
                 self._tls.write(bytes(data))
@@ -204,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def _send_parts(self, parts: list[bytes]) -> None:
-        """Write large payloads and what is between them, as the transport takes it."""
+        """Write large payloads and what is between them, as the transport accepts it."""
         for part in parts:
             if self._tracer is not None:
                 self._tracer.got(part)
@@ -214,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         self._send_some()
 
     def _send_some(self) -> None:
-        """Give the transport pieces of what waits, as many as it takes in one turn.
+        """Write pieces of what waits, as many as the transport accepts in one turn.
 
         It would copy what it cannot send, which takes milliseconds for megabytes.
         """
@@ -244,47 +245,47 @@ class Connection(asyncio.BufferedProtocol):
             self._close_transport()
 
     def _send_later(self) -> None:
-        """Another turn."""
+        """Continue in another turn."""
         self._sends_later = False
         if self._transport is not None and not self._transport.is_closing():
             self._send_some()
 
     @property
     def close_reason(self) -> CloseReason:
-        """Why it was closed: by the client itself, unless somebody else was first."""
+        """Why it was closed: by the client itself, unless the server was first."""
         return self.client.close_reason or CloseReason.CLIENT_CLOSED
 
     def close(self, reason: CloseReason) -> None:
-        """End the connection after what is queued, at the write deadline at the latest."""
+        """Close the connection after the queued output, at the latest at the write deadline."""
         self._end(reason)
         if self._transport is None or self._closes_after:
             return
         self._closes_after = True
         if self._unsent:
-            self.hold_back()  # for good: nothing that it says counts any more
+            self.pause_reading()  # permanently: later input is ignored
         else:
             self._close_transport()
 
     def _close_transport(self) -> None:
-        """The transport has everything."""
+        """Close the transport, which has all output."""
         if self._transport is not None:
             if self._tls is not None:
                 self._tls.close()
             self._transport.close()
 
     def abort(self, reason: CloseReason) -> None:
-        """End the connection at once; what is queued is lost."""
+        """Close the connection immediately; queued output is lost."""
         self._end(reason)
         if self._transport is not None:
             self._transport.abort()
 
     def fail(self, error: Exception) -> None:
-        """Something unexpected happened to this connection: it ends, the others go on."""
+        """Close this connection after an unexpected error; the others continue."""
         self._server.failures.note(str(self.session), error)
         self.abort(CloseReason.WRITE_ERROR)
 
     def _end(self, reason: CloseReason) -> None:
-        """Take the client out of the server; only its socket may live a little longer."""
+        """Remove the client from the server; only its socket may live a little longer."""
         client = self.client
         client.parser.closed = True
         client.closing = True
@@ -299,21 +300,21 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for_turn()
 
     def _leave(self) -> bool:
-        """Take back what the client did; False while some of very many subscriptions are left."""
+        """Undo what the client did; False while some of very many subscriptions are left."""
         if not self.client.drop_some():
             return False
-        self.client.router.engine.resumed()  # nobody waits for this one any more
+        self.client.router.engine.resumed()  # nothing waits for this one any more
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """Handle the closed socket."""
         reason = CloseReason.CLIENT_CLOSED
         if exc is not None:
             broken = isinstance(exc, BrokenPipeError)
             reason = CloseReason.WRITE_ERROR if broken else CloseReason.READ_ERROR
         try:
             if (self._waiting or self._joining) and not self._ended:
-                # What the client sent before that is carried out first.
+                # What the client sent before that is processed first.
                 self._gone = reason
             else:
                 self._end(reason)
@@ -329,13 +330,13 @@ class Connection(asyncio.BufferedProtocol):
         asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
 
     def _release(self) -> None:
-        """Nobody uses it any more: cut the cycles that it and its parts are.
+        """Break the reference cycles of the connection and its parts: it is no longer used.
 
-        Otherwise they are garbage that only a pass over all objects finds, and such passes are
-        rare (``cli/serve/running.py``).
+        Otherwise only a pass of the garbage collector over all objects would free them, and such
+        passes are rare (``cli/serve/running.py``).
         """
         if self._waiting or self._joining:
-            # What it sent or subscribed to is still being worked on.
+            # Its input or subscriptions are still being processed.
             asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
             return
         self.client.cut_cycles()
@@ -344,11 +345,11 @@ class Connection(asyncio.BufferedProtocol):
     # Reading -----------------------------------------------------------------------------------
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """One buffer for all connections of the loop: a chunk is used up before the next read."""
+        """Return one buffer for all connections: a chunk is processed before the next read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Parse one chunk and write what it caused."""
+        """Parse one chunk and write the resulting output."""
         session = self.session
         session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
         data = self._buffer[:nbytes]
@@ -384,20 +385,20 @@ class Connection(asyncio.BufferedProtocol):
             self._backlog = bytes(data[taken:])
         elif full and time.thread_time_ns() - self._turn_began_ns > TURN_NS:
             # There is more to read, and the loop would read up to 32 buffers of one client before
-            # it looks at the next. Giving way after each of them would make smaller groups of what
-            # is written to disk together, so time decides.
+            # it serves the next. Yielding after each of them would make the groups that are
+            # written to disk together smaller, so time decides.
             self._wait_for_turn()
 
-    def join_beside(self, pieces: list[bytes]) -> bool:
-        """Put a large message together beside the loop; nothing is read meanwhile."""
+    def join_in_thread(self, pieces: list[bytes]) -> bool:
+        """Assemble a large message in a thread; nothing is read meanwhile."""
         if self._ended or not self._server.joins.start(pieces, self._joined):
             return False
         self._joining = True
-        self.hold_back()
+        self.pause_reading()
         return True
 
     def _joined(self, joining: "asyncio.Future[bytes]") -> None:
-        """Carry out a message that was put together, and what came after it."""
+        """Process a message that was assembled, and what follows it."""
         self._joining = False
         client = self.client
         client.router.now = self._server.clock.now_ns()
@@ -415,17 +416,17 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_turn()
             else:
                 self._close_if_ended()
-        self.go_on()
-        self._leave_if_gone()
+        self.resume_reading()
+        self._leave_if_closed()
 
-    def _leave_if_gone(self) -> None:
-        """The socket is gone: leave, unless something that came before that is left to do."""
+    def _leave_if_closed(self) -> None:
+        """Leave if the socket is closed, unless earlier input is left to process."""
         if self._gone is not None and not (self._waiting or self._joining):
             self._end(self._gone)
             self._server.left(self)
 
     def _take(self, data: memoryview | bytes) -> int:
-        """Parse as much of a read as goes in one turn; how many bytes that was."""
+        """Parse as much of a read as fits in one turn; return the number of bytes."""
         until = (self._turn_began_ns or time.thread_time_ns()) + TURN_NS
         behind = False
         taken = 0
@@ -441,7 +442,7 @@ class Connection(asyncio.BufferedProtocol):
         return taken
 
     def _close_if_ended(self) -> bool:
-        """Close if the client said its farewell, and all that it sent before that was done."""
+        """Close if the client ended its TLS session, and everything it sent was processed."""
         if self._tls is None or not self._tls.ended or self.client.paused or self._joining:
             return False
         if self._ended:
@@ -450,15 +451,15 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _wait_for_turn(self) -> None:
-        """Go on in another turn of the loop."""
+        """Continue in another turn of the loop."""
         if not self._waiting:
             self._waiting = True
             if not self._ended:
-                self.hold_back()
+                self.pause_reading()
             self._server.turns.add(self)
 
     def release(self) -> None:
-        """The client is ready: carry out what it sent meanwhile."""
+        """Process held input: the client is ready."""
         turn = self._server.turn
         turn.begin(self._pause)
         if not self.client.closing:
@@ -469,7 +470,7 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for_turn()
 
     def resume(self) -> bool:
-        """Go on for another turn; True when that is not the last one."""
+        """Continue for another turn; True if more turns are needed."""
         try:
             more = not self._leave() if self._ended else self._resume()
         except Exception as error:  # noqa: BLE001 - one client, not all that wait
@@ -478,13 +479,13 @@ class Connection(asyncio.BufferedProtocol):
         if not more:
             self._waiting = False
             if self._gone is not None:
-                self._leave_if_gone()
+                self._leave_if_closed()
             elif not self._ended:
-                self.go_on()
+                self.resume_reading()
         return more
 
     def _resume(self) -> bool:
-        """Carry out more of what the client sent; True when some is left."""
+        """Process more of the client's input; True if some is left."""
         client = self.client
         self.session.last_read_ns = client.router.now = self._server.clock.now_ns()
         turn = self._server.turn
@@ -499,11 +500,11 @@ class Connection(asyncio.BufferedProtocol):
         return client.paused
 
     def _end_turn(self) -> None:
-        """The loop has looked at everybody else."""
+        """End the turn: the loop has served all others."""
         self._turn_began_ns = 0
 
     def has_left(self) -> bool:
-        """Say whether the client closed, also while nothing is read from it."""
+        """Return whether the client closed, also while it is not read."""
         if self._transport is None or self._transport.is_closing():
             return True
         ask = select.poll()
@@ -511,44 +512,44 @@ class Connection(asyncio.BufferedProtocol):
         return bool(ask.poll(0))
 
     def eof_received(self) -> bool:
-        """The client has nothing more to say: close; True when it still gets what waits."""
+        """Close: the client has half-closed; True if it still gets queued output."""
         self.close(CloseReason.CLIENT_CLOSED)
         return bool(self._unsent)
 
-    def hold_back(self) -> None:
-        """Read no more for now; every call needs its own ``go_on``."""
+    def pause_reading(self) -> None:
+        """Pause reading; every call needs its own ``resume_reading``."""
         self._held_back += 1
         if self._held_back == 1 and self._transport is not None:
             self._transport.pause_reading()
 
-    def go_on(self) -> None:
-        """Read on."""
+    def resume_reading(self) -> None:
+        """Resume reading."""
         self._held_back -= 1
         if self._held_back == 0 and self._transport is not None:
             self._transport.resume_reading()
 
     def _stall(self) -> None:
-        """Somebody cannot keep up: let this publisher wait for some milliseconds."""
+        """Pause this publisher for some milliseconds: a receiver cannot keep up."""
         self.stalls += 1
         self._server.stalls += 1
-        self.hold_back()
-        asyncio.get_running_loop().call_later(STALL_SECONDS, self.go_on)
+        self.pause_reading()
+        asyncio.get_running_loop().call_later(STALL_SECONDS, self.resume_reading)
 
     # Writing -----------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
-        """The client reads slower than we write: runs of messages wait."""
+        """Hold runs of messages: the client reads slower than we write."""
         self._transport_full = True
         self.client.receiver.paused = True
         self._server.keepalive.expect_reading(self)
 
     def resume_writing(self) -> None:
-        """The client caught up."""
+        """Continue: the client caught up."""
         self._transport_full = False
         self._send_some()
 
     def flush(self) -> bool:
-        """Write everything queued for the client in one call; True if it falls behind."""
+        """Write everything queued for the client in one call; True if it cannot keep up."""
         client = self.client
         receiver = client.receiver
         parts = receiver.take_parts() if receiver.parts_size > 0 else None
@@ -558,9 +559,9 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if receiver.overflowed:
             if self._ended:
-                return False  # it closes when the transport has what came before
+                return False  # it closes once the transport has the earlier output
             limit = receiver.out_max
-            self.cut_off(
+            self.disconnect_slow(
                 f"more than max_pending {limit} bytes at once",
                 CloseReason.SLOW_CONSUMER_PENDING_BYTES,
             )
@@ -579,15 +580,15 @@ class Connection(asyncio.BufferedProtocol):
             waiting = transport.get_write_buffer_size() + self._unsent_size
             self.most_waiting = max(waiting, self.most_waiting)
             if waiting > self._server.settings.max_pending:
-                self.cut_off(
+                self.disconnect_slow(
                     f"pending {waiting} bytes exceeds max_pending",
                     CloseReason.SLOW_CONSUMER_PENDING_BYTES,
                 )
             return waiting > STALL_BYTES
         return False
 
-    def cut_off(self, details: str, reason: CloseReason) -> None:
-        """End a slow consumer, with the details in the log and, if it still reads, an error."""
+    def disconnect_slow(self, details: str, reason: CloseReason) -> None:
+        """Disconnect a slow consumer, with the details in the log and, if it reads, an error."""
         log.warning("%s - Slow Consumer Detected: %s", self.session, details)
         self._server.slow_consumers += 1
         user = self.session.user
@@ -597,11 +598,11 @@ class Connection(asyncio.BufferedProtocol):
         self.abort(reason)
 
     def waiting_bytes(self) -> int:
-        """How much the client has not read yet."""
+        """Return how many bytes the client has not read yet."""
         if self._transport is None:
             return 0
         return self._transport.get_write_buffer_size() + self._unsent_size
 
     def taken_bytes(self) -> int:
-        """How much of what it was given the client's side of the network has taken, in all."""
+        """Return how many bytes the client's side of the network has accepted in total."""
         return self._given - self.waiting_bytes()

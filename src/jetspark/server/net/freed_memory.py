@@ -1,8 +1,8 @@
-"""Memory of clients that did not read is given back to the system when they are gone.
+"""Returns the memory of slow clients to the system after they disconnect.
 
-What waits for them may be hundreds of megabytes. glibc keeps what was freed for later use, in
-pieces between what is still used, and gives it back only when asked to. That takes about 0.1 ms
-for each megabyte, so it is done rarely, beside the loop, and only after much was freed.
+Output that waits for them may be hundreds of megabytes. glibc keeps freed memory for later use, in
+fragments, and returns it only on request. That takes about 0.1 ms per megabyte, so it is done
+rarely, in a thread, and only after a lot was freed.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Final
 
 FREED_MIN: Final = 32 * 1024 * 1024
-# What else is freed meanwhile goes back with it; no more often than this.
+# Everything else freed meanwhile is returned with it; at most this often.
 DELAY_S: Final = 1.0
 
 
 def give_back() -> None:
-    """Give freed memory back to the system, where the C library can."""
+    """Give freed memory back to the system, if the C library supports it."""
     import ctypes  # most servers never need it
 
     with suppress(AttributeError, OSError):
@@ -24,14 +24,14 @@ def give_back() -> None:
 
 
 class FreedMemory:
-    """Counts what was freed, and has it given back."""
+    """Counts freed memory, and has it returned."""
 
     def __init__(self) -> None:
         self._freed = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, size: int) -> None:
-        """So many bytes are freed, or will be soon."""
+        """Count bytes that are freed, or will be soon."""
         self._freed += size
         if self._freed >= FREED_MIN and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELAY_S, self._give_back)
@@ -39,12 +39,12 @@ class FreedMemory:
     def _give_back(self) -> None:
         self._timer = None
         self._freed = 0
-        # Where no thread can be started there is no hurry: the next time will do.
+        # If no thread can be started there is no hurry: the next time will do.
         with suppress(RuntimeError, MemoryError):
             threading.Thread(target=give_back, name="jetspark-trim", daemon=True).start()
 
     def close(self) -> None:
-        """Leave the rest to the end of the process."""
+        """Stop: the end of the process frees the rest."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""Large messages are put together beside the loop, in a thread of the server's own.
+"""Assembles large messages in the background, in a thread of the server.
 
-The loop's own threads may all wait for something else, in a program that has a server inside, and
-stay when the server is closed.
+The default executor of the loop may be busy with other work, in a program that embeds a server,
+and outlives the server.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ THREADS: Final = 1
 
 
 class Joins:
-    """The messages of a server that are being put together. ``close`` it when the server ends."""
+    """The messages of a server that are being assembled. ``close`` it when the server closes."""
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
@@ -24,17 +24,17 @@ class Joins:
     def start(
         self, pieces: list[bytes], joined: Callable[["asyncio.Future[bytes]"], None]
     ) -> bool:
-        """Join pieces; ``joined`` gets the whole, on the loop. False: no thread can do it."""
+        """Join pieces; ``joined`` is called on the loop. False: no thread is available."""
         if self._closed:
             return False
         try:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="jetspark-join")
-            # Joining megabytes of bytes lets the other threads go on.
+            # Joining megabytes of bytes releases the interpreter lock.
             join = partial(b"".join, pieces)
             joining = asyncio.get_running_loop().run_in_executor(self._executor, join)
         except RuntimeError:
-            # The thread cannot be started: the caller has to do it. Nothing else waits for it.
+            # The thread cannot be started: the caller has to join them.
             self._executor = None
             return False
         joining.add_done_callback(joined)

@@ -1,7 +1,7 @@
-"""Timers of idle clients: PING, the CONNECT timeout, the write deadline, the end of a closing one.
+"""Idle-client timers: PING/PONG, CONNECT timeout, write deadline, end of closing connections.
 
 One timer for all connections, not one each. All deadlines of a kind are equally far away, so a
-dict in the order of insertion is a queue from which a closed connection can be taken out at once.
+dict in insertion order is a queue from which a closed connection can be removed immediately.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 
 AUTHENTICATION_TIMEOUT: Final = b"Authentication Timeout"
 STALE_CONNECTION: Final = b"Stale Connection"
-# The first ping comes soon, to learn the round trip time (nats-server's firstClientPingInterval).
+# The first ping is sent soon, to measure the round trip time (firstClientPingInterval).
 FIRST_PING_NS: Final = 2_000_000_000
-# Later ones are left out while the client sends, unless the round trip time is this old.
+# Later ones are skipped while the client sends, unless the round trip time is this old.
 RTT_AGE_MAX_NS: Final = 3_600_000_000_000
 
 
 class Keepalive:
-    """The timers of all connections of a server. ``flush`` writes what expiring queued."""
+    """The timers of all connections of a server. ``flush`` writes the output of expiry."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Keepalive:
         self._pings: dict[Connection, int] = {}
         self._writing: dict[Connection, int] = {}
         self._ending: dict[Connection, int] = {}
-        # How much a connection had taken when its write deadline was set.
+        # How many bytes a connection had accepted when its write deadline was set.
         self._taken: dict[Connection, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
-        # How many connections were closed because nobody answered.
+        # How many connections were closed because the client did not answer.
         self.stale: int = 0
         self._ping_interval_ns = ping_interval_ns
         self._ping_max = ping_max
@@ -65,13 +65,13 @@ class Keepalive:
         auth_timeout_ns: int,
         write_deadline_ns: int,
     ) -> None:
-        """Use these times from now on; deadlines that are further away come nearer."""
+        """Apply these times; deadlines that are further away are moved."""
         self._ping_interval_ns = ping_interval_ns
         self._ping_max = ping_max
         self._auth_timeout_ns = auth_timeout_ns
         self._write_deadline_ns = write_deadline_ns
         now = self._clock.now_ns()
-        # Each queue stays in the order of its deadlines: whatever is added is no earlier.
+        # Each queue stays ordered: whatever is added is no earlier.
         for queue, wait in (
             (self._connecting, auth_timeout_ns),
             (self._first_pings, min(FIRST_PING_NS, ping_interval_ns)),
@@ -85,7 +85,7 @@ class Keepalive:
             self._rearm()
 
     def expect_connect(self, connection: "Connection") -> None:
-        """CONNECT must come within the authentication timeout."""
+        """Require CONNECT within the authentication timeout."""
         self._connecting[connection] = self._clock.now_ns() + self._auth_timeout_ns
         self._rearm()
 
@@ -96,20 +96,20 @@ class Keepalive:
         self._rearm()
 
     def expect_reading(self, connection: "Connection") -> None:
-        """The connection must have read something by the write deadline."""
+        """Require that the connection reads something by the write deadline."""
         self._writing.pop(connection, None)
         self._writing[connection] = self._clock.now_ns() + self._write_deadline_ns
         self._taken[connection] = connection.taken_bytes()
         self._rearm()
 
     def expect_end(self, connection: "Connection") -> None:
-        """The connection closes, and must have read what it was given by the write deadline."""
+        """Require that a closing connection reads its output by the write deadline."""
         self.forget(connection)
         self._ending[connection] = self._clock.now_ns() + self._write_deadline_ns
         self._rearm()
 
     def forget(self, connection: "Connection") -> None:
-        """The connection is gone."""
+        """Remove a closed connection."""
         for queue in self._queues():
             queue.pop(connection, None)
         self._taken.pop(connection, None)
@@ -118,7 +118,7 @@ class Keepalive:
         return (self._connecting, self._first_pings, self._pings, self._writing, self._ending)
 
     def expire(self, now: int) -> None:
-        """Do what is due. A connection for which that fails is closed; the others go on."""
+        """Do what is due. A connection for which that fails is closed; the others continue."""
         for queue, act in (
             (self._ending, self._cut),
             (self._connecting, self._refuse_silent),
@@ -164,10 +164,12 @@ class Keepalive:
         if connection.taken_bytes() > before:
             self.expect_reading(connection)
         else:
-            connection.cut_off("write deadline exceeded", CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
+            connection.disconnect_slow(
+                "write deadline exceeded", CloseReason.SLOW_CONSUMER_WRITE_DEADLINE
+            )
 
     def next_deadline(self) -> int | None:
-        """When the next thing is due."""
+        """Return when the next deadline is."""
         return min((next(iter(queue.values())) for queue in self._queues() if queue), default=None)
 
     def _rearm(self) -> None:
@@ -195,7 +197,7 @@ class Keepalive:
 
 
 def due(queue: "dict[Connection, int]", now: int) -> "list[Connection]":
-    """Take out the connections whose deadline has come."""
+    """Remove and return the connections whose deadline has passed."""
     found = []
     for connection, deadline in queue.items():
         if deadline > now:

@@ -1,4 +1,4 @@
-"""Opening a port on the addresses that nats-server would listen on, and accepting connections."""
+"""Opens a port on the addresses that nats-server would listen on, and accepts connections."""
 
 import asyncio
 import errno
@@ -11,18 +11,18 @@ from typing import Final
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
-# All addresses of the machine, IPv4 and IPv6 alike: Go's net.Listen reads both so.
+# All addresses of the machine, IPv4 and IPv6 alike, as in Go's net.Listen.
 WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104
 _NO_IPV6: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 _MAPPED: Final = "::ffff:"
 
-# So many connections are accepted in one turn of the loop.
+# This many connections are accepted per turn of the loop.
 ACCEPTED_PER_TURN: Final = 64
-# When the system refuses to give a file for a connection, it is asked again so much later.
+# If the system has no file descriptor for a connection, accepting is retried this much later.
 RETRY_S: Final = 1.0
-# That is logged no more often than this.
+# That is logged at most this often.
 LOGGED_EVERY_S: Final = 60.0
-# What came to an end before it was accepted, and errors of the network that Linux passes on there.
+# Connections that ended before they were accepted, and network errors that Linux reports there.
 _OF_ONE_CONNECTION: Final = frozenset(
     {
         errno.ECONNABORTED,
@@ -41,7 +41,7 @@ _OF_ONE_CONNECTION: Final = frozenset(
 
 
 def open_listener(host: str, port: int, backlog: int) -> socket.socket:
-    """Listen on an address, or on all for a wildcard. A name means one address, IPv4 if it can.
+    """Listen on an address, or on all for a wildcard. A name means one address, preferably IPv4.
 
     Raises OSError.
     """
@@ -63,28 +63,30 @@ def _on_all(port: int, backlog: int) -> socket.socket:
 
 
 def _on_one(host: str, port: int, backlog: int) -> socket.socket:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # As bytes: for a text Python loads the codec of international names first.
+    name = host.encode() if host.isascii() else host
+    found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
     return socket.create_server(address, family=family, backlog=backlog)
 
 
 def shown_address(host: str, port: int) -> str:
-    """Host and port as they stand in logs and URLs."""
+    """Return host and port as shown in logs and URLs."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def peer_ip(address: str) -> str:
-    """The address of a client; one that came by IPv4 has its IPv4 address."""
+    """Return the address of a client; an IPv4-mapped one as IPv4."""
     mapped = address.startswith(_MAPPED) and "." in address
     return address[len(_MAPPED) :] if mapped else address
 
 
 class Acceptor:
-    """Accepts the connections to a port that was opened.
+    """Accepts the connections to an open port.
 
-    asyncio's own reports each connection that the file limit refuses with a traceback, 4,096 of
-    them in one turn with a backlog of that size; uvloop's closes such connections without a word.
-    This one leaves them in the backlog, says so once, and goes on when there are files again.
+    asyncio's own reports each connection that exceeds the file limit with a traceback, 4,096 of
+    them in one turn with a backlog of that size; uvloop's closes such connections silently. This
+    one leaves them in the backlog, logs it once, and continues when there are descriptors again.
     """
 
     def __init__(
@@ -96,17 +98,17 @@ class Acceptor:
         tls: ssl.SSLContext | None = None,
         handshake_s: float | None = None,
     ) -> None:
-        """Begin to accept; ``what`` names those who connect, in the log."""
+        """Start accepting; ``what`` names the clients, in the log."""
         self._listener = listener
         self._protocol = protocol
         self._what = what
         self._tls = tls
         self._handshake_s = handshake_s
         self._loop = asyncio.get_running_loop()
-        # What was accepted and is not served yet, by the task that begins to.
+        # Accepted connections that are not served yet, by the task that starts them.
         self._beginning: dict[asyncio.Task[None], socket.socket] = {}
         self._retry: asyncio.TimerHandle | None = None
-        # It was logged that connections are refused, and not that they are accepted again.
+        # The log says that connections are refused, and not yet that they are accepted again.
         self._refused = False
         self._log_from = 0.0
         self._open = True
@@ -114,11 +116,11 @@ class Acceptor:
         self._loop.add_reader(listener.fileno(), self._accept_some)
 
     def is_serving(self) -> bool:
-        """Say whether connections are accepted."""
+        """Return whether connections are accepted."""
         return self._open
 
     def close(self) -> None:
-        """Accept no more connections; twice is as good as once."""
+        """Accept no more connections; idempotent."""
         if not self._open:
             return
         self._open = False
@@ -129,7 +131,7 @@ class Acceptor:
         self._listener.close()
 
     async def wait_closed(self) -> None:
-        """Give up what was accepted and is not served yet; nothing is served after this."""
+        """Close connections that are accepted and not served yet; none is served after this."""
         beginning = list(self._beginning)
         for task in beginning:
             task.cancel()
@@ -152,7 +154,7 @@ class Acceptor:
             accepted.setblocking(False)
             task = self._loop.create_task(self._begin(accepted))
             self._beginning[task] = accepted
-            task.add_done_callback(self._begun)
+            task.add_done_callback(self._started)
 
     async def _begin(self, accepted: socket.socket) -> None:
         try:
@@ -164,20 +166,20 @@ class Acceptor:
                 ssl_shutdown_timeout=self._handshake_s,
             )
         except OSError:
-            accepted.close()  # it left already, or speaks no TLS
+            accepted.close()  # it disconnected already, or does not use TLS
         except BaseException:
             accepted.close()
             raise
 
-    def _begun(self, task: asyncio.Task[None]) -> None:
+    def _started(self, task: asyncio.Task[None]) -> None:
         accepted = self._beginning.pop(task)
         if task.cancelled():
-            accepted.close()  # its task may not even have begun
+            accepted.close()  # its task may not even have started
         elif task.exception() is not None:
             log.error("A connection could not be served", exc_info=task.exception())
 
     def _pause(self, error: OSError) -> None:
-        """Leave connections in the backlog for a moment: the system has no file for them."""
+        """Leave connections in the backlog for a while: the system has no descriptor for them."""
         self._loop.remove_reader(self._listener.fileno())
         self._retry = self._loop.call_later(RETRY_S, self._resume)
         if self._loop.time() < self._log_from:
@@ -185,7 +187,7 @@ class Acceptor:
         self._log_from = self._loop.time() + LOGGED_EVERY_S
         self._refused = True
         log.error(
-            "Connections of %s cannot be accepted: %s. They wait; it is tried again every second",
+            "Connections of %s cannot be accepted: %s. They wait; retrying every second",
             self._what,
             shortage(error),
         )
@@ -196,7 +198,7 @@ class Acceptor:
 
 
 def shortage(error: OSError) -> str:
-    """Why the system gives no file or socket, and what to do about it."""
+    """Return why the system has no file or socket, and what to do about it."""
     if error.errno == errno.EMFILE:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return (
@@ -204,5 +206,5 @@ def shortage(error: OSError) -> str:
             "(ulimit -n, LimitNOFILE= of a systemd unit), or set max_connections below it"
         )
     if error.errno == errno.ENFILE:
-        return "the system has as many files open as it may (sysctl fs.file-max)"
+        return "the system-wide limit of open files is reached; raise it (sysctl fs.file-max)"
     return f"{error.strerror or error} (errno {error.errno})"

@@ -1,4 +1,4 @@
-"""The part of a connection that is not hot: CONNECT, identity, INFO, denials, pings."""
+"""The cold part of a connection: CONNECT, identity, INFO, denials, pings."""
 
 import logging
 import ssl
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 PROTOCOL_MAX = 1
-# What a line of the log shows of a subject.
+# The length of a subject in a log line.
 SUBJECT_LOGGED = 128
 
 
 class Session:
-    """Who is at the other end, and what was agreed with them."""
+    """The identity of a client, and what was negotiated with it."""
 
     def __init__(
         self, server: "Server", connection: "Connection", client: ConnectedClient
@@ -72,12 +72,12 @@ class Session:
 
     @property
     def checking(self) -> bool:
-        """Whether a password is being checked: what the client sends meanwhile is held."""
+        """Whether a password is being checked: input is held meanwhile."""
         return self.admission.stage is Stage.CHECKING
 
     @property
     def user(self) -> User | None:
-        """Who it is, once that is known."""
+        """Its user, once authenticated."""
         return self.admission.user
 
     def begin(self, peer: tuple[str, int] | None) -> None:
@@ -94,11 +94,11 @@ class Session:
         self._server.keepalive.expect_life(self._connection)
 
     def info(self) -> bytes:
-        """The INFO line for this client."""
+        """Return the INFO line for this client."""
         return encode_info(self._info(""))
 
     def connect_info(self) -> bytes:
-        """The INFO line that says what the client is connected as."""
+        """Return the INFO line that reports the client's identity."""
         assert self.user is not None
         account = self.user.account
         info = self._info(account.name)
@@ -107,15 +107,15 @@ class Session:
     def _info(self, account: str) -> ServerInfo:
         info = self._server.info(self.client_id, self.ip, account)
         if self.connected:
-            # Only the greeting leaves it out for the sake of a no_auth_user, as in nats-server.
+            # Only the greeting omits it because of a no_auth_user, as in nats-server.
             required = self._server.authenticator.required
             info = msgspec.structs.replace(info, auth_required=required)
         return info
 
-    # Who it is ---------------------------------------------------------------------------------
+    # Authentication ----------------------------------------------------------------------------
 
     def on_connect(self, body: bytes) -> None:
-        """Take the options, and check who it is."""
+        """Apply the options, and authenticate."""
         try:
             options = decode_connect(body, self.options)
         except ValueError as problem:
@@ -124,30 +124,30 @@ class Session:
             return
         self._expect_headers(options)
         self._leave()
-        # From here on the time to say CONNECT is no matter: a check may take longer.
+        # From here on the CONNECT timeout is irrelevant: a check may take longer.
         self.connected = True
         verdict = self.admission.connect(options, tls_peer(self.tls))
         if isinstance(verdict, NeedsHash):
-            # bcrypt takes tens of milliseconds by design: beside the loop, with reading paused.
-            # What came in the same chunk is held meanwhile.
+            # bcrypt takes tens of milliseconds by design: in a thread, with reading paused. The
+            # rest of the chunk is held meanwhile.
             self._client.set_entered(False)
             self._client.parser.awaiting_connect = False
-            self._connection.hold_back()
+            self._connection.pause_reading()
             self._server.run(self._check_password(options, verdict))
         else:
             self._judge(verdict, options)
 
-    def foresee(self, body: bytes) -> None:
-        """CONNECT came and is carried out later: what follows it is read as it asks for."""
+    def prepare_parser(self, body: bytes) -> None:
+        """Prepare the parser for what follows a CONNECT that is processed later."""
         try:
             self._expect_headers(decode_connect(body, self.options))
         except ValueError:
-            return  # which is said when it is carried out
+            return  # reported when it is processed
 
     def _expect_headers(self, options: ConnectOptions) -> None:
-        """Let HPUB come, or not, before it is known whether the client may stay.
+        """Allow HPUB, or not, before it is known whether the client may stay.
 
-        The parser goes on while a password is checked; what it finds is held.
+        The parser continues while a password is checked; its results are held.
         """
         self._client.parser.headers = options.headers and self._server.headers
 
@@ -157,22 +157,22 @@ class Session:
         if self._client.closing:
             return
         if matched is None:
-            # It left, or too many wait: clients try again after this error.
+            # It disconnected, or too many wait: clients retry after this error.
             self._client.close(AUTHENTICATION_TIMEOUT, CloseReason.AUTHENTICATION_TIMEOUT)
             self._server.flush()
             return
         self._judge(self.admission.finish(matched=matched), options)
-        self._connection.go_on()
+        self._connection.resume_reading()
         self._connection.release()
 
     def admit(self) -> bool:
-        """Say whether an operation that came before CONNECT was answered may go on.
+        """Return whether an operation that arrived before CONNECT was answered may continue.
 
-        False: it is held while a password is checked, or the connection is over.
+        False: it is held while a password is checked, or the connection has ended.
         """
         if self.checking:
             return False
-        # Counts as a CONNECT with nothing in it, as in nats-server.
+        # Counts as an empty CONNECT, as in nats-server.
         self.connected = True
         verdict = self.admission.operate()
         self._judge(verdict, None)
@@ -185,10 +185,10 @@ class Session:
             return
         self._enter()
         if options is not None:
-            self._agree(options)
+            self._apply_options(options)
 
     def _enter(self) -> None:
-        """Move into the user's account."""
+        """Enter the user's account."""
         assert self.user is not None
         account = self._server.accounts[self.user.account.name]
         account.clients += 1
@@ -199,17 +199,17 @@ class Session:
         self._client.set_entered(True)
 
     def _leave(self) -> None:
-        """Take back what the connection did as its user before, as nats-server does.
+        """Undo what the connection did as its previous user, as nats-server does.
 
-        What it subscribed to before its first CONNECT stays.
+        Subscriptions from before its first CONNECT are kept.
         """
         if self.connected:
             self._client.drop_all()
         if self.user is not None:
             self._server.accounts[self.user.account.name].clients -= 1
 
-    def _agree(self, options: ConnectOptions) -> None:
-        """Take over what CONNECT asked for, unless it cannot be had."""
+    def _apply_options(self, options: ConnectOptions) -> None:
+        """Apply the options of CONNECT, or refuse them."""
         client = self._client
         self.options = options
         headers = options.headers and self._server.headers
@@ -232,7 +232,7 @@ class Session:
             client.receiver.queue(OK)
 
     def client_info(self) -> ClientInfo:
-        """Describe the client as advisories do (wire.md, Advisories)."""
+        """Describe the client for advisories (wire.md, Advisories)."""
         user = self.user
         return ClientInfo(
             start=Timestamp(self.started_ns + self._server.clock.wall_lead_ns),
@@ -251,26 +251,26 @@ class Session:
 
     # Large messages ---------------------------------------------------------------------------
 
-    def join_beside(self, pieces: list[bytes]) -> bool:
-        """Have a large payload put together beside the loop; the parser gets it then."""
-        return self._connection.join_beside(pieces)
+    def join_in_thread(self, pieces: list[bytes]) -> bool:
+        """Assemble a large payload in a thread; then the parser gets it."""
+        return self._connection.join_in_thread(pieces)
 
     # Failures ---------------------------------------------------------------------------------
 
     def on_failure(
         self, subject: bytes, target: Target | None, reply: bytes, error: Exception
     ) -> None:
-        """Handling a message raised what nobody expected: its sender hears 500, others nothing."""
+        """Report an unexpected exception while handling a message: its sender gets 500."""
         text = subject[:SUBJECT_LOGGED].decode(errors="replace")
         self._server.failures.note(f"{self}, subject {text!r}", error)
         if reply:
             failure_answer(reply, target, error, self._client.router.outbox)
 
     def on_system_request(self, subject: bytes, reply: bytes) -> None:
-        """Say who the client is; refuse other requests to the system account by name.
+        """Answer who the client is; refuse other requests to the system account by name.
 
-        In the form of its errors; the status makes clients that look at nothing else see a
-        failure, too.
+        In the form of its errors; the status makes clients that check nothing else see a failure,
+        too.
         """
         if subject == USER_INFO and self.user is not None:
             body = msgspec.json.encode({"server": self._describe(), "data": user_info(self.user)})
@@ -302,24 +302,24 @@ class Session:
     # Denials -----------------------------------------------------------------------------------
 
     def on_publish_denied(self, subject: bytes) -> None:
-        """A publish that its permissions forbid: said, and nothing more."""
+        """Report a publish that its permissions forbid."""
         log.error("%s - Publish Violation, subject %r", self, subject.decode(errors="replace"))
         self._client.receiver.queue(encode_err(publish_violation(subject)))
 
     def on_reply_denied(self, reply: bytes) -> None:
-        """A publish whose reply subject only servers use."""
+        """Report a publish with a reserved reply subject."""
         log.error("%s - Publish Violation, reply %r", self, reply.decode(errors="replace"))
         self._client.receiver.queue(encode_err(reply_violation(reply)))
 
     def on_subscribe_denied(self, subject: bytes, queue: bytes) -> None:
-        """A subscription that its permissions forbid."""
+        """Report a subscription that its permissions forbid."""
         log.error(
             "%s - Subscription Violation, subject %r", self, subject.decode(errors="replace")
         )
         self._client.receiver.queue(encode_err(subscription_violation(subject, queue)))
 
     def on_too_many_tokens(self, subject: bytes) -> None:
-        """A subscription deeper than the configuration allows."""
+        """Report a subscription with more tokens than the configuration allows."""
         log.error("%s - too many tokens, subject %r", self, subject.decode(errors="replace"))
         text = subscription_violation(subject, b"") + b", too many tokens"
         self._client.receiver.queue(encode_err(text))
@@ -327,7 +327,7 @@ class Session:
     # Pings -------------------------------------------------------------------------------------
 
     def on_first_ping(self) -> None:
-        """Tell a client of today what it is connected as, once."""
+        """Send a client that supports it its identity, once."""
         if self.connected:
             self.settled = True
             if self.options.protocol >= 1:
@@ -338,13 +338,13 @@ class Session:
         return self._server.clock.now_ns()
 
     def ping(self, now: int) -> None:
-        """Ask whether the client is alive."""
+        """Ping the client."""
         self.pings_out += 1
         self.ping_sent_ns = now
         self._client.receiver.queue(PING)
 
     def on_pong(self) -> None:
-        """The client answered."""
+        """Handle PONG."""
         self.pings_out = 0
         if self.ping_sent_ns:
             self.rtt_at_ns = self._server.clock.now_ns()
@@ -353,7 +353,7 @@ class Session:
 
 
 def user_info(user: User) -> dict[str, object]:
-    """Who a client is and what it may do, as nats-server says it."""
+    """Return a user's identity and permissions in nats-server's form."""
     account = user.account.name
     said: dict[str, object] = {"user": user.name, "account": account, "account_name": account}
     granted = user.granted

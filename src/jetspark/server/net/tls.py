@@ -1,4 +1,4 @@
-"""TLS of the client port: certificates, the session, and who is at the other end."""
+"""TLS of the client port: certificates, the session, and the peer."""
 
 import ssl
 from collections.abc import Callable
@@ -16,18 +16,18 @@ READ: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class TlsRuntime:
-    """What a connection must know to begin TLS."""
+    """What a connection needs to start TLS."""
 
     context: ssl.SSLContext
     handshake_first: bool
-    # With handshake_first: how long a client may take before it is greeted in plain text.
+    # With handshake_first: how long a client may take before it gets INFO in plain text.
     fallback_s: float
     timeout_s: float
     verify: bool
 
 
 def tls_runtime(settings: Tls) -> TlsRuntime:
-    """Load the certificates; OSError or ssl.SSLError when they cannot be used."""
+    """Load the certificates; OSError or ssl.SSLError if they are unusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[settings.min_version]
     if settings.cert_file:
@@ -53,7 +53,7 @@ def tls_runtime(settings: Tls) -> TlsRuntime:
 
 
 def tls_peer(session: ssl.SSLObject | None) -> TlsPeer | None:
-    """Who showed a certificate, as the authenticator wants to know it."""
+    """Return the peer's certificate for the authenticator."""
     certificate = session.getpeercert() if session is not None else None
     if not certificate:
         return None
@@ -65,10 +65,9 @@ def tls_peer(session: ssl.SSLObject | None) -> TlsPeer | None:
 class TlsChannel:
     """The server's side of one TLS session; ``send`` writes to the socket.
 
-    The loop's own ``start_tls`` changes the transport under a connection that may already have
-    bytes waiting, and drops the alert that tells a client why it was refused. With the session in
-    our own hands the greeting, the hello and the alert are just bytes, in the order in which they
-    come.
+    The loop's own ``start_tls`` replaces the transport of a connection that may already have
+    buffered bytes, and drops the alert that says why a client was refused. With our own session,
+    INFO, the hello and the alert are just bytes, in order.
     """
 
     def __init__(self, context: ssl.SSLContext, send: Callable[[bytes], None]) -> None:
@@ -84,10 +83,9 @@ class TlsChannel:
         self._closed = False
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes from the socket; return what they say in plain.
+        """Process bytes from the socket; return the decrypted ones.
 
-        Raises ssl.SSLError when the peer does not speak TLS as it must; what it should know
-        about that has been sent by then.
+        Raises ssl.SSLError if the peer violates TLS; the alert has been sent by then.
         """
         self._incoming.write(data)
         pieces = []
@@ -96,7 +94,7 @@ class TlsChannel:
                 self._shake_hands()
             while piece := self.session.read(READ):
                 pieces.append(piece)
-            self.ended = True  # an empty read is the peer's farewell
+            self.ended = True  # an empty read is the peer's close_notify
         except ssl.SSLWantReadError:
             pass
         finally:
@@ -111,9 +109,9 @@ class TlsChannel:
             self.session.write(data)
 
     def write(self, data: bytes) -> None:
-        """Send in the session; what comes before it stands is sent when it does.
+        """Send in the session; before the handshake is complete, data is queued.
 
-        After `close` nothing can be sent. Raises ssl.SSLError when the session is broken.
+        After `close` nothing can be sent. Raises ssl.SSLError if the session is broken.
         """
         if self._closed:
             return
@@ -124,10 +122,10 @@ class TlsChannel:
         self._flush()
 
     def close(self) -> None:
-        """Tell the peer that nothing more comes."""
+        """Send close_notify."""
         if self.established and not self._closed:
             self._closed = True
-            with suppress(ssl.SSLError):  # the peer's own farewell is not waited for
+            with suppress(ssl.SSLError):  # the peer's close_notify is not waited for
                 self.session.unwrap()
             self._flush()
 

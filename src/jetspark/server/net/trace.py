@@ -1,7 +1,7 @@
-"""The protocol in the log (`-V`, `-DV`): what a client sends and gets, as nats-server writes it.
+"""Protocol tracing (`-V`, `-DV`): what a client sends and receives, in nats-server's form.
 
-Only when tracing is on: the same chunks go through parsers of the tracer's own, so that the
-connection's way of working is the same with and without it.
+Only if tracing is on: the same chunks go through the tracer's own parsers, so that the connection
+works the same with and without it.
 """
 
 import json
@@ -19,7 +19,7 @@ from jetspark.protocol.parser import ServerOps, ServerParser
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 TRACE: Final = 5  # below logging.DEBUG
-# What is shown of CONNECT, if it is a plain value. Everything else may authenticate somebody.
+# The plain values of CONNECT that are shown. Everything else may be a credential.
 _SHOWN: Final = frozenset({
     "echo",
     "headers",
@@ -39,13 +39,13 @@ _REDACTED: Final = "[REDACTED]"
 
 
 class Tracer:
-    """What one connection says, line by line. ``whose`` names it in front of each line."""
+    """Traces one connection, line by line. ``whose`` is the prefix of each line."""
 
     def __init__(
         self, whose: object, parser: FrameParser, payload_max: int, max_payload: int
     ) -> None:
         self._whose = whose
-        # The connection's own. What comes before a frame of it begins cannot be read.
+        # The connection's own parser. Input before the start of a frame cannot be parsed.
         self._parser = parser
         self._in_step = False
         self._payload_max = payload_max
@@ -53,24 +53,24 @@ class Tracer:
         self._got = ClientParser(_Got(self), CLIENT_CONTROL_LINE_MAX, -1)
 
     def sent(self, chunk: bytes) -> None:
-        """The client sent this; called before the connection itself takes it."""
+        """Trace input of the client; called before the connection itself processes it."""
         self._in_step = self._in_step or self._parser.is_between_frames()
         if self._in_step:
             self._sent.feed(chunk)
 
     def got(self, chunk: bytes) -> None:
-        """The client gets this."""
+        """Trace output to the client."""
         self._got.feed(chunk)
 
     def line(self, arrow: str, *words: bytes | str | int) -> None:
-        """One operation."""
+        """Log one operation."""
         texts = (w.decode(errors="replace") if isinstance(w, bytes) else str(w) for w in words)
         log.log(
             TRACE, "%s - %s [%s]", self._whose, arrow, " ".join(text for text in texts if text)
         )
 
     def payload(self, arrow: str, data: bytes) -> None:
-        """What a message carries, headers included, cut to the length that was asked for."""
+        """Log the content of a message, headers included, truncated to the configured length."""
         shown = data[: self._payload_max] if self._payload_max else data
         quoted = json.dumps(shown.decode(errors="replace"), ensure_ascii=False)
         cut = "..." if len(shown) < len(data) else ""
@@ -78,10 +78,10 @@ class Tracer:
 
 
 def shown_connect(body: bytes) -> str:
-    """What may be seen of a CONNECT body: known fields that authenticate nobody.
+    """Return the part of a CONNECT body that may be logged: known fields, no credentials.
 
-    Names of any case and spelling are recognised, because the body is parsed. What is no JSON
-    object is not shown at all: a secret may be anywhere in it.
+    Names of any case and spelling are recognised, because the body is parsed. A body that is not a
+    JSON object is not shown at all: it may contain a secret anywhere.
     """
     try:
         found = msgspec.json.decode(body.decode("utf-8", "replace"))
@@ -99,7 +99,7 @@ def shown_connect(body: bytes) -> str:
 
 
 def sizes(frame: Frame) -> str:
-    """The sizes on the control line: those of the headers, if there are any, and of all."""
+    """Return the sizes of the control line: of the headers, if any, and the total."""
     whole = str(frame.pe - frame.hs)
     return f"{frame.ps - frame.hs} {whole}" if frame.ps > frame.hs else whole
 

@@ -1,4 +1,4 @@
-"""Whoever has more to do than one turn of the loop allows: some of them go on in each turn."""
+"""A queue for work that needs more than one turn of the loop: some of it runs in each turn."""
 
 import logging
 from collections import deque
@@ -7,15 +7,15 @@ from typing import Final, Protocol
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
-# All of them together take no longer than this in one turn of the loop.
+# All of them together take at most this long per turn of the loop.
 TURN_NS: Final = 4_000_000
 
 
 class Resumable(Protocol):
-    """Something whose work goes in steps."""
+    """Something that works in steps."""
 
     def resume(self) -> bool:
-        """Do as much as one turn allows; True when something is left."""
+        """Do as much as one turn allows; True if something is left."""
 
 
 class TurnQueue:
@@ -30,7 +30,7 @@ class TurnQueue:
         self._due = False
 
     def add(self, resumable: Resumable) -> None:
-        """Let somebody go on in the turns that follow."""
+        """Continue something in the following turns."""
         self._waiting.append(resumable)
         if not self._due:
             self._due = True
@@ -38,14 +38,14 @@ class TurnQueue:
 
     def _run(self) -> None:
         until = self._monotonic_ns() + TURN_NS
-        # One that is not done comes again in another turn of the loop, not in this one.
+        # An unfinished one continues in another turn of the loop, not in this one.
         for _ in range(len(self._waiting)):
             resumable = self._waiting.popleft()
             try:
                 if resumable.resume():
                     self._waiting.append(resumable)
             except Exception:  # one of them, not all
-                log.exception("What goes in steps failed and is given up")
+                log.exception("Work in steps failed and is abandoned")
             if self._monotonic_ns() >= until:
                 break
         if self._waiting:
@@ -55,14 +55,14 @@ class TurnQueue:
 
 
 class FanOuts:
-    """The messages of an account's server for very many receivers, as one of those that wait."""
+    """The server's own messages to very many receivers, as one of the entries of the queue."""
 
     def __init__(self, fan_out: Callable[[], bool], flush: Callable[[], object]) -> None:
         self._fan_out = fan_out
         self._flush = flush
 
     def resume(self) -> bool:
-        """Give messages to some of their receivers."""
+        """Deliver messages to some of their receivers."""
         more = self._fan_out()
         self._flush()
         return more

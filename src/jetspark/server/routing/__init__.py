@@ -1,1 +1,1 @@
-"""Routing: what clients send, and who gets it."""
+"""Routing: the operations of clients, and the receivers of messages."""

@@ -1,8 +1,8 @@
-"""What serves the streams of an account, as its router sees it."""
+"""The interface between an account's router and its engine."""
 
 from typing import Final, Protocol
 
-from jetspark.engine.advisories import Asker
+from jetspark.engine.advisories import Requester
 from jetspark.engine.engine import API_PREFIX, DIRECT_PREFIX, NEXT_PREFIX
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import not_enabled
@@ -11,85 +11,91 @@ from jetspark.engine.target import REQUEST, Target
 
 
 class AccountEngine(Protocol):
-    """Takes what clients send to streams, consumers and ``$JS.API``."""
+    """Handles what clients send to streams, consumers and ``$JS.API``."""
 
     def resolve(self, subject: bytes, /) -> Target | None:
-        """What happens to messages of a subject; None when nothing does."""
+        """Return the target of a subject; None if there is none."""
         ...
 
     def request(
-        self, target: Target, reply: bytes, headers: bytes, body: bytes, asker: Asker, /
+        self, target: Target, reply: bytes, headers: bytes, body: bytes, requester: Requester, /
     ) -> None:
-        """Take a request of a client."""
+        """Handle a request of a client."""
         ...
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes, /) -> bool:
-        """Take a pull request for ``<stream>.<consumer>``; False when there is no such one."""
+        """Handle a pull request for ``<stream>.<consumer>``; False if it does not exist."""
         ...
 
     def mark_dirty(self, stream: Stream, /) -> None:
-        """A stream has staged something that should go to the disk."""
+        """Note that a stream has staged records for the disk."""
         ...
 
     def resumed(self) -> None:
-        """A client whose output was too much has room again."""
+        """Note that a client whose output was full has room again."""
         ...
 
     def interest_changed(self, subject: bytes, /) -> None:
-        """Subscriptions to a deliver subject came or went."""
+        """Handle added or removed subscriptions to a deliver subject."""
         ...
 
     def confirmed(self, key: bytes, subject: bytes, /) -> None:
-        """The receiver of a consumer confirms what flow control asked it."""
+        """Handle the answer of a consumer's receiver to flow control."""
         ...
 
 
 class ServerWithoutJetStream:
-    """A server without JetStream: no subject leads to a stream, so nothing else is asked."""
+    """A server without JetStream: no subject has a target, so nothing else is called."""
 
     def resolve(self, _subject: bytes, /) -> Target | None:
-        """Nothing happens."""
+        """Return None."""
         return None
 
     def request(
-        self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+        self,
+        _target: Target,
+        _reply: bytes,
+        _headers: bytes,
+        _body: bytes,
+        _requester: Requester,
+        /,
     ) -> None:
-        """Nobody asks: there is no target."""
+        """Never called: there is no target."""
 
     def pull(self, _key: bytes, _headers: bytes, _body: bytes, _reply: bytes, /) -> bool:
-        """There is no consumer."""
+        """Return False: there is no consumer."""
         return False
 
     def mark_dirty(self, _stream: Stream, /) -> None:
-        """There is no stream."""
+        """Do nothing: there is no stream."""
 
     def resumed(self) -> None:
-        """Nothing waits for a client."""
+        """Do nothing: nothing waits for a client."""
 
     def interest_changed(self, _subject: bytes, /) -> None:
-        """There is no consumer."""
+        """Do nothing: there is no consumer."""
 
     def confirmed(self, _key: bytes, _subject: bytes, /) -> None:
-        """There is no consumer."""
+        """Do nothing: there is no consumer."""
 
 
 class AccountWithoutJetStream(ServerWithoutJetStream):
-    """An account without JetStream on a server that has it: requests hear that, not nothing."""
+    """An account without JetStream on a server that has it: requests are answered with that."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
 
     def resolve(self, subject: bytes, /) -> Target | None:
-        """Take API requests, to refuse them."""
-        # Nobody subscribes to these before there is a stream: no responders, as in nats-server.
+        """Return a target for API requests, to refuse them."""
+        # Without a stream these have no subscriber: no responders, as in nats-server.
         if subject.startswith((DIRECT_PREFIX, NEXT_PREFIX)) or not subject.startswith(API_PREFIX):
             return None
         return Target(REQUEST, None, subject[len(API_PREFIX) :])
 
     def request(
-        self, target: Target, reply: bytes, _headers: bytes, _body: bytes, _asker: Asker, /
+        self, target: Target, reply: bytes, _headers: bytes, _body: bytes, _requester: Requester, /
     ) -> None:
-        """Say that the account has no JetStream."""
+        """Answer that the account has no JetStream."""
         answer = not_enabled(target.subject)
         if answer is not None:
             self._outbox.reply(reply, answer)

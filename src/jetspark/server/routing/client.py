@@ -1,11 +1,11 @@
-"""What one client sends: the operations of the wire, carried out in its account.
+"""The operations of one client, executed in its account.
 
-Until the client is *ready* its operations are held, so that a password can be checked beside the
-loop while the client already goes on (many send CONNECT, SUB and PING in one go). Reading is
-paused meanwhile, so no more than one chunk is ever held.
+Until the client is *ready* its operations are held, so that a password can be checked in a thread
+while the client already continues (many send CONNECT, SUB and PING in one go). Reading is paused
+meanwhile, so at most one chunk is ever held.
 
-A client that had its share of a turn of the loop is *paused*: it is not ready until its next
-turn, so what it sent is carried out in order, and others have their turns in between.
+A client that had its share of a turn of the loop is *paused*: it is not ready until its next turn,
+so its operations are executed in order, and others have their turns in between.
 """
 
 from typing import Any, Final
@@ -39,32 +39,32 @@ from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subje
 # A held operation: its kind, its bytes, the count of an UNSUB, and the frame of a publish.
 Held = tuple[str, bytes, bytes, bytes, int, Frame | None]
 
-# What a parser finds wrong, and what that is called; everything else is PROTOCOL_VIOLATION.
+# Violations that a parser reports, and their names; everything else is PROTOCOL_VIOLATION.
 VIOLATIONS: Final = {
     AUTHORIZATION_VIOLATION: CloseReason.AUTHENTICATION_FAILURE,
     CONTROL_LINE_VIOLATION: CloseReason.MAXIMUM_CONTROL_LINE,
     PAYLOAD_VIOLATION: CloseReason.MAXIMUM_PAYLOAD,
 }
 
-# What nats-server's system account answers.
+# The prefix of requests to nats-server's system account.
 SYSTEM_REQUESTS: Final = b"$SYS.REQ."
-# Every client may ask this of it.
+# Every client may send this one.
 USER_INFO: Final = b"$SYS.REQ.USER.INFO"
 
-# What operations cost that cost more than a message (turn.py).
+# The costs of operations that cost more than a message (turn.py).
 SUBSCRIBE_UNITS: Final[i64] = 8
 PULL_UNITS: Final[i64] = 40
 REQUEST_UNITS: Final[i64] = 100
 DENIED_UNITS: Final[i64] = 200
 CONNECT_UNITS: Final[i64] = 200
 FAILED_UNITS: Final[i64] = 1000
-# A client with more subscriptions than these loses them in several turns.
+# A client with more subscriptions than this loses them in several turns.
 DROPPED_AT_ONCE: Final = 1000
-# Results that a change of a subscription looks through (``Sublist.looks``).
+# Results that a change of a subscription scans (``Sublist.looks``).
 LOOKS_PER_UNIT: Final[i64] = 8
 LOOKS_AT_ONCE: Final[i64] = 65_536
 
-# How the subjects begin that only servers use: ``$GR. $JS. $NRG. _GR_. _R_.``
+# How subjects start that only servers use: ``$GR. $JS. $NRG. _GR_. _R_.``
 _DOLLAR: Final = 0x24
 _UNDERSCORE: Final = 0x5F
 _G: Final = 0x47
@@ -87,19 +87,19 @@ class ConnectedClient(ServerOps):
         self.subscriptions: dict[bytes, Subscription] = {}
         self.subscriptions_max: i64 = 0
         self.subscription_tokens_max: i64 = 0
-        # Whether operations are carried out: the session knows who it is, and it is its turn.
+        # Whether operations are executed: the client is authenticated, and it is its turn.
         self.ready: bool = True
         self._entered: bool = True
         self.closing: bool = False
         # Whether it is in the system account, which may use more subjects.
         self.system: bool = False
-        # Why the server ends the connection; None: it does not, or the client left by itself.
+        # Why the server closes the connection; None: it does not, or the client disconnected.
         self.close_reason: CloseReason | None = None
-        # What a client is before it said CONNECT (wire.md, Core protocol).
+        # The options of a client before CONNECT (wire.md, Core protocol).
         self.verbose: bool = True
         self.pedantic: bool = True
         self.no_responders: bool = False
-        # The part of the connection that is not hot: CONNECT, pings, closing (net/session.py).
+        # The cold part of the connection: CONNECT, pings, closing (net/session.py).
         self.session: Any = None
         # It had its share of this turn.
         self.paused: bool = False
@@ -109,11 +109,11 @@ class ConnectedClient(ServerOps):
         self._target: Target | None = None
         self._subject: bytes = b""
         self._frame: Frame = Frame()
-        # Its subscriptions go before it is somebody else.
+        # Its subscriptions must be removed before it becomes another user.
         self._leaving: bool = False
 
     def cut_cycles(self) -> None:
-        """The connection ended some time ago: refer to nothing that refers back."""
+        """Break reference cycles: the connection ended some time ago."""
         self.receiver.connection = None
         self.session = None
         self._held = []
@@ -122,13 +122,13 @@ class ConnectedClient(ServerOps):
     # Operations --------------------------------------------------------------------------------
 
     def on_connect(self, body: bytes) -> None:
-        """CONNECT: who the client is and what it wants; at any time again."""
+        """CONNECT: identity and options of the client; may be repeated at any time."""
         if self._held or self.paused or self.session.checking:
-            self.session.foresee(body)
+            self.session.prepare_parser(body)
             self._held.append(("connect", body, b"", b"", 0, None))
             return
         if len(self.subscriptions) > DROPPED_AT_ONCE and self.session.connected:
-            self.session.foresee(body)
+            self.session.prepare_parser(body)
             self._leaving = True
             self._held.append(("connect", body, b"", b"", 0, None))
             self.pause()
@@ -137,7 +137,7 @@ class ConnectedClient(ServerOps):
         self.session.on_connect(body)
 
     def on_pub(self, frame: Frame) -> None:
-        """PUB or HPUB: to subscribers at once, to a stream when it is durable."""
+        """PUB or HPUB: to subscribers immediately, to a stream when it is durable."""
         if not self.ready and not self.admitted():
             self._held.append(("pub", b"", b"", b"", 0, frame.copy()))
             return
@@ -157,7 +157,7 @@ class ConnectedClient(ServerOps):
         else:
             router.last_subject = subject
         if self.pedantic and (has_empty_token(subject) or not is_literal(subject)):
-            # Said, and the message goes its way all the same, as in nats-server.
+            # Reported, and the message is still delivered, as in nats-server.
             receiver.queue(encode_err(b"Invalid Publish Subject"))
         permissions = receiver.permissions
         if permissions is not None and not permissions.may_publish(subject, router.now):
@@ -198,33 +198,33 @@ class ConnectedClient(ServerOps):
                 delivered = router.forward(route, receiver, frame)
             self.to_engine(target, delivered, subject, frame)
         except Exception as error:  # noqa: BLE001 - one request
-            # A mistake of ours ends this request, not the connection or what else is in the chunk.
+            # A bug ends this request, not the connection or the rest of the chunk.
             self.session.on_failure(subject, target, frame.reply(), error)
             router.turn.spend(FAILED_UNITS)
 
     def on_large(self, pieces: list[bytes]) -> bool:
-        """All of a large message came: it is put together beside the loop, and comes then."""
-        return bool(self.session.join_beside(pieces))
+        """A large message is complete: it is assembled in a thread, and processed then."""
+        return bool(self.session.join_in_thread(pieces))
 
     def begin_fan_out(self, route: Route, subject: bytes, frame: Frame) -> None:
-        """Give a message to more receivers than this turn can."""
+        """Deliver a message to more receivers than fit in this turn."""
         self._fan_out = FanOut(
             route, self.receiver, subject, frame.reply(), frame.headers(), frame.payload()
         )
         self._target = route.target
         self._subject = subject
         self._frame = frame.copy()
-        self.go_on_fan_out(self._fan_out)
+        self.continue_fan_out(self._fan_out)
 
-    def go_on_fan_out(self, fan_out: FanOut) -> None:
-        """Give the message to more of its receivers; when all have it, to the engine."""
+    def continue_fan_out(self, fan_out: FanOut) -> None:
+        """Deliver the message to more receivers; when all have it, to the engine."""
         router = self.router
         turn = router.turn
         while not fan_out.step(router, turn):
             turn.stop()
             if self.paused:
                 return
-            turn.end()  # nobody is worked for in turns
+            turn.end()  # no client is served in turns
         self._fan_out = None
         target, frame = self._target, self._frame
         self._target = None
@@ -234,9 +234,9 @@ class ConnectedClient(ServerOps):
     def to_engine(
         self, target: Target | None, delivered: bool, subject: bytes, frame: Frame
     ) -> None:
-        """Give a message to the engine, if it wants it.
+        """Pass a message to the engine, if it has a target there.
 
-        A requester is notified when nobody at all got its request.
+        A requester is notified if there was no receiver at all.
         """
         router = self.router
         if target is None or (
@@ -245,7 +245,7 @@ class ConnectedClient(ServerOps):
         ):
             if frame.re > frame.rs:
                 if frame.data[frame.ss] == _DOLLAR and subject.startswith(SYSTEM_REQUESTS):
-                    # Who a client is the server says although others listen to everything.
+                    # The server answers who the client is even if others listen to everything.
                     if not delivered or subject == USER_INFO:
                         self.session.on_system_request(subject, frame.reply())
                 elif not delivered and self.no_responders:
@@ -274,17 +274,17 @@ class ConnectedClient(ServerOps):
             )
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
-        """Ask a consumer for messages; False when there is no such consumer."""
+        """Send a pull request to a consumer; False if it does not exist."""
         self.router.turn.spend(PULL_UNITS)
         return self.router.engine.pull(key, headers, body, reply)
 
     def on_consumer(self, frame: Frame) -> bool:
-        """Take an acknowledgement or an answer to flow control; False when it is neither."""
+        """Handle an acknowledgement or an answer to flow control; False if it is neither."""
         router = self.router
         replies = router.consumer_replies
         if not replies.acks:
             return False
-        subject = router.last_subject  # that is the one at hand
+        subject = router.last_subject  # the one of this frame
         if subject.startswith(ACK_PREFIX):
             if not replies.on_ack(frame, router.now):
                 return False
@@ -303,7 +303,7 @@ class ConnectedClient(ServerOps):
         if not self.ready and not self.admitted():
             self._held.append(("sub", subject, queue, sid, 0, None))
             return
-        # The order of the checks is nats-server's, so that a client hears the same of two errors.
+        # The order of the checks is nats-server's, so that clients get the same error of two.
         receiver = self.receiver
         permissions = receiver.permissions
         if is_reserved_queue(queue) or (
@@ -337,7 +337,7 @@ class ConnectedClient(ServerOps):
             receiver.queue(OK)
 
     def on_unsub(self, sid: bytes, max_msgs: i64) -> None:
-        """UNSUB: at once, or after so many deliveries since SUB; an unknown sid is ignored."""
+        """UNSUB: immediately, or after so many deliveries since SUB; unknown sids are ignored."""
         if not self.ready and not self.admitted():
             self._held.append(("unsub", sid, b"", b"", int(max_msgs), None))
             return
@@ -354,7 +354,7 @@ class ConnectedClient(ServerOps):
             self.receiver.queue(OK)
 
     def on_ping(self) -> None:
-        """PING is answered behind everything the client sent before it."""
+        """PING is answered after everything the client sent before it."""
         if not self.ready and not self.admitted():
             self._held.append(("ping", b"", b"", b"", 0, None))
             return
@@ -362,7 +362,7 @@ class ConnectedClient(ServerOps):
             self.answer_ping()
 
     def answer_ping(self) -> None:
-        """PONG, and the first time what the client is connected as."""
+        """PONG, and the first time the client's identity."""
         self.receiver.queue(PONG)
         if not self.session.settled:
             self.session.on_first_ping()
@@ -372,7 +372,7 @@ class ConnectedClient(ServerOps):
         self.session.on_pong()
 
     def on_violation(self, text: bytes, close: bool) -> None:
-        """The client broke the protocol."""
+        """The client violated the protocol."""
         if self.paused or self.session.checking:
             self._held.append(("violation", text, b"", b"", int(close), None))
         elif close:
@@ -380,29 +380,29 @@ class ConnectedClient(ServerOps):
         elif text:
             self.receiver.queue(encode_err(text))
 
-    # Life --------------------------------------------------------------------------------------
+    # Lifecycle ---------------------------------------------------------------------------------
 
     def admitted(self) -> bool:
-        """Say whether a client that is not ready may go on all the same."""
+        """Return whether a client that is not ready may still continue."""
         return not self.paused and bool(self.session.admit())
 
     def set_entered(self, entered: bool) -> None:
-        """The session knows who the client is, or does not know it any more."""
+        """Set whether the client is authenticated."""
         self._entered = entered
         self.ready = entered and not self.paused
 
     def pause(self) -> None:
-        """The client had its share of this turn: what it sends is held until ``resume``."""
+        """Hold operations until ``resume``: the client had its share of this turn."""
         self.paused = True
         self.ready = False
 
     def resume(self) -> None:
-        """Another turn: go on where the last one ended; perhaps it is not the last one either."""
+        """Continue in another turn, which may not be the last one either."""
         self.paused = False
         self.ready = self._entered
         if self._fan_out is not None:
             try:
-                self.go_on_fan_out(self._fan_out)
+                self.continue_fan_out(self._fan_out)
             except Exception as error:  # noqa: BLE001 - one request
                 self._fan_out = None
                 self.session.on_failure(self._subject, self._target, self._frame.reply(), error)
@@ -413,10 +413,10 @@ class ConnectedClient(ServerOps):
         self.release()
 
     def release(self) -> None:
-        """Carry out what was held, in order, up to where something has to be waited for.
+        """Execute held operations in order, until something has to be waited for.
 
         That is another turn, or a password that is being checked: of the first CONNECT, or of a
-        second one among what was held.
+        second one among the held operations.
         """
         held = self._held
         self._held = []
@@ -439,7 +439,7 @@ class ConnectedClient(ServerOps):
         self._held.extend(held[at:])
 
     def close(self, text: bytes, reason: CloseReason) -> None:
-        """End the connection, with ``-ERR`` unless the text is empty."""
+        """Close the connection, with ``-ERR`` unless the text is empty."""
         self.parser.closed = True
         self.closing = True
         if self.close_reason is None:
@@ -462,12 +462,12 @@ class ConnectedClient(ServerOps):
             self.router.relay.on_unsub(subscription)
 
     def drop_all(self) -> None:
-        """The connection is gone."""
+        """Remove all subscriptions: the connection is closed."""
         for subscription in list(self.subscriptions.values()):
             self.drop(subscription)
 
     def drop_some(self) -> bool:
-        """Remove as many subscriptions as go in one turn; True when none is left."""
+        """Remove as many subscriptions as fit in one turn; True when none is left."""
         some: list[Subscription] = []
         for subscription in self.subscriptions.values():
             some.append(subscription)
@@ -481,9 +481,9 @@ class ConnectedClient(ServerOps):
         return not self.subscriptions
 
     def say_no_responders(self, subject: bytes, reply: bytes) -> None:
-        """Tell a requester at once that nobody listens.
+        """Inform a requester immediately that there is no subscriber.
 
-        That is no delivery: neither UNSUB with a count nor the traffic counts it.
+        That is not a delivery: neither UNSUB with a count nor the traffic counts it.
         """
         receiver = self.receiver
         subscribers = self.router.route(reply).subscribers
@@ -498,7 +498,7 @@ class ConnectedClient(ServerOps):
 
 
 def looks_reserved(data: bytes, start: i64) -> bool:
-    """Say whether a subject at ``start`` is worth a closer look: most are not, by two bytes."""
+    """Return whether a subject at ``start`` may be reserved: most are not, by two bytes."""
     first: i64 = data[start]
     if first not in (_DOLLAR, _UNDERSCORE):
         return False

@@ -1,8 +1,8 @@
-"""What clients send to consumers: acknowledgements, and the answers to flow control.
+"""Consumer replies: acknowledgements, and answers to flow control.
 
-The subject of an acknowledgement is used once, so it enters no route: it is known by its prefix
-and read by offsets (hot-path.md, Rules). Clients that subscribed to such subjects get them all the
-same.
+The subject of an acknowledgement is used once, so it gets no route: it is recognised by its prefix
+and parsed by offsets (hot-path.md, Rules). Clients that subscribed to such subjects still get
+them.
 """
 
 from typing import Any, Final
@@ -20,11 +20,11 @@ FLOW_PREFIX: Final = b"$JS.FC."
 _DOT: Final[i64] = 0x2E
 _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
-_DIGITS_MAX: Final[i64] = 18  # any number of so many digits fits 64 signed bits
+_DIGITS_MAX: Final[i64] = 18  # any number with this many digits fits 64 signed bits
 
 
 class ConsumerReplies:
-    """Takes what the clients of an account send to its consumers, and notes who listens."""
+    """Handles the clients' replies to the consumers of an account, and tracks interest."""
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class ConsumerReplies:
         self.engine: AccountEngine = engine
         # By `<stream>.<consumer>`.
         self.acks: dict[bytes, Acks] = acks
-        # Deliver subjects that the engine wants to know of.
+        # Deliver subjects whose interest the engine tracks.
         self.watched: dict[bytes, Any] = watched
         # Subscriptions that may match the subjects of acknowledgements.
         self.listeners: i64 = listeners
 
     def on_ack(self, frame: Frame, now: i64) -> bool:
-        """Take ``$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<time>.<pending>``.
+        """Handle ``$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<time>.<left>``.
 
-        False when it is none, or of no consumer that takes any.
+        False if it is not one, or the consumer does not exist or needs none.
         """
         data = frame.data
         ss = frame.ss
@@ -63,7 +63,7 @@ class ConsumerReplies:
             seq = seq * 10 + data[at] - _ZERO
             at += 1
         if at - start > _DIGITS_MAX:
-            seq = -1  # it does not fit 64 bits, and must not be taken for another one
+            seq = -1  # it does not fit 64 bits, and must not match another one
         consumer_seq: i64 = 0
         at += 1
         start = at
@@ -74,7 +74,7 @@ class ConsumerReplies:
             at += 1
         if at - start > _DIGITS_MAX:
             seq = -1
-        # Two tokens are left: the time and what was pending.
+        # Two tokens are left: the time and the pending count.
         at = token_end(data, at + 1, se)
         if at >= se or token_end(data, at + 1, se) != se:
             return False
@@ -82,9 +82,9 @@ class ConsumerReplies:
         return True
 
     def on_flow(self, subject: bytes) -> bool:
-        """Take the answer to a question of flow control; False when nobody asked."""
+        """Handle the answer to a flow-control request; False if there was no request."""
         end = subject.rfind(b".")
-        # Compiled, a slice that ends before it begins is an error.
+        # In compiled code, a slice that ends before it starts is an error.
         key = subject[len(FLOW_PREFIX) : end] if end >= len(FLOW_PREFIX) else b""
         if key not in self.acks:
             return False
@@ -92,21 +92,21 @@ class ConsumerReplies:
         return True
 
     def on_subscription(self, subject: bytes, change: i64) -> None:
-        """A subscription came (1) or went (-1)."""
+        """Handle a subscription that was added (1) or removed (-1)."""
         if may_match_acks(subject):
             self.listeners += change
-        # Deliver subjects have no wildcards, and a wildcard is no interest in one.
+        # Deliver subjects have no wildcards, and a wildcard does not count as interest in one.
         if subject in self.watched:
             self.engine.interest_changed(subject)
 
 
 def token_end(data: bytes, at: i64, end: i64) -> i64:
-    """Where the token at ``at`` ends: at a dot, or at ``end``."""
+    """Return the end of the token at ``at``: a dot, or ``end``."""
     while at < end and data[at] != _DOT:
         at += 1
     return at
 
 
 def may_match_acks(pattern: bytes) -> bool:
-    """Say whether a subscription may get acknowledgements, by its first token."""
+    """Return whether a subscription may receive acknowledgements, by its first token."""
     return pattern == b">" or pattern.startswith((b"$JS.", b"*."))

@@ -10,7 +10,7 @@ from jetspark.server.routing.route import Route
 from jetspark.server.routing.router import Router
 from jetspark.subjects.sublist import Match
 
-# A run of messages to one receiver pauses while it has this much waiting (hot-path.md,
+# A run of messages to one receiver pauses while this much waits for it (hot-path.md,
 # Loop and sockets).
 OUTLET_FULL: Final[i64] = 256 * 1024
 
@@ -29,12 +29,12 @@ class ClientOutlet(Outlet):
         self._router.give(self._subscription, None, subject, reply, headers, payload)
 
     def full(self) -> bool:
-        """Say whether the client has much output waiting."""
+        """Return whether a lot of output waits for the client."""
         receiver = self._subscription.receiver
         return receiver.paused or receiver.parts_size + len(receiver.out) > OUTLET_FULL
 
     def gone(self) -> bool:
-        """Say whether nobody listens any more."""
+        """Return whether there is no subscriber any more."""
         return self._subscription.closed or self._subscription.receiver.overflowed
 
 
@@ -42,9 +42,9 @@ class PushOutlet(Outlet):
     """All plain subscribers and one member of each group.
 
     It exists while there is interest. With ``anybody`` every subscription counts. Without, only
-    a subscription of exactly this subject does, plain or in ``group``: a client that listens to
-    a wildcard must not make a push consumer deliver (and use up its redeliveries), although it
-    gets copies of what is delivered to others.
+    a subscription to exactly this subject does, plain or in ``group``: a client with a wildcard
+    must not make a push consumer deliver (and use up its redeliveries), although it gets copies
+    of deliveries to others.
     """
 
     def __init__(self, router: Router, subject: bytes, group: bytes, anybody: bool) -> None:
@@ -60,14 +60,14 @@ class PushOutlet(Outlet):
         self.look()
 
     def look(self) -> None:
-        """Find out who listens, when subscriptions changed."""
+        """Find the subscribers, if subscriptions changed."""
         sublist = self._router.sublist
         if self._generation == sublist.generation:
             return
         self._generation = sublist.generation
         match = sublist.match_once(self._subject)
         if match.plain is self._found_plain and match.groups is self._found_groups:
-            return  # others came or went
+            return  # other subscriptions changed
         self._found_plain = match.plain
         self._found_groups = match.groups
         plain: list[object] = []
@@ -95,7 +95,7 @@ class PushOutlet(Outlet):
             self._there = False
 
     def _is_exact(self, subscriptions: list[Subscription]) -> bool:
-        """Say whether one of them names this very subject."""
+        """Return whether one of them is for exactly this subject."""
         return any(subscription.subject == self._subject for subscription in subscriptions)
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
@@ -104,9 +104,9 @@ class PushOutlet(Outlet):
         self._router.deliver(self._route, None, subject, reply, headers, payload)
 
     def full(self) -> bool:
-        """Say whether everybody has much waiting; one that reads is not held up by the others.
+        """Return whether a lot waits for every subscriber: one that reads keeps the run going.
 
-        A client that cannot keep up with it is a slow consumer, as of any other message.
+        A client that cannot keep up with it is a slow consumer, as with any other message.
         """
         self.look()
         router = self._router
@@ -122,16 +122,16 @@ class PushOutlet(Outlet):
         return self._there
 
     def gone(self) -> bool:
-        """Say whether nobody listens any more."""
+        """Return whether there is no subscriber any more."""
         self.look()
         return not self._there
 
 
 def may_listen(subscription: Subscription, subject: bytes) -> bool:
-    """Say whether a client may get what is sent to a subject.
+    """Return whether a client may receive what is sent to a subject.
 
-    The messages of a run have subjects of their own, which are looked at one by one; this one is
-    where they are sent to, such as somebody's inbox.
+    The messages of a run have subjects of their own, which are checked one by one; this one is
+    their destination, such as a client's inbox.
     """
     permissions = subscription.receiver.permissions
     if permissions is None or not permissions.needs_delivery_check:
@@ -140,15 +140,16 @@ def may_listen(subscription: Subscription, subject: bytes) -> bool:
 
 
 def is_full(subscription: Subscription) -> bool:
-    """Say whether a client has much output waiting."""
+    """Return whether a lot of output waits for a client."""
     receiver = subscription.receiver
     return receiver.paused or receiver.parts_size + len(receiver.out) > OUTLET_FULL
 
 
 def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
-    """The receivers of a reply subject; None when there are none.
+    """Return the receivers of a reply subject; None if there are none.
 
-    Mostly there is one, but a client that listens to everything gets the replies of others, too.
+    Mostly there is one, but a client that subscribes to everything gets the replies of others,
+    too.
     """
     route = router.route(subject)
     if (
@@ -162,7 +163,7 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
 
 
 def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
-    """The receivers of a deliver subject; None when there is no interest.
+    """Return the receivers of a deliver subject; None without interest.
 
     As in nats-server a queue alone is no interest for a consumer without a deliver group, and a
     wildcard never is.

@@ -1,6 +1,6 @@
-"""What a client gets: its output, its subscriptions, and what was counted on the way.
+"""The receiving side of a client: its output, its subscriptions, and its counts.
 
-Output is collected here while a chunk is worked on and written by the driver once, at its end.
+Output is collected here while a chunk is processed, and written by the driver once, at its end.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from jetspark.server.auth.permissions import Permissions
 
 
 class Traffic:
-    """What went through: counted for monitoring, per server, per account and per client."""
+    """Traffic counts for monitoring, per server, per account and per client."""
 
     def __init__(self) -> None:
         self.in_msgs: i64 = 0
@@ -30,14 +30,14 @@ class Pending:
         self.receivers: list[Receiver] = []
 
     def take(self) -> "list[Receiver]":
-        """Hand them out and begin with none."""
+        """Return them and start with none."""
         taken = self.receivers
         self.receivers = []
         return taken
 
 
 class Receiver:
-    """What one client gets."""
+    """The receiving side of one client."""
 
     def __init__(self, pending: Pending) -> None:
         self.out: BytesWriter = BytesWriter()
@@ -47,28 +47,28 @@ class Receiver:
         self.traffic: Traffic = Traffic()
         self.echo: bool = True
         self.headers: bool = False
-        # The transport's buffer is full: runs of messages wait, everything else still goes.
+        # The transport's buffer is full: runs of messages wait, everything else is still sent.
         self.paused: bool = False
         self.permissions: Permissions | None = None
-        # Whether each message must be looked at before it may go there.
+        # Whether each message must be checked before it is delivered.
         self.guarded: bool = False
         # The driver's own object for this connection.
         self.connection: Any = None
         # More output than this is not kept: one message for very many subscriptions of one client
-        # is more than it may have waiting before the chunk is at its end.
+        # may exceed its limit before the chunk is finished.
         self.out_max: i64 = PENDING_MAX
         self.overflowed: bool = False
-        # Whether the driver knows already that there is output.
+        # Whether the driver already knows that there is output.
         self.listed: bool = False
         self._pending: Pending = pending
 
     def guard(self, permissions: Permissions | None) -> None:
-        """Let it have only what these permissions allow; None allows everything."""
+        """Set the permissions of deliveries; None allows everything."""
         self.permissions = permissions
         self.guarded = permissions is not None
 
     def wake(self) -> None:
-        """Have the driver look at this receiver at the end of the chunk."""
+        """Let the driver flush this receiver at the end of the chunk."""
         if not self.listed:
             self.listed = True
             self._pending.receivers.append(self)
@@ -80,7 +80,7 @@ class Receiver:
             self.wake()
 
     def write_large(self, payload: bytes) -> None:
-        """Put a large payload after the output, as it is."""
+        """Append a large payload to the output, without a copy."""
         head = self.out.getvalue()
         self.out = BytesWriter()
         self.parts.append(head)
@@ -88,11 +88,11 @@ class Receiver:
         self.parts_size += len(head) + len(payload)
 
     def size(self) -> i64:
-        """How much output there is."""
+        """Return the size of the output."""
         return self.parts_size + len(self.out)
 
     def overflow(self) -> None:
-        """Forget the output: it is more than the client may have waiting, and is not sent."""
+        """Drop the output: it exceeds the limit of the client, and is not sent."""
         self.out = BytesWriter()
         self.parts = []
         self.parts_size = 0
@@ -100,19 +100,19 @@ class Receiver:
         self.wake()
 
     def end(self) -> None:
-        """The connection ends: nothing more is kept for it, and nobody is a receiver there."""
+        """Stop: the connection is closing, and nothing more is queued for it."""
         self.overflowed = True
         self.guarded = True
 
     def take_parts(self) -> list[bytes]:
-        """What was queued before large payloads, and these; ``take_output`` has the rest."""
+        """Return large payloads and what was queued before them; ``take_output`` has the rest."""
         parts = self.parts
         self.parts = []
         self.parts_size = 0
         return parts
 
     def take_output(self) -> bytes:
-        """What was queued since the last time."""
+        """Return what was queued since the last call."""
         data = self.out.getvalue()
         self.out = BytesWriter()
         self.listed = False
@@ -130,11 +130,11 @@ class Subscription:
         self.delivered: i64 = 0
         self.max_msgs: i64 = 0
         self.closed: bool = False
-        # Called when the last message it asked for was delivered.
+        # Called when the last requested message was delivered.
         self.on_done: Callable[[Subscription], None] | None = None
 
     def check_done(self) -> None:
-        """End it when the last message it asked for was delivered."""
+        """End it if the last requested message was delivered."""
         done = self.on_done
         if done is not None and self.delivered >= self.max_msgs and not self.closed:
             done(self)

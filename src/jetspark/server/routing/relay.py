@@ -1,4 +1,4 @@
-"""Who stands between the clients of a server and another server that serves them (replica)."""
+"""The relay: forwards what clients do to another server (replica)."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ if TYPE_CHECKING:
 
 
 class Relay(Protocol):
-    """Takes what clients do, after their permissions were checked. Set on a router."""
+    """Handles what clients do, after their permissions were checked. Set on a router."""
 
     def on_pub(self, client: ConnectedClient, subject: bytes, frame: Frame) -> None:
-        """A client published; the frame is good for this call, as in ``ServerOps.on_pub``."""
+        """Handle a publish; the frame is valid for this call, as in ``ServerOps.on_pub``."""
 
     def on_sub(self, subscription: Subscription) -> None:
-        """A client subscribed."""
+        """Handle a new subscription."""
 
     def on_limit(self, subscription: Subscription) -> None:
-        """A client wants no more than ``max_msgs`` of a subscription."""
+        """Handle a limit of ``max_msgs`` for a subscription."""
 
     def on_unsub(self, subscription: Subscription) -> None:
-        """A subscription is over."""
+        """Handle the end of a subscription."""
 
     def on_ping(self, client: ConnectedClient) -> bool:
-        """A client asks for PONG; True: it gets it by ``answer_ping`` later."""
+        """Handle a PING; True: ``answer_ping`` is called later."""
 
 
 class NoRelay:
-    """Clients are served by the server that they are connected to."""
+    """No relay: clients are served by the server that they are connected to."""
 
     def on_pub(self, client: ConnectedClient, subject: bytes, frame: Frame) -> None:
         """Never called: ``Router.relayed`` is not set."""
 
     def on_sub(self, subscription: Subscription) -> None:
-        """Nobody else has to know."""
+        """Do nothing."""
 
     def on_limit(self, subscription: Subscription) -> None:
-        """Nobody else has to know."""
+        """Do nothing."""
 
     def on_unsub(self, subscription: Subscription) -> None:
-        """Nobody else has to know."""
+        """Do nothing."""
 
     def on_ping(self, client: ConnectedClient) -> bool:  # noqa: ARG002 - any of them
-        """PONG at once."""
+        """Return False: PONG immediately."""
         return False
 
 

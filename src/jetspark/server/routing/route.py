@@ -1,4 +1,4 @@
-"""Who gets messages of one subject, resolved once."""
+"""Routes: the receivers of one subject, resolved once."""
 
 from typing import Final, cast
 
@@ -15,18 +15,18 @@ _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
 
 
-# A message for more receivers than these is counted as work (turn.py); for one of more than
-# these many bytes every receiver is.
+# A message for more receivers than this is counted as work (turn.py); for one with more than this
+# many bytes every receiver is.
 NARROW_MAX: Final[i64] = 16
 LARGE: Final[i64] = 64 * 1024
 LARGE_OUTPUT: Final[i64] = 16 * 1024
-# More subscribers than these have no heads ready: they would cost more than they save when
-# subscriptions come and go between messages.
+# With more subscribers than this no heads are prepared: they would cost more than they save when
+# subscriptions change between messages.
 HEADS_MAX: Final[i64] = 1024
 
 
 class Route:
-    """Who gets messages of one subject. ``heads`` are ready for plain and for header messages."""
+    """The receivers of one subject. ``heads`` are prepared for plain and for header messages."""
 
     def __init__(
         self, subject: bytes, match: Match, target: Target | None, generation: i64, cached: bool
@@ -47,29 +47,29 @@ class Route:
             for value in self.subscribers:
                 self.heads.append(b"MSG %b %b " % (subject, value.sid))
                 self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
-        # The result that all subjects of a stream have which nobody else wants.
+        # The result shared by all subjects of a stream without other receivers.
         self.shared: Match | None = None
 
     def is_empty(self) -> bool:
-        """Say whether no client listens."""
+        """Return whether there is no subscriber."""
         return not self.subscribers and not self.groups
 
     def units(self, size: i64) -> i64:
-        """What it costs to give a message of so many bytes to all (turn.py)."""
+        """Return the cost of delivering a message of this size to all (turn.py)."""
         return self.receivers * units_of(size)
 
 
 def units_of(size: i64) -> i64:
-    """What it costs to give a message of so many bytes to one receiver.
+    """Return the cost of delivering a message of this size to one receiver.
 
-    Much output goes through fresh memory several times until the socket has it, which is some
-    thirty times as slow as copying what the caches hold.
+    Large output passes through uncached memory several times until the socket has it, which is
+    some thirty times as slow as copying what the caches hold.
     """
     return 1 + (size >> 10) if size < LARGE_OUTPUT else size >> 7
 
 
 def is_compact(frame: Frame) -> bool:
-    """Say whether the arguments of a publish stand with single blanks between them, up to CRLF."""
+    """Return whether the arguments of a publish are separated by single blanks, up to CRLF."""
     data = frame.data
     i = frame.se + 1
     if frame.re > frame.rs:

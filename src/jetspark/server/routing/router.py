@@ -1,11 +1,11 @@
-"""From a published message to everybody who gets it: subscribers, queue groups, the engine.
+"""The router: delivers a published message to subscribers, queue groups and the engine.
 
-Routes are resolved once per subject and kept with the sublist's result, which drops out of its
-cache when it is no longer true; the engine's part of a route is good
-while its generation stands. Inboxes are used once: those of one client share a route.
+Routes are resolved once per subject and cached with the sublist's result, which is evicted when it
+becomes invalid; the engine's part of a route is valid while its generation is. Inboxes are used
+once: those of one client share a route.
 
-Frames are forwarded as they came: behind the subject, what a PUB says and what a MSG must say are
-the same bytes (hot-path.md, Rules). Output is collected per receiver and written once per chunk.
+Frames are forwarded as received: after the subject, a PUB and the MSG made from it have the same
+bytes (hot-path.md, Rules). Output is collected per receiver and written once per chunk.
 """
 
 from collections.abc import Callable
@@ -32,17 +32,17 @@ from jetspark.turn import UNITS_PER_TURN, Turn
 # A payload of this size or more is not copied for each receiver.
 LARGE_PAYLOAD: Final = 512 * 1024
 
-# What messages of the server's own may cost between two flushes before they go in steps.
+# What the server's own messages may cost between two flushes before they are sent in steps.
 OWN_UNITS: Final[i64] = 8_192
-# So many of them may wait. Then a client that has many subscriptions to their subject is cut off:
-# it asked for more than can be written.
+# This many of them may wait. Then a client with many subscriptions to their subject is
+# disconnected: it asked for more than can be written.
 WAITING_MAX: Final = 4_096
 
 
 class FanOut:
-    """A message for very many subscriptions, given to some of them in each turn of the loop.
+    """A message for very many subscriptions, delivered to some of them in each turn of the loop.
 
-    They are those that it found when it was published.
+    They are those that existed when it was published.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FanOut:
         self._next_group: i64 = 0
 
     def step(self, router: "Router", turn: Turn) -> bool:
-        """Go on while the turn has something left; True when everybody had the message."""
+        """Continue while the turn has budget left; True when all receivers have the message."""
         cost = units_of(len(self._headers) + len(self._payload))
         subscribers = self.route.subscribers
         count: i64 = len(subscribers)
@@ -100,22 +100,22 @@ class FanOut:
 
 
 class Router:
-    """The subscriptions of one account, and the way of each message through them."""
+    """The subscriptions of one account, and the delivery of messages to them."""
 
     def __init__(self, turn: Turn | None = None) -> None:
         self.sublist: Sublist = Sublist()
         self.outbox: Outbox = Outbox(self)
         self.turn: Turn = turn or Turn()
-        # Messages of the server's own for very many receivers, in order, each partly given.
+        # The server's own messages for very many receivers, in order, each partly delivered.
         self.fan_outs: list[FanOut] = []
         self._fanned_out: i64 = 0
-        # How many of them wait by the subject that they are sent to.
+        # How many of them wait, by the subject that they are sent to.
         self._waiting_to: dict[bytes, int] = {}
         self._fanning: bool = False
         self._own_left: i64 = OWN_UNITS
-        # The subject of the message before: the same again need not be hashed again.
+        # The subject of the previous message: if it is the same, it is not hashed again.
         self.last_subject: bytes = b""
-        # Answers the common direct gets without a way through the engine.
+        # Answers the common direct gets without the engine.
         self.reader: DirectReader = DirectReader()
         self.traffic: Traffic = Traffic()
         self.generation: i64 = 0
@@ -124,18 +124,18 @@ class Router:
         self.engine: AccountEngine = WITHOUT_JETSTREAM
         self._resolve: Callable[[bytes], Target | None] = WITHOUT_JETSTREAM.resolve
         self.consumer_replies: ConsumerReplies = ConsumerReplies(WITHOUT_JETSTREAM, {}, {}, 0)
-        # Who carries what clients do to another server instead of this one, if somebody does.
+        # The relay that forwards what clients do to another server, if any.
         self.relay: Relay = NO_RELAY
         self.relayed: bool = False
-        # A stream wants subjects that begin with an underscore: then inboxes are no exception.
+        # A stream stores subjects that start with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 
     def serve(
         self, engine: AccountEngine, acks: dict[bytes, Acks], watched: dict[bytes, Any]
     ) -> None:
-        """Have an engine serve the account from now on.
+        """Set the engine that serves the account.
 
-        ``acks`` are those of its consumers, ``watched`` the deliver subjects it wants to know of.
+        ``acks`` are those of its consumers, ``watched`` the deliver subjects that it tracks.
         """
         self.engine = engine
         self._resolve = engine.resolve
@@ -144,13 +144,13 @@ class Router:
         )
 
     def follow_streams(self, generation: int, *, stores_inboxes: bool) -> None:
-        """Streams came or went: the engine's part of routes made before is no longer good."""
+        """Invalidate the engine's part of earlier routes: streams were created or deleted."""
         self.generation = generation
         self.stores_inboxes = stores_inboxes
 
     def route(self, subject: bytes) -> Route:
-        """Find or make the route of a subject."""
-        # Subjects that begin with an underscore are inboxes: used once, not worth a cache entry.
+        """Find or create the route of a subject."""
+        # Subjects that start with an underscore are inboxes: used once, not worth a cache entry.
         once = subject.startswith(b"_") and not self.stores_inboxes
         match = self.sublist.match_once(subject) if once else self.sublist.match(subject)
         found = match.route
@@ -159,12 +159,12 @@ class Router:
             if found.generation == self.generation:
                 return found
             if found.shared is match:
-                # Some of its subjects may belong elsewhere by now.
-                match = self.sublist.match_anew(subject)
+                # Some of its subjects may have another target by now.
+                match = self.sublist.match_unshared(subject)
         target = None if once else self._resolve(subject)
         if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
             # Nothing in it depends on the subject: a stream with a million of them has one route,
-            # and those of its subjects that the cache keeps have one result.
+            # and those of its subjects that are cached have one result.
             made = self._stream_route(target, match)
             if made.shared is not None:
                 self.sublist.share(subject, made.shared)
@@ -176,7 +176,7 @@ class Router:
         return made
 
     def _stream_route(self, target: Target, match: Match) -> Route:
-        """Find or make the route of the subjects that one stream wants and nobody else."""
+        """Find or create the route of the subjects that only one stream receives."""
         found = target.route
         if found is not None:
             assert isinstance(found, Route)
@@ -191,7 +191,7 @@ class Router:
     # Messages ----------------------------------------------------------------------------------
 
     def forward(self, route: Route, origin: Receiver, frame: Frame) -> bool:
-        """Give a client's message to its subscribers; True if one of them got it."""
+        """Deliver a client's message to its subscribers; True if one of them got it."""
         if not route.cached or len(frame.body) > 0 or not is_compact(frame):
             return self._give_all(
                 route, origin, frame.subject(), frame.reply(), frame.headers(), frame.payload()
@@ -259,9 +259,9 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """Give a message to all plain subscribers and to one member of each queue group.
+        """Deliver a message to all plain subscribers and to one member of each queue group.
 
-        Very many of them get it in the turns that follow, behind others that wait.
+        Very many of them get it in the following turns, after others that wait.
         """
         if route.wide:
             units = route.units(len(headers) + len(payload))
@@ -271,7 +271,8 @@ class Router:
                 return True
             self._own_left -= units
         elif self.fan_outs and self.is_waiting(route.subject):
-            # Most receivers left since the message before: it must not be passed all the same.
+            # Most receivers disconnected since the previous message: it must still not be
+            # overtaken.
             self._wait(FanOut(route, origin, subject, reply, headers, payload))
             return True
         return self._give_all(route, origin, subject, reply, headers, payload)
@@ -300,7 +301,7 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """Give a message to one member of each group."""
+        """Deliver a message to one member of each group."""
         delivered = False
         for group in groups:
             if self.to_group(group, origin, subject, reply, headers, payload):
@@ -316,7 +317,7 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """One random member of a group; another one when it may not get the message."""
+        """Deliver to one random member of a group; to another one if that is not permitted."""
         size: i64 = len(group)
         start: i64 = self.random.randrange(size) if size > 1 else 0
         tried: i64 = 0
@@ -330,7 +331,7 @@ class Router:
     # Very many receivers -----------------------------------------------------------------------
 
     def _wait(self, fan_out: FanOut) -> None:
-        """Give a message to its receivers later, behind those that wait already."""
+        """Deliver a message later, after those that wait already."""
         self.fan_outs.append(fan_out)
         to = fan_out.route.subject
         self._waiting_to[to] = self._waiting_to.get(to, 0) + 1
@@ -345,11 +346,11 @@ class Router:
                 receiver.overflow()
 
     def is_waiting(self, to: bytes) -> bool:
-        """Say whether a message that is sent to a subject waits for its turns."""
+        """Return whether a message to a subject waits for its turns."""
         return to in self._waiting_to
 
     def flushed(self) -> bool:
-        """What was queued is being written; True: ``fan_out`` must be called until it is done."""
+        """Note that the output is being written; True: call ``fan_out`` until it is done."""
         self._own_left = OWN_UNITS
         if not self.fan_outs or self._fanning:
             return False
@@ -357,7 +358,7 @@ class Router:
         return True
 
     def fan_out(self) -> bool:
-        """Go on with messages for very many receivers, for one turn; True while some wait."""
+        """Continue messages for very many receivers, for one turn; True while some wait."""
         turn = self.turn
         turn.left = UNITS_PER_TURN
         at = self._fanned_out
@@ -375,7 +376,7 @@ class Router:
             self.fan_outs = []
             self._fanned_out = 0
             self._fanning = False
-            self.engine.resumed()  # runs for these receivers waited
+            self.engine.resumed()  # runs for these receivers were waiting
             return False
         if at > WAITING_MAX:
             self.fan_outs = self.fan_outs[at:]
@@ -392,7 +393,7 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """Give a message to one subscription, if it may have it."""
+        """Deliver a message to one subscription, if its client may have it."""
         receiver = subscription.receiver
         if (
             subscription.closed
@@ -410,7 +411,7 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """Give a message to a subscription, ended or not, if its client may have it."""
+        """Deliver a message to a subscription, ended or not, if its client may have it."""
         permissions = subscription.receiver.permissions
         if permissions is not None:
             if permissions.needs_delivery_check and not permissions.may_deliver(
@@ -448,7 +449,7 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> None:
-        """Queue a message without a copy of its payload, which all receivers share."""
+        """Queue a message without copying its payload, which all receivers share."""
         receiver = subscription.receiver
         if headers and receiver.headers:
             write_hmsg_head(receiver.out, subject, subscription.sid, reply, headers, len(payload))
@@ -458,7 +459,7 @@ class Router:
         receiver.out.write(b"\r\n")
 
     def _count(self, subscription: Subscription, receiver: Receiver, size: i64) -> None:
-        """Account for one delivery; the last one a subscription asked for ends it."""
+        """Count one delivery; end the subscription if it was the last one requested."""
         receiver.wake()
         if receiver.parts_size + len(receiver.out) > receiver.out_max:
             receiver.overflow()
@@ -475,11 +476,11 @@ class Router:
     def send(
         self, route: bytes, subject: bytes, reply: bytes, headers: bytes, payload: bytes
     ) -> bool:
-        """Deliver a message of the server's own; True if somebody got it."""
+        """Deliver one of the server's own messages; True if a client got it."""
         return self.deliver(self.route(route), None, subject, reply, headers, payload)
 
     def send_outbox(self) -> None:
-        """Deliver what the engine wants sent."""
+        """Deliver the engine's outbox."""
         entries = self.outbox.now
         if not entries:
             return
@@ -488,12 +489,12 @@ class Router:
             self.send(entry[0], entry[1], entry[2], entry[3], entry[4])
 
     def listens(self, subject: bytes) -> bool:
-        """Say whether a client or a stream gets messages of a subject."""
+        """Return whether a client or a stream receives messages of a subject."""
         route = self.route(subject)
         return not route.is_empty() or route.target is not None
 
     def write_acks(self, head: bytes, replies: list[bytes], sequences: list[int], /) -> None:
-        """Deliver acknowledgements, after all that the outbox has."""
+        """Deliver acknowledgements, after everything in the outbox."""
         self.send_outbox()
         i: i64 = 0
         while i < len(replies):

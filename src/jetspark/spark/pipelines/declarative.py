@@ -13,17 +13,20 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jetspark.spark.pipelines.errors import mistakes_named
+from jetspark.spark.pipelines.errors import mistakes_named, one_line, one_line_of
 from jetspark.spark.pipelines.file_tables import FileTables, short_name
-from jetspark.spark.pipelines.project import Project, check_packages
+from jetspark.spark.pipelines.project import PipelineRefused, Project, check_packages
 from jetspark.spark.pipelines.settings import prepare_workers
-from jetspark.spark.session import session
+from jetspark.spark.session import jvm_has_ended, session
 
 if TYPE_CHECKING:
     from pyspark.pipelines.flow import Flow
     from pyspark.pipelines.output import Output
 
-_STAMPED: Final = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (.*)$")
+# A message of the runner. That of a failure has the error after it, with plans and stacks.
+_MESSAGE: Final = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (?P<text>.*?)(?:\nError: (?P<error>.*))?", re.DOTALL
+)
 
 
 def run_declarative(
@@ -54,11 +57,12 @@ def run_declarative(
         return not full_refresh_all and table not in emptied and not left_out
 
     tables = FileTables(project, goes_on)
-    with _same_environment(), redirect_stdout(_Lines(say)), _watched(tables, settings):
+    messages = Messages(say)
+    with _same_environment(), redirect_stdout(messages), _watched(tables, settings):
         _start_session(project, settings, master)
         started()
         # It also stops the session, whatever happens.
-        with mistakes_named(project.root):
+        with mistakes_named(project.root), messages.causes_named():
             cli.run(
                 spec_path=project.spec,
                 full_refresh=list(full_refresh),
@@ -160,17 +164,45 @@ def _start_session(project: Project, settings: Mapping[str, str], master: str) -
     SparkSession.builder.remote(f"sc://localhost:{port}").getOrCreate()
 
 
-class _Lines(io.TextIOBase):
-    """Receives the lines that the runner prints, without timestamps."""
+class Messages(io.TextIOBase):
+    """Receives the lines that the runner prints, without timestamps; keeps why flows failed."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._rest = ""
+        self._causes: dict[str, str] = {}
+        """By what was said of a failure: its error."""
 
     def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            stamped = _STAMPED.match(line)
-            if stamped:
-                self._say(stamped[1])
+        """Take a part of what is printed."""
+        self._rest += text
+        # One call of print is one message, of however many lines.
+        if self._rest.endswith("\n"):
+            message, self._rest = self._rest.rstrip("\n"), ""
+            self._take(message)
         return len(text)
+
+    def _take(self, message: str) -> None:
+        found = _MESSAGE.fullmatch(message)
+        if found is None:
+            return
+        said = " ".join(found["text"].split())
+        self._say(said)
+        cause = one_line_of(found["error"] or "")
+        if cause:
+            self._say(cause)
+            self._causes[said.rstrip(".")] = cause
+
+    @contextmanager
+    def causes_named(self) -> Iterator[None]:
+        """Let the error of a run say why: Spark's own only points at the messages before it."""
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except PySparkException as error:
+            text = one_line(error)
+            why = [f"{said}: {cause}" for said, cause in self._causes.items() if cause not in text]
+            if not why or jvm_has_ended():
+                raise
+            raise PipelineRefused("; ".join(why)) from error

@@ -80,13 +80,13 @@ def is_refusal(error: BaseException | None) -> bool:
 
 def one_line(error: BaseException) -> str:
     """Describe the error by the innermost of our own or Spark's errors."""
-    text = str(error)
+    return one_line_of(str(error)) or type(error).__name__
+
+
+def one_line_of(text: str) -> str:
+    """Summarise the text of an error in one line; empty if it contains nothing."""
     raised = [found for found in _RAISED.finditer(text) if "jetspark" in found[0]]
-    if raised:
-        text = raised[-1][2]
-    else:
-        text = _without_stack(_TAIL.sub("", _QUERY.sub("", text)))
-        text = text or type(error).__name__
+    text = raised[-1][2] if raised else _without_stack(_TAIL.sub("", _QUERY.sub("", text)))
     line = " ".join(text.split())
     for said, advice in _ADVICE.items():
         if said in line:

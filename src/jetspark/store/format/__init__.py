@@ -1,1 +1,1 @@
-"""What lies on disk: records, segment heads, manifests, index files."""
+"""The format on disk: records, segment heads, manifests, index files."""

@@ -1,10 +1,10 @@
-"""Compressed messages: how a body lies in a record, and how it is read (``record.py``).
+"""Compressed messages: the layout of a compressed body, and how it is read (``record.py``).
 
-``compression: s2`` in a stream's configuration says that its messages may be compressed on disk;
-readers never see it. Ours are compressed with zlib, at its quickest level, one by one so that one
-flipped bit still costs one message, and only when a full segment is rewritten (``compaction.py``):
-nothing that waits for an acknowledgement pays for it. State counts messages, not what the disk
-holds: that is ``disk_bytes`` of a log.
+``compression: s2`` in a stream's configuration allows its messages to be compressed on disk;
+readers never see it. We compress with zlib, at its fastest level, each message separately so that
+one flipped bit still damages only one message, and only when a full segment is rewritten
+(``compaction.py``): nothing that waits for an acknowledgement pays for it. Stream state counts
+messages uncompressed; ``disk_bytes`` of a log is the size on disk.
 
 Not compiled: zlib does the work.
 """
@@ -33,12 +33,12 @@ from jetspark.store.format.record import (
 )
 
 LEVEL: Final = 1
-# Shorter bodies gain nothing: zlib adds eleven bytes, and the length is eight.
+# Compressing shorter bodies gains nothing: zlib adds eleven bytes, and the length is eight.
 BODY_MIN: Final = 64
 
 
 def pack(codec: Codec, data: bytes, at: int, writer: BytesWriter) -> bool:
-    """Write the message at ``at`` with its body compressed; False when that gains nothing."""
+    """Write the message at ``at`` with its body compressed; False if that gains nothing."""
     begin, end = int(headers_end(data, at)), int(body_end(data, at))
     if end - begin < BODY_MIN or int(record_flags(data, at)) & COMPRESSED:
         return False
@@ -60,9 +60,9 @@ def pack(codec: Codec, data: bytes, at: int, writer: BytesWriter) -> bool:
 
 
 def unpacked(data: bytes, at: int) -> bytes:
-    """The record at ``at`` with its body as it was, for readers; it has no check of its own.
+    """Return the record at ``at`` with its body decompressed, for readers; without a checksum.
 
-    Empty when the body is not what it says.
+    Empty if the body cannot be decompressed.
     """
     begin, end = int(headers_end(data, at)), int(body_end(data, at))
     if end - begin < 8:
@@ -83,5 +83,5 @@ def unpacked(data: bytes, at: int) -> bytes:
     fixed[27] &= ~int(COMPRESSED)
     middle = data[at + int(FIXED) : begin]
     plain = bytes(fixed) + middle + body + b"\r\n" + bytes(8)
-    assert len(plain) == total >= OVERHEAD, "a record of its own length"
+    assert len(plain) == total >= OVERHEAD, "the record has its full length"
     return plain

@@ -1,23 +1,23 @@
-"""Index files: what a start must know of a segment, without the messages themselves.
+"""Index files: the data of a segment that startup needs, without the messages themselves.
 
-Beside a segment lies ``<segment>.idx``: its records in their order, each message as sixteen bytes
-(where it lies, what it counts, its subject), every other record whole. Replaying it does to the
-index what replaying the segment does, limits and removals included, so nothing in it is ever out
-of date and nothing has to be written again when messages go: it is made once, from the file, when
-a segment is full, and for the newest one when enough was written. A start reads it and then the
-rest of the segment. When it is missing or does not check, the segment itself is read.
+Next to a segment is ``<segment>.idx``: its records in order, each message as sixteen bytes (its
+place, its size, its subject), every other record whole. Replaying it has the same effect on the
+index as replaying the segment, limits and removals included, so it never becomes out of date and
+is not rewritten when messages are removed: it is created once, from the file, when a segment is
+full, and for the newest one when enough was written. Startup reads it and then the rest of the
+segment. If it is missing or its checksum is wrong, the segment itself is read.
 
-The file: a frame (``manifest.py``, magic ``JSI1``), entries, and the xxh3-64 digest of all before,
-seeded with the stream's id. An entry is two 64-bit words and what they announce::
+The file: a frame (``manifest.py``, magic ``JSI1``), entries, and the xxh3-64 digest of everything
+before it, seeded with the stream's id. An entry is two 64-bit words and what they announce::
 
     place | sequence step << 32 + subject     a message; places as in ``columns.py``
-    -1 | length                               a subject follows: the next number of this file;
-                                              it may have another one already
+        -1 | length                               a subject follows: the next subject id of this
+                                                  file; it may have another id already
     -2 | length                               a record follows that is not a message
     -3 | sequence                             the next message counts from here
     -4 | time                                 the end; when the last message was stored
 
-``index_writer.py`` makes it in steps of a bounded size.
+``index_writer.py`` creates it in steps of bounded size.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -42,7 +42,7 @@ STEP_MAX: Final[i64] = 0x7FFFFFFF
 
 
 class IndexHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of which segment this is."""
+    """The part of the segment that the file covers."""
 
     version: int
     stream_id: int
@@ -57,9 +57,9 @@ _decoder: Final = msgspec.json.Decoder(IndexHead)
 
 
 def read_index_file(log: "StreamLog", name: str) -> tuple[IndexHead, bytes] | None:
-    """Return the index file of a segment; None when it is no use.
+    """Return the index file of a segment; None if it is unusable.
 
-    It may cover more than the segment has, if that was cut since.
+    It may cover more than the segment has, if that was truncated since.
     """
     try:
         data = log.segments.files.read_file(log.segments.folder / (name + SUFFIX))
@@ -72,7 +72,7 @@ def read_index_file(log: "StreamLog", name: str) -> tuple[IndexHead, bytes] | No
 
 
 def index_head(data: bytes, stream_id: int) -> IndexHead | None:
-    """The head of an index file that checks; None when anything about it is wrong."""
+    """Return the head of a valid index file; None if anything is wrong with it."""
     document = unframe(MAGIC, data)
     if document is None or xxh3_64_digest(data[:-8], stream_id) != data[-8:]:
         return None

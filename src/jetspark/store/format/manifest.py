@@ -1,10 +1,9 @@
-"""Who a stream is: its identity, kept in two manifest copies and in the head of every segment.
+"""The identity of a stream, stored in two manifest copies and in the head of every segment.
 
 A framed document is ``magic (4) | u32 length | JSON | 8 bytes xxh3-64 digest of all before``.
-Manifests are written alternately to ``manifest.a`` and ``manifest.b``; the copy with the highest
-epoch that checks is the truth. Both exist from the beginning, so damage to one costs nothing.
-When both are damaged the identity comes from a segment head: a stream is never lost because its
-metadata is.
+Manifests are written alternately to ``manifest.a`` and ``manifest.b``; the valid copy with the
+highest epoch counts. Both exist from the start, so damage to one has no consequences. If both are
+damaged, the identity comes from a segment head: damaged metadata never loses a stream.
 """
 
 import errno
@@ -26,11 +25,11 @@ COPIES: Final = ("manifest.a", "manifest.b")
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of a stream to open it.
+    """What is needed to open a stream.
 
-    The store does not look into ``config``, ``configuration.is_copy`` apart.
-    ``revision`` counts the changes of configuration and limits: the highest one found, in a
-    manifest, a segment head or a record, is the truth.
+    The store does not interpret ``config``, except for ``configuration.is_copy``. ``revision``
+    counts the changes of configuration and limits: the highest one found, in a manifest, a segment
+    head or a record, counts.
     """
 
     format: int = FORMAT
@@ -46,11 +45,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity plus what changes: an epoch, sequences that are used up, and the files.
+    """The identity plus what changes: an epoch, used sequences, and the files.
 
-    No sequence up to ``sequence_floor`` is given out again; it may be ahead of what was stored.
-    ``last_seq`` was on the disk when the manifest was written, and ``segments`` existed: one
-    that is not there later is lost. None: nobody wrote that down, as in older versions.
+    No sequence up to ``sequence_floor`` is assigned again; it may be ahead of what was stored.
+    ``last_seq`` was on disk when the manifest was written, and ``segments`` existed: one that is
+    missing later is lost. None: not recorded, as in older versions.
     """
 
     epoch: int
@@ -65,13 +64,13 @@ _identity_decoder = msgspec.json.Decoder(Identity)
 
 
 def frame(magic: bytes, document: bytes) -> bytes:
-    """Put a document into its checked frame."""
+    """Put a document into its checksummed frame."""
     framed = magic + struct.pack("<I", len(document)) + document
     return framed + xxh3_64_digest(framed)
 
 
 def unframe(magic: bytes, data: bytes) -> bytes | None:
-    """Take a document out of its frame; None when anything about it is wrong."""
+    """Extract a document from its frame; None if anything is wrong with it."""
     if len(data) < 16 or data[:4] != magic:
         return None
     end = 8 + int(struct.unpack_from("<I", data, 4)[0])
@@ -81,12 +80,12 @@ def unframe(magic: bytes, data: bytes) -> bytes | None:
 
 
 def encode_identity(identity: Identity) -> bytes:
-    """Identity as JSON, for the head of a segment."""
+    """Encode an identity as JSON, for the head of a segment."""
     return msgspec.json.encode(identity)
 
 
 def decode_identity(document: bytes) -> Identity:
-    """Identity from JSON that was in a frame that checks; WrongStoreFormat if it is not ours."""
+    """Decode an identity from a valid frame; WrongStoreFormat if it is not ours."""
     try:
         identity = _identity_decoder.decode(document)
     except ValueError as error:
@@ -95,7 +94,7 @@ def decode_identity(document: bytes) -> Identity:
 
 
 def known(identity: Identity) -> Identity:
-    """The identity itself, or WrongStoreFormat when another version of the format wrote it."""
+    """Return the identity; WrongStoreFormat if another version of the format wrote it."""
     if identity.format != FORMAT:
         raise WrongStoreFormat(
             f"stream {identity.name!r} has disk format {identity.format}, "
@@ -105,7 +104,7 @@ def known(identity: Identity) -> Identity:
 
 
 def unreadable(document: bytes, error: ValueError) -> WrongStoreFormat:
-    """The error for a document that is whole but says something else than this version expects."""
+    """Return the error for a valid document with unexpected content."""
     return WrongStoreFormat(
         f"a stream's metadata is not what this version expects ({error}): open the store with the "
         f"version of jetspark that wrote it; it begins {document[:80]!r}"
@@ -113,12 +112,12 @@ def unreadable(document: bytes, error: ValueError) -> WrongStoreFormat:
 
 
 def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
-    """Write the copy whose turn it is; the other one stays good meanwhile."""
+    """Write the copy whose turn it is; the other one stays valid meanwhile."""
     path = folder / COPIES[manifest.epoch % 2]
     try:
         files.replace(path, frame(MANIFEST_MAGIC, msgspec.json.encode(manifest)))
     except OSError:
-        # On a full disk a part of it must not take the last space from others.
+        # On a full disk a partial file must not take the last space from others.
         with suppress(OSError):
             files.remove(path.with_name(path.name + ".tmp"))
         raise
@@ -127,14 +126,14 @@ def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
 def write_manifests(
     files: Files, folder: Path, identity: Identity, segments: tuple[str, ...]
 ) -> None:
-    """Write both copies, for a stream that has none."""
+    """Write both copies, for a stream without any."""
     for epoch in (1, 2):
         manifest = Manifest(epoch=epoch, identity=identity, segments=segments)
         write_manifest(files, folder, manifest)
 
 
 def first_manifests(identity: Identity, segment: str) -> dict[str, bytes]:
-    """Names and contents of both copies, for a stream that is being made with one segment."""
+    """Return names and contents of both copies, for a stream created with one segment."""
     copies = [Manifest(epoch=epoch, identity=identity, segments=(segment,)) for epoch in (1, 2)]
     return {
         COPIES[manifest.epoch % 2]: frame(MANIFEST_MAGIC, msgspec.json.encode(manifest))
@@ -145,9 +144,9 @@ def first_manifests(identity: Identity, segment: str) -> dict[str, bytes]:
 def renew_manifests(
     files: Files, folder: Path, identity: Identity, sequence_floor: int = 0
 ) -> None:
-    """Put an identity into both copies, one after the other; the first one decides at once.
+    """Write an identity to both copies, one after the other; the first one counts immediately.
 
-    The floor is never lower than one that is known: a copy may be unreadable today.
+    The floor is never lower than a known one: a copy may be unreadable at present.
     """
     with manifest_change(folder):
         found, _ = read_manifests(files, folder, identity.stream_id)
@@ -162,12 +161,12 @@ def renew_manifests(
 
 
 def raise_floor(files: Files, folder: Path, stream_id: int, floor: int) -> None:
-    """Say durably that no start after this one may give out sequences up to ``floor``."""
+    """Record durably that no later start may assign sequences up to ``floor``."""
     with manifest_change(folder):
         found, _ = read_manifests(files, folder, stream_id, strict=True)
         if found is None:
             raise OSError(errno.EIO, "no manifest can be read", str(folder))
-        # Not the log's own identity: a manifest must not say what a power cut takes from the log.
+        # Not the log's own identity: a manifest must not contain what a power failure may remove.
         renewed = msgspec.structs.replace(found, epoch=found.epoch + 1, sequence_floor=floor)
         write_manifest(files, folder, renewed)
 
@@ -175,10 +174,10 @@ def raise_floor(files: Files, folder: Path, stream_id: int, floor: int) -> None:
 def note_stored(
     files: Files, folder: Path, stream_id: int, last_seq: int, segments: tuple[str, ...]
 ) -> None:
-    """Say durably up to which sequence a stream is on the disk, and in which files.
+    """Record durably up to which sequence a stream is on disk, and in which files.
 
-    In both copies: with one of them damaged, a file that is missing or cut is noticed by the
-    other.
+    In both copies: if one of them is damaged, the other one reveals a missing or truncated
+    file.
     """
     with manifest_change(folder):
         found, _ = read_manifests(files, folder, stream_id, strict=True)
@@ -193,7 +192,7 @@ def note_stored(
 
 
 def forget_segments(files: Files, folder: Path, stream_id: int, names: list[str]) -> None:
-    """Say durably, in both copies, that files are about to be removed."""
+    """Record durably, in both copies, that files are about to be removed."""
     with manifest_change(folder):
         found, damaged = read_manifests(files, folder, stream_id, strict=True)
         older = None if damaged else _older(files, folder)
@@ -202,7 +201,7 @@ def forget_segments(files: Files, folder: Path, stream_id: int, names: list[str]
                 break
         else:
             return
-        assert found is not None, "one of them has names"
+        assert found is not None, "one of the copies has names"
         left = tuple(name for name in found.segments or () if name not in names)
         for step in (1, 2):
             renewed = msgspec.structs.replace(found, epoch=found.epoch + step, segments=left)
@@ -210,7 +209,7 @@ def forget_segments(files: Files, folder: Path, stream_id: int, names: list[str]
 
 
 def _read_copy(files: Files, path: Path) -> bytes:
-    """Read a manifest, twice if need be; empty when there is none."""
+    """Read a manifest, twice if necessary; empty if it does not exist."""
     for _ in range(2):
         try:
             return files.read_file(path)
@@ -222,7 +221,7 @@ def _read_copy(files: Files, path: Path) -> bytes:
 
 
 def _older(files: Files, folder: Path) -> Manifest:
-    """The copy that the other one replaced; both of them check."""
+    """Return the older copy; both of them are valid."""
     both = [
         _manifest_decoder.decode(unframe(MANIFEST_MAGIC, files.read_file(folder / name)) or b"")
         for name in COPIES
@@ -233,11 +232,11 @@ def _older(files: Files, folder: Path) -> Manifest:
 def read_manifests(
     files: Files, folder: Path, stream_id: int = 0, *, strict: bool = False
 ) -> tuple[Manifest | None, list[str]]:
-    """Return the newest copy that checks, if any, and the names of the copies that do not.
+    """Return the newest valid copy, if any, and the names of the copies that are not valid.
 
-    A copy of another stream than ``stream_id`` (0: of any) counts as one that does not check, and
-    so does one that the disk refuses to read; ``strict``: then OSError.
-    WrongStoreFormat when a copy checks but another version of jetspark wrote it.
+    A copy of another stream than ``stream_id`` (0: of any) counts as invalid, and so does one that
+    the disk fails to read; with ``strict`` that raises OSError. Raises WrongStoreFormat if a copy
+    is valid but another version of jetspark wrote it.
     """
     best: Manifest | None = None
     damaged = []

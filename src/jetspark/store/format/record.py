@@ -1,4 +1,4 @@
-"""The record: how one message, or one change of a stream, lies on disk (disk-format.md, Records).
+"""Records: the layout on disk of a message, or of a change of a stream (disk-format.md, Records).
 
 Little-endian, fixed part 40 bytes::
 
@@ -6,22 +6,23 @@ Little-endian, fixed part 40 bytes::
     16 i64 time ns          24  u16 subject length  26  u8 kind     27  u8 flags
     28 u32 headers length   32  u32 key id          36  u32 frame word
 
-then subject, headers, body, CRLF, and 8 bytes of check: the xxh3-64 digest (big-endian, its
+then subject, headers, body, CRLF, and an 8-byte checksum: the xxh3-64 digest (big-endian, its
 canonical form) of everything from byte 8 up to and including the CRLF, seeded with the stream's
-id. The frame word is length ^ low half of sequence ^ low half of the id: it tells a damaged
-length from a damaged body without a second hash.
+id. The frame word is length ^ low half of sequence ^ low half of the id: it distinguishes a
+damaged length from a damaged body without a second hash.
 
-Flag ``GROUP_FIRST`` marks the first record of a synced write. One group of a stream is on its way
-at a time, so such a record proves that everything before it was on disk when it was written:
-that is how recovery tells damage from the rest of an interrupted write (``replay.py``).
+Flag ``GROUP_FIRST`` marks the first record of a synced write. A stream has one group in flight at
+a time, so such a record proves that everything before it was on disk when it was written: this is
+how recovery distinguishes damage from the rest of an interrupted write (``replay.py``).
 
 An atomic batch is a run of records in one synced write: each has ``BATCH_MEMBER``, the first
 ``BATCH_FIRST``, the last ``BATCH_LAST``.
 
-``COMPRESSED``: instead of the body stand its length, as a 64-bit word, and its zlib stream
-(``compression.py``); the check covers what is stored. Only rewritten segments have such records.
+``COMPRESSED``: the body is replaced by its length, as a 64-bit word, and its zlib stream
+(``compression.py``); the checksum covers what is stored. Only rewritten segments have such
+records.
 
-Two 32-bit fields are always written and read as one 64-bit word: that is one native call.
+Two 32-bit fields are always written and read as one 64-bit word: one native call.
 """
 
 from typing import Final
@@ -32,14 +33,14 @@ from xxhash import xxh3_64_digest
 
 MAGIC: Final[i64] = 0x3152534A  # b"JSR1"
 FIXED: Final[i64] = 40
-# Fixed part, CRLF and check: what a record has besides subject, headers and body.
+# Fixed part, CRLF and checksum: a record without subject, headers and body.
 OVERHEAD: Final[i64] = 50
-# No record is longer: subject 64 KiB, headers and body are bounded by max_payload (64 MiB).
+# No record is longer: subject 64 KiB, headers and body are limited by max_payload (64 MiB).
 LENGTH_MAX: Final[i64] = 128 * 1024 * 1024
 SUBJECT_MAX: Final[i64] = 0xFFFF  # its length is a u16
 
-# A record of this size or more is not copied on the loop if that can be helped: it would take
-# most of a millisecond.
+# A record of this size or more is not copied on the loop if possible: that would take most of a
+# millisecond.
 LARGE: Final[i64] = 512 * 1024
 
 MESSAGE: Final[i64] = 1
@@ -58,10 +59,10 @@ COMPRESSED: Final[i64] = 4
 GROUP_FIRST: Final[i64] = 8
 BATCH_FIRST: Final[i64] = 16
 
-# What `examine` answers besides a length.
-CUT_OFF: Final[i64] = 0  # the data ends inside the record
-BAD_FRAME: Final[i64] = -1  # magic, length or frame word do not hold: no record starts here
-BAD_CHECK: Final[i64] = -2  # framing holds, content does not
+# Results of `examine` other than a length.
+TRUNCATED: Final[i64] = 0  # the data ends inside the record
+BAD_FRAME: Final[i64] = -1  # magic, length or frame word are wrong: no record starts here
+BAD_CHECK: Final[i64] = -2  # framing is valid, content is not
 
 _LOW: Final[i64] = 0xFFFFFFFF
 _SIGN: Final[i64] = 0x80000000
@@ -69,24 +70,24 @@ _WRAP: Final[i64] = 0x100000000
 
 
 class Codec:
-    """Encodes and checks the records of one stream, whose id seeds every check."""
+    """Encodes and validates the records of one stream, whose id seeds every checksum."""
 
     def __init__(self, stream_id: int) -> None:
         self.seed: int = stream_id
         self.id_low: i64 = stream_id & 0xFFFFFFFF
         self.scratch: BytesWriter = BytesWriter()
-        # What a message counts besides subject, headers and body, as in nats-server; and with
-        # headers.
+        # The overhead per message in addition to subject, headers and body, as in nats-server; and
+        # with headers.
         self.message_cost: i64 = 30
         self.headers_cost: i64 = 4
 
     def count_as_memory(self) -> None:
-        """Count messages as nats-server does in a memory store."""
+        """Use the overhead that nats-server adds in a memory store."""
         self.message_cost = 16
         self.headers_cost = 0
 
     def message_size(self, data: bytes, at: i64) -> i64:
-        """What a message counts, by its record, compressed or not."""
+        """Return the accounted size of a message, from its record, compressed or not."""
         lengths = read_i64_le(data, at + 24)
         size = self.size_of(record_length(data, at), headers_in(lengths))
         if (lengths >> 24) & COMPRESSED:
@@ -95,7 +96,7 @@ class Codec:
         return size
 
     def size_of(self, total: i64, headers_length: i64) -> i64:
-        """What a message counts whose record has this length."""
+        """Return the accounted size of a message whose record has this length."""
         size: i64 = total - OVERHEAD + self.message_cost
         if headers_length > 0:
             size += self.headers_cost
@@ -115,7 +116,7 @@ class Codec:
         """Append one record to ``writer`` and return its length.
 
         ``tail`` is headers, body and CRLF in one piece: that is how a publish arrives. Raises
-        ValueError, with nothing written, for what the format cannot hold.
+        ValueError, with nothing written, for values that the format cannot hold.
         """
         subject_length: i64 = len(subject)
         total: i64 = FIXED + 8 + subject_length + len(tail)
@@ -150,9 +151,9 @@ class Codec:
         headers_length: i64,
         tail_length: i64,
     ) -> bytes:
-        """What stands before the tail of a record that is too large to be copied here.
+        """Encode everything before the tail of a record that is too large to be copied here.
 
-        The digest of both but for the first 8 bytes follows (``Parts`` in ``log/group.py``).
+        The digest of both except for the first 8 bytes follows (``Parts`` in ``log/group.py``).
         """
         subject_length: i64 = len(subject)
         total: i64 = FIXED + 8 + subject_length + tail_length
@@ -171,15 +172,15 @@ class Codec:
         return head.getvalue()
 
     def examine(self, data: bytes, at: i64) -> i64:
-        """Return the length of the record at ``at``, or CUT_OFF, BAD_FRAME, BAD_CHECK."""
+        """Return the length of the record at ``at``, or TRUNCATED, BAD_FRAME, BAD_CHECK."""
         left: i64 = len(data) - at
         if left < OVERHEAD:
-            return CUT_OFF
+            return TRUNCATED
         total = self.framed_length(data, at)
         if total < 0:
             return BAD_FRAME
         if total > left:
-            return CUT_OFF
+            return TRUNCATED
         if total < LARGE:
             digest = xxh3_64_digest(data[at + 8 : at + total - 8], self.seed)
         else:
@@ -191,7 +192,7 @@ class Codec:
     def framed_length(self, data: bytes, at: i64) -> i64:
         """Return the length that the fixed part at ``at`` claims, or BAD_FRAME.
 
-        The whole fixed part must exist; what follows it need not be.
+        The whole fixed part must exist; the rest need not.
         """
         head = read_i64_le(data, at)
         total: i64 = (head >> 32) & _LOW
@@ -207,7 +208,7 @@ class Codec:
 
 
 def too_long(subject_length: i64, headers_length: i64, total: i64) -> ValueError:
-    """The error for what the format cannot hold."""
+    """Return the error for values that the format cannot hold."""
     return ValueError(
         f"a record holds a subject of up to {int(SUBJECT_MAX)} bytes and "
         f"{int(LENGTH_MAX)} bytes in all, the headers within them; this one has a subject "
@@ -216,37 +217,37 @@ def too_long(subject_length: i64, headers_length: i64, total: i64) -> ValueError
 
 
 def record_length(data: bytes, at: i64) -> i64:
-    """Length of a record already known to be good."""
+    """Length of a valid record."""
     return (read_i64_le(data, at) >> 32) & _LOW
 
 
 def record_sequence(data: bytes, at: i64) -> i64:
-    """Sequence of a record already known to be good; 0 when it is not a message."""
+    """Sequence of a valid record; 0 if it is not a message."""
     return read_i64_le(data, at + 8)
 
 
 def record_time(data: bytes, at: i64) -> i64:
-    """Time of a record already known to be good."""
+    """Time of a valid record."""
     return read_i64_le(data, at + 16)
 
 
 def record_kind(data: bytes, at: i64) -> i64:
-    """Kind of a record already known to be good."""
+    """Kind of a valid record."""
     return (read_i64_le(data, at + 24) >> 16) & 0xFF
 
 
 def record_flags(data: bytes, at: i64) -> i64:
-    """Flags of a record already known to be good."""
+    """Flags of a valid record."""
     return (read_i64_le(data, at + 24) >> 24) & 0xFF
 
 
 def record_key(data: bytes, at: i64) -> i64:
-    """Key id of a record already known to be good; 0 when it is not encrypted."""
+    """Key id of a valid record; 0 if it is not encrypted."""
     return read_i64_le(data, at + 32) & _LOW
 
 
 def subject_end(data: bytes, at: i64) -> i64:
-    """Where the subject ends and the headers begin; the subject begins at ``at + FIXED``."""
+    """End of the subject and start of the headers; the subject starts at ``at + FIXED``."""
     return at + FIXED + (read_i64_le(data, at + 24) & 0xFFFF)
 
 
@@ -266,11 +267,11 @@ def headers_in(lengths: i64) -> i64:
 
 
 def headers_end(data: bytes, at: i64) -> i64:
-    """Where the headers end and the body begins."""
+    """End of the headers and start of the body."""
     lengths = read_i64_le(data, at + 24)
     return at + FIXED + (lengths & 0xFFFF) + ((lengths >> 32) & _LOW)
 
 
 def body_end(data: bytes, at: i64) -> i64:
-    """Where the body ends and its CRLF begins."""
+    """End of the body and start of its CRLF."""
     return at + record_length(data, at) - 10

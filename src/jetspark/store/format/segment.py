@@ -1,10 +1,10 @@
-"""Segment files: their names, and the head each one begins with.
+"""Segment files: their names and heads.
 
-A head is a framed document (see ``manifest.py``, magic ``JSS1``): the stream's identity and where
-in the stream this segment begins. Records follow it directly. Behind the last one there may be
-*filler*: syncing into bytes that exist already costs a third less than growing the file each
-time, so a small group that reaches the end of the file takes some filler with it.
-Filler is no record, and it is not zero: zeros are what damage and unwritten sectors look like.
+A head is a framed document (see ``manifest.py``, magic ``JSS1``): the stream's identity and the
+position in the stream where the segment starts. Records follow it directly. The last one may be
+followed by *filler*: syncing into bytes that exist already costs a third less than growing the
+file each time, so a small group that reaches the end of the file also writes some filler. Filler
+is not a record, and it is not zero: damage and unwritten sectors look like zeros.
 """
 
 import errno
@@ -28,15 +28,15 @@ SEGMENT_MAGIC: Final = b"JSS1"
 SUFFIX: Final = ".seg"
 SEGMENT_SIZE: Final = 32 * 1024 * 1024
 
-# A stream with a limit of its size has smaller ones, so that what it evicts leaves the disk, too:
-# this part of its limit, but none that would be full after a few messages.
+# A stream with a size limit has smaller segments, so that evicted messages leave the disk, too:
+# this fraction of its limit, but not so small that a few messages fill one.
 SEGMENT_PART: Final = 8
 SEGMENT_MIN: Final = 1024 * 1024
 
 FILLER: Final = b"\xa5"
 FILLER_SIZE: Final = 256 * 1024
-# No more filler than there are records, so that a stream of a few messages is a small file. The
-# pieces are shared by all streams.
+# No more filler than records, so that a stream of a few messages is a small file. All streams
+# share the pieces.
 FILLER_MIN: Final = 4 * 1024
 FILLERS: Final = tuple(FILLER * size for size in (256 * 1024, 64 * 1024, 16 * 1024, 4 * 1024))
 # Large groups gain little and would write everything twice.
@@ -46,20 +46,20 @@ _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
 
 
 class SegmentHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a segment stands in its stream, and what older segments may not exist to say."""
+    """The position of a segment in its stream, and state in case older segments are missing."""
 
     first_seq: int
     first_position: int
-    # Every message below had gone when the segment was begun; 0: nothing is known.
+    # Every message below had been removed when the segment was started; 0: unknown.
     first_live: int = 0
     last_time: int = 0
-    # How often the file was rewritten, and up to which position it goes instead of others
+    # How often the file was rewritten, and up to which position it replaces others
     # (``compaction.py``); 0: it is the original.
     generation: int = 0
     through: int = 0
-    # Its messages were compressed where that gained something.
+    # Its messages were compressed where that saved space.
     packed: bool = False
-    # The highest number that a consumer had until then.
+    # The highest consumer id until then.
     consumer_number: int = 0
     identity: msgspec.Raw
 
@@ -68,23 +68,23 @@ _head_decoder = msgspec.json.Decoder(SegmentHead)
 
 
 def fitting_size(max_bytes: int, largest: int) -> int:
-    """How long the segments of a stream are that holds ``max_bytes`` (0 or less: no limit)."""
+    """Return the segment length for a stream of ``max_bytes`` (0 or less: no limit)."""
     if max_bytes <= 0:
         return largest
     return min(largest, max(SEGMENT_MIN, max_bytes // SEGMENT_PART))
 
 
 def segment_name(first_seq: int, first_position: int) -> str:
-    """File name of a segment; sorting names sorts segments.
+    """Return the file name of a segment; sorting names sorts segments.
 
-    The position makes it unique: two segments can begin at one sequence when the first of them
-    got only records that are not messages.
+    The position makes it unique: two segments can start at one sequence if the first one contains
+    only records that are not messages.
     """
     return f"{first_seq:020d}-{first_position:020d}{SUFFIX}"
 
 
 def parse_segment_name(name: str) -> tuple[int, int] | None:
-    """First sequence and first position of a segment; None when it is another kind of file."""
+    """Return first sequence and first position of a segment; None for other files."""
     found = _NAME.fullmatch(name)
     return (int(found[1]), int(found[2])) if found else None
 
@@ -98,7 +98,7 @@ def encode_head(
     last_time: int = 0,
     consumer_number: int = 0,
 ) -> bytes:
-    """The bytes a segment begins with."""
+    """Return the bytes that a segment starts with."""
     head = SegmentHead(
         first_seq=first_seq,
         first_position=first_position,
@@ -111,32 +111,32 @@ def encode_head(
 
 
 def encode_rewritten_head(head: SegmentHead) -> bytes:
-    """The bytes a segment begins with that was rewritten."""
+    """Return the bytes that a rewritten segment starts with."""
     return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
 
 
 def create_segment(files: Files, path: Path, head: bytes) -> int:
-    """Make a segment file durably; return its handle. Records follow its head.
+    """Create a segment file durably; return its handle. Records follow its head.
 
-    It appears under its name whole or not at all, so an attempt that failed can be repeated.
+    It appears under its name completely or not at all, so a failed attempt can be repeated.
     """
     try:
         handle = files.open(path)
     except FileNotFoundError:
         pass
     else:
-        # Left by an attempt whose last step failed; with records in it, it would be something
-        # that must never be replaced.
+        # Left by an attempt whose last step failed; if it has records, it must never be
+        # replaced.
         length = files.size(handle)
         files.close(handle)
         if length > len(head):
-            raise FileExistsError(errno.EEXIST, "a segment with records is in the way", str(path))
+            raise FileExistsError(errno.EEXIST, "a segment with records exists", str(path))
     files.replace(path, head)
     return files.open(path)
 
 
 def read_head(data: bytes) -> tuple[SegmentHead, int] | None:
-    """Decode the head at the start of ``data``; return it and where the records begin."""
+    """Decode the head at the start of ``data``; return it and where the records start."""
     document = unframe(SEGMENT_MAGIC, data)
     if document is None:
         return None
@@ -147,10 +147,10 @@ def read_head(data: bytes) -> tuple[SegmentHead, int] | None:
 
 
 def identity_of(head: SegmentHead) -> Identity:
-    """The identity a segment carries."""
+    """Return the identity that a segment contains."""
     return decode_identity(bytes(head.identity))
 
 
 def without_filler(data: bytes, good: int) -> bytes:
-    """The content of a segment up to the filler after it; ``good`` bytes are records."""
+    """Return the content of a segment without filler; ``good`` bytes are records."""
     return data[: max(good, len(data.rstrip(FILLER)))]

@@ -1,12 +1,12 @@
-"""Whether a log takes writes, and why it does not."""
+"""Whether a log accepts writes, and why not."""
 
 
 class Access:
-    """What the disk lets a log do; one for each log, changed where a write fails or works again.
+    """The write access of a log, changed when a write fails or works again.
 
-    ``read_only``: nothing may be staged. ``failed``: that is so because of a failed write, and
-    the log can be opened again (``reopen.py``). ``full``: a write met a full disk, and
-    messages wait until there is space.
+    ``read_only``: nothing may be staged. ``failed``: because of a failed write, and the log can be
+    opened again (``reopen.py``). ``full``: a write found the disk full, and messages wait until
+    there is space.
     """
 
     def __init__(self) -> None:
@@ -15,19 +15,19 @@ class Access:
         self.full: bool = False
 
     def stop(self) -> None:
-        """Take no more writes."""
+        """Accept no more writes."""
         self.read_only = True
 
     def fail(self) -> None:
-        """Take no writes until the log was verified: nobody knows what the disk holds."""
+        """Accept no writes until the log has been verified: what the disk holds is unknown."""
         self.read_only = True
         self.failed = True
 
     def resume(self) -> None:
-        """The log was verified: take writes again."""
+        """Accept writes again after verification."""
         self.read_only = False
         self.failed = False
 
     def set_full(self, full: bool) -> None:
-        """Say whether messages have to wait for space."""
+        """Set whether messages have to wait for space."""
         self.full = full

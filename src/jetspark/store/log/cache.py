@@ -1,7 +1,7 @@
-"""The blobs last written stay in memory: the newest messages are read without the disk.
+"""A cache of the most recently written blobs: the newest messages are read without the disk.
 
-No object per message: the cache holds what was handed to the disk, group by group,
-under a byte budget; a record is found by where it lies in the log.
+No object per message: the cache keeps what was handed to the disk, group by group, under a byte
+budget; a record is found by its offset in the log.
 """
 
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from mypy_extensions import i64
 
 
 class BlobCache:
-    """Recent blobs by their log-wide offset, oldest dropped first."""
+    """Recent blobs by their log-wide offset, oldest evicted first."""
 
     def __init__(self, budget: i64) -> None:
         self.budget: i64 = budget
@@ -19,15 +19,16 @@ class BlobCache:
         self.blobs: list[bytes] = []
         self.blob: bytes = b""
         self.blob_start: i64 = 0
-        # Where the oldest blob begins: a replay of what is older need not search.
+        # Where the oldest blob starts: a replay of older records need not search.
         self.oldest: i64 = 0
 
     def add(self, start: i64, blob: bytes) -> None:
-        """Keep a blob that was written at ``start``; blobs come in ascending order."""
+        """Keep a blob that was written at ``start``; blobs arrive in ascending order."""
         self.starts.append(int(start))
         self.blobs.append(blob)
         self.size += len(blob)
-        # Down to three quarters at once: dropping from the front of a list moves all after it.
+        # Down to three quarters at once: removing from the front of a list moves everything after
+        # it.
         if self.size > self.budget:
             dropped: i64 = 0
             while self.size * 4 > self.budget * 3 and dropped < len(self.blobs) - 1:
@@ -38,7 +39,7 @@ class BlobCache:
         self.oldest = self.starts[0]
 
     def find(self, where: i64) -> bool:
-        """Make ``blob`` the one that holds this offset; False when none does."""
+        """Set ``blob`` to the one that contains this offset; False if none does."""
         if self.blob_start <= where < self.blob_start + len(self.blob):
             return True
         if where < self.oldest:

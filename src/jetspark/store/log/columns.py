@@ -1,7 +1,7 @@
 """The rows of an index (``index.py``).
 
-Per message 20 bytes: where it lies and what it counts, the number of its subject, and the next
-sequence of the same subject.
+20 bytes per message: its place and accounted size, its subject id, and the next sequence of the
+same subject.
 """
 
 from typing import Final
@@ -9,43 +9,43 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i32, i64
 
-NOWHERE: Final[i64] = 0  # no record lies at offset 0: the head of the segment does
-# No segment is longer than 64 GiB, no message counts 128 MiB (record.py): one word holds both.
+NOWHERE: Final[i64] = 0  # no record is at offset 0, where the segment head is
+# No segment is longer than 64 GiB, no message has 128 MiB (record.py): one word holds both.
 OFFSET_BITS: Final[i64] = 36
 OFFSET_MASK: Final[i64] = (1 << 36) - 1
-# More skipped sequences than these begin new columns instead of a long run of holes: that many
-# rows weigh more than an object does, and compaction leaves few messages far apart.
+# More skipped sequences than this start new columns instead of a long run of holes: that many rows
+# take more memory than an object does, and compaction leaves a few messages far apart.
 HOLES_MAX: Final[i64] = 64
 
 
 class Columns:
-    """The rows of messages that lie one after the other in one segment."""
+    """The rows of consecutive messages in one segment."""
 
     def __init__(self, handle: i64, base: i64, start: i64, name: str) -> None:
         self.handle: i64 = handle
         self.base: i64 = base
-        # Where the file begins in the whole log: the lengths of all segments before it.
+        # Where the file starts in the whole log: the lengths of all segments before it.
         self.start: i64 = start
         self.name: str = name
         self.live: i64 = 0
-        # What its messages count: those that exist, and all that lie in the file.
+        # The accounted size of its messages: of those that exist, and of all in the file.
         self.weight: i64 = 0
         self.held: i64 = 0
-        # Length of a file that is full, how often it was rewritten, and whether compressed.
+        # The length of a full file, how often it was rewritten, and whether it is compressed.
         self.length: i64 = 0
         self.generation: i64 = 0
         self.packed: bool = False
-        # Messages lie in the file before these rows, and are gone.
+        # Removed messages are in the file before these rows.
         self.forgotten: bool = False
-        # Bytes in it are damaged: the file stays, so that they can be examined.
+        # Bytes in it are damaged: the file is kept, so that they can be examined.
         self.pinned: bool = False
-        # Offset in the file and, above OFFSET_BITS, what the message counts; or NOWHERE.
+        # Offset in the file and, above OFFSET_BITS, the accounted size; or NOWHERE.
         self.offsets: vec[i64] = vec[i64]()
         self.subjects: vec[i32] = vec[i32]()
         self.nexts: vec[i64] = vec[i64]()
 
     def add_holes(self, count: i64) -> None:
-        """Append rows of sequences that were skipped."""
+        """Append rows for skipped sequences."""
         while count > 0:
             self.offsets = append(self.offsets, NOWHERE)
             self.subjects = append(self.subjects, i32(-1))
@@ -62,11 +62,11 @@ class Columns:
         self.held += size
 
     def offset_at(self, i: i64) -> i64:
-        """Where the record of a row lies in the file; NOWHERE when its message is gone."""
+        """Return the offset of a row's record in the file; NOWHERE if its message was removed."""
         return self.offsets[i] & OFFSET_MASK
 
     def size_at(self, i: i64) -> i64:
-        """What the message of a row counts; 0 when it is gone."""
+        """Return the accounted size of a row's message; 0 if it was removed."""
         return self.offsets[i] >> OFFSET_BITS
 
     def forget(self, base: i64) -> None:

@@ -1,4 +1,4 @@
-"""What the store asks of a stream's configuration; everything else in it is the engine's."""
+"""What the store reads of a stream's configuration; the rest is the engine's."""
 
 import msgspec
 
@@ -13,11 +13,11 @@ _copied = msgspec.json.Decoder(_Copied)
 
 
 def is_copy(identity: Identity) -> bool:
-    """Say whether the sequences of a stream are those of another one, which it mirrors.
+    """Return whether a stream mirrors another one, whose sequences it uses.
 
-    All that the store ever asks of a configuration.
+    The only thing that the store reads of a configuration.
     """
     try:
         return _copied.decode(bytes(identity.config)).mirror is not None
     except msgspec.MsgspecError:
-        return False  # no stream of an engine
+        return False  # not a stream of an engine

@@ -1,13 +1,13 @@
-"""Deleting and purging: the records, what they do to an index, and what decisions see of them.
+"""Deletes and purges: their records, their effect on an index, and their staged overlay.
 
-Bodies, in 64-bit words. The first word of each is the last sequence given out when the record was
-staged: a copy of an old record that turns up elsewhere does not fit there (``replay.py``).
+Bodies, in 64-bit words. The first word of each is the last sequence assigned when the record was
+staged: a stale copy of a record elsewhere does not fit there (``replay.py``).
 
-- delete range: as of, first sequence, last sequence
-- purge: as of, before sequence (0: no bound), how many to keep, pattern (the rest; may be empty)
+- delete range: as-of sequence, first sequence, last sequence
+- purge: as-of sequence, before sequence (0: no bound), how many to keep, pattern (may be empty)
 
-Both are applied at commit, and again at recovery. Until then they are an *overlay*: what is
-about to go counts for no decision, and still shows to readers.
+Both are applied at commit, and again at recovery. Until then they are an *overlay*: messages about
+to be removed count for no decision, and are still visible to readers.
 """
 
 from typing import Final
@@ -21,12 +21,12 @@ from jetspark.store.log.index import StreamIndex
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
 
-# A search for the newest messages of a pattern looks at so many rows in a turn.
+# A search for the newest messages of a pattern visits this many rows per turn.
 ROWS_PER_STEP: Final[i64] = 16_384
 
 
 def delete_body(as_of: i64, first: i64, last: i64) -> bytes:
-    """The body of a delete range record, with its CRLF."""
+    """Return the body of a delete range record, with its CRLF."""
     body = BytesWriter()
     write_i64_le(body, as_of)
     write_i64_le(body, first)
@@ -36,9 +36,9 @@ def delete_body(as_of: i64, first: i64, last: i64) -> bytes:
 
 
 def is_of_newest(data: bytes, at: i64) -> bool:
-    """Say whether a delete range record is about the newest sequence alone.
+    """Return whether a delete range record covers the newest sequence alone.
 
-    Then its time is that of the sequence: of a message that was deleted, or that nobody wanted.
+    Then its time is that of the sequence: of a deleted message, or of one without interest.
     """
     as_of = read_i64_le(data, at + FIXED)
     first, last = read_i64_le(data, at + FIXED + 8), read_i64_le(data, at + FIXED + 16)
@@ -46,7 +46,7 @@ def is_of_newest(data: bytes, at: i64) -> bool:
 
 
 def purge_body(as_of: i64, before: i64, keep: i64, pattern: bytes) -> bytes:
-    """The body of a purge record, with its CRLF."""
+    """Return the body of a purge record, with its CRLF."""
     body = BytesWriter()
     write_i64_le(body, as_of)
     write_i64_le(body, before)
@@ -57,12 +57,12 @@ def purge_body(as_of: i64, before: i64, keep: i64, pattern: bytes) -> bytes:
 
 
 def is_everything(pattern: bytes) -> bool:
-    """Say whether a purge has no filter (nats-server takes a full wildcard for none)."""
+    """Return whether a purge has no filter (nats-server treats a full wildcard as none)."""
     return pattern == b"" or pattern == b">"  # noqa: PLR1714 - a set would be boxed
 
 
 def delete_range(index: StreamIndex, first: i64, last: i64) -> None:
-    """Take out every message from ``first`` to ``last``."""
+    """Remove every message from ``first`` to ``last``."""
     seq = index.next_seq(first, b"")
     while 0 < seq <= last:
         index.remove(seq)
@@ -70,7 +70,7 @@ def delete_range(index: StreamIndex, first: i64, last: i64) -> None:
 
 
 def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
-    """Take out what matches: everything below ``before``, but the newest ``keep``."""
+    """Remove matching messages: everything below ``before``, except the newest ``keep``."""
     end: i64 = before if before > 0 else index.last_seq + 1
     if keep > 0:
         end = min(end, keep_from(index, pattern, keep, PendingDeletions()))
@@ -86,9 +86,9 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
 
 
 def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
-    """The first message from ``seq`` on and before ``end`` of a purge's pattern; 0: none.
+    """Return the first message from ``seq`` on and before ``end`` that matches a purge; 0: none.
 
-    It looks at each row in between: a purge of very many is cut into steps by sequence.
+    Visits each row in between: a purge of very many is split into steps by sequence.
     """
     everything = is_everything(pattern)
     only: i64 = -1
@@ -118,7 +118,7 @@ def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
 
 
 class PendingDeletions:
-    """What staged deletes and purges will take out; few at a time, and gone with their commit."""
+    """The messages that staged deletes and purges remove; few at a time, until their commit."""
 
     def __init__(self) -> None:
         self.any: bool = False
@@ -127,7 +127,7 @@ class PendingDeletions:
         self.purges: list[tuple[int, int, bytes]] = []  # position, everything below, pattern
 
     def copy(self) -> "PendingDeletions":
-        """The same, to go another way from here."""
+        """Return an independent copy."""
         other = PendingDeletions()
         other.any = self.any
         other.deletes = dict(self.deletes)
@@ -136,22 +136,22 @@ class PendingDeletions:
         return other
 
     def delete(self, position: i64, seq: i64) -> None:
-        """A message goes with the record at a position."""
+        """Add a message that the record at a position deletes."""
         self.any = True
         self.deletes[int(seq)] = int(position)
 
     def delete_range(self, position: i64, first: i64, last: i64) -> None:
-        """Messages go with the record at a position."""
+        """Add messages that the record at a position deletes."""
         self.any = True
         self.ranges.append((int(position), int(first), int(last)))
 
     def purge(self, position: i64, end: i64, pattern: bytes) -> None:
-        """Matching messages below ``end`` go with the record at a position."""
+        """Add matching messages below ``end`` that the record at a position purges."""
         self.any = True
         self.purges.append((int(position), int(end), pattern))
 
     def has(self, seq: i64, subject: bytes) -> bool:
-        """Say whether a message is about to go."""
+        """Return whether a message is about to be removed."""
         if int(seq) in self.deletes:
             return True
         for _, first, last in self.ranges:
@@ -163,7 +163,7 @@ class PendingDeletions:
         return False
 
     def settle(self, position: i64) -> None:
-        """Records up to a position were applied."""
+        """Forget records up to a position: they were applied."""
         self.deletes = {seq: at for seq, at in self.deletes.items() if at > position}
         self.ranges = [deletion for deletion in self.ranges if deletion[0] > position]
         self.purges = [deletion for deletion in self.purges if deletion[0] > position]
@@ -171,9 +171,9 @@ class PendingDeletions:
 
 
 def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDeletions) -> i64:
-    """Sequence of the oldest of the newest ``keep`` matching messages; 0 when they are fewer.
+    """Return the oldest of the newest ``keep`` matching messages; 0 if there are fewer.
 
-    Messages of pending removals do not count.
+    Messages that are about to be removed do not count.
     """
     search = KeepSearch(index, pattern, keep, index.last_seq)
     while not search.step(pending, ROWS_PER_STEP):
@@ -182,10 +182,10 @@ def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDel
 
 
 class KeepSearch:
-    """Finds from which sequence on a stream has so many messages of a pattern, newest first.
+    """Finds the sequence from which on a stream has ``keep`` messages of a pattern, newest first.
 
-    Some rows at a time, from ``last`` down: what comes meanwhile is not counted, and neither is
-    what goes before it comes by.
+    Visits some rows at a time, from ``last`` down: messages added meanwhile do not count, nor do
+    those removed before it reaches them.
     """
 
     def __init__(self, index: StreamIndex, pattern: bytes, keep: i64, last: i64) -> None:
@@ -194,11 +194,11 @@ class KeepSearch:
         self.everything: bool = is_everything(pattern)
         self.left: i64 = keep
         self.seq: i64 = last
-        # The oldest message to keep; 0 when there are fewer.
+        # The oldest message to keep; 0 if there are fewer.
         self.end: i64 = 0
 
     def step(self, pending: PendingDeletions, rows: i64) -> bool:
-        """Look at so many rows; True when it is known. Pending removals do not count."""
+        """Visit so many rows; True when finished. Messages about to be removed do not count."""
         index = self.index
         n: i64 = index.segment_at(self.seq)
         while n >= 0:
@@ -219,7 +219,7 @@ class KeepSearch:
         return True
 
     def counts(self, columns: Columns, i: i64, pending: PendingDeletions) -> bool:
-        """Say whether the message of a row is one of those to keep."""
+        """Return whether the message of a row is one of those to keep."""
         subject = self.index.entries[i64(columns.subjects[i])].subject
         if not self.everything and not matches(subject, self.pattern):
             return False

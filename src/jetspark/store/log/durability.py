@@ -1,13 +1,13 @@
-"""Levels of durability: when what was acknowledged is on disk.
+"""Durability levels: when acknowledged messages are on disk.
 
-- ``durable``: before it is acknowledged.
-- ``interval``: it is acknowledged when the system has it, and synced once per period.
-- ``async``: the same with a long period; streams ask for it (``persist_mode: async``).
+- ``durable``: before the acknowledgement.
+- ``interval``: acknowledged once the operating system has them, and synced once per period.
+- ``async``: the same with a long period; streams request it (``persist_mode: async``).
 
-At the lower levels a power cut may take what came since the last sync, and nothing else: what
-stands in the place of something removed is synced before the removal, a segment is synced before
-its successor is begun, a log when it is closed. Sequences that readers saw are not used again
-either: before a group is written, a manifest says that they are used up, many at a time.
+At the lower levels a power failure may lose what was stored since the last sync, and nothing else:
+a replacement is synced before the original is removed, a segment is synced before its successor is
+started, a log when it is closed. Sequences that readers saw are not reused either: before a group
+is written, a manifest reserves them, many at a time.
 """
 
 from typing import Final
@@ -21,14 +21,14 @@ from jetspark.store.log.segments import Segments
 
 LEVELS: Final = ("durable", "interval", "async")
 SECOND: Final = 1_000_000_000
-# nats-server's default; how long a stream of level ``async`` may go without a sync.
+# nats-server's default; how long a stream of level ``async`` may be without a sync.
 SYNC_PERIOD_NS: Final = 120 * SECOND
-# So many sequences are reserved at a time.
+# This many sequences are reserved at a time.
 SEQUENCES_AHEAD: Final = 65_536
 
 
 class Durability:
-    """What is on the disk of one log, and what an acknowledgement says about that."""
+    """What is on disk of one log, and what an acknowledgement guarantees."""
 
     def __init__(self, segments: Segments, index: StreamIndex) -> None:
         self.segments: Segments = segments
@@ -41,10 +41,11 @@ class Durability:
         self.synced_end: i64 = 0
         # The first sequence at the last sync.
         self.synced_first: i64 = 0
-        # No sequence up to this one is given out by another start.
+        # No later start assigns a sequence up to this one.
         self.sequence_floor: i64 = 0
         self.sequences_ahead: int = 0
-        # GROUP_FIRST when all before the next group will be on disk as it is written, else 0.
+        # GROUP_FIRST if everything before the next group will be on disk when it is written, else
+        # 0.
         self.group_flag: i64 = GROUP_FIRST
         # It is time to sync what was acknowledged before it was on disk.
         self.sync_due: bool = False
@@ -52,11 +53,11 @@ class Durability:
 
     @property
     def unsynced(self) -> bool:
-        """Say whether something was acknowledged that is not on disk yet."""
+        """Return whether something was acknowledged that is not on disk yet."""
         return self.synced_end < self.segments.end
 
     def choose(self, level: str, sync_period: int = 0, sequences_ahead: int = 0) -> None:
-        """Acknowledge at a level from the next group on."""
+        """Set the level, from the next group on."""
         if level not in LEVELS:
             raise ValueError(f"durability {level!r}: expected one of {', '.join(LEVELS)}")
         self.level = level
@@ -65,21 +66,22 @@ class Durability:
         self.sequences_ahead = sequences_ahead
 
     def want_sync(self, due: bool) -> None:
-        """Say whether it is time to sync what was acknowledged before it was on disk."""
+        """Set whether it is time to sync what was acknowledged before it was on disk."""
         self.sync_due = due
 
     @property
     def first_seq(self) -> i64:
-        """The first sequence, for sure.
+        """Return the first sequence that is certain.
 
-        What is not on disk yet may be lost, and then what it evicted is in the stream again.
+        What is not on disk yet may be lost, and then the messages it evicted are in the stream
+        again.
         """
         return self.synced_first if self.unsynced else self.index.first_seq
 
     # Groups ------------------------------------------------------------------------------------
 
     def floor_for(self, staged_seq: i64) -> int:
-        """Which sequences have to be reserved before the next group is written; 0: none."""
+        """Return the sequences to reserve before the next group is written; 0: none."""
         if self.durable:
             return 0
         if not self.unsynced:
@@ -89,32 +91,32 @@ class Durability:
         return 0
 
     def group_taken(self) -> None:
-        """A group is written: at a lower level the next one does not prove that it arrived."""
+        """Note a written group: at a lower level the next one does not prove it is on disk."""
         if not self.durable:
             self.group_flag = 0
 
     def proven(self) -> None:
-        """All of the newest segment is on the disk: a group was synced, or all was verified."""
+        """Note that all of the newest segment is on disk: after a synced group or verification."""
         self.synced_end = self.segments.end
         self.group_flag = GROUP_FIRST
 
     def group_failed(self) -> bool:
-        """A group did not reach the disk; True when a sync failed.
+        """Note a group that did not reach the disk; True if a sync failed.
 
-        A failed sync is for all that was written since the last one, whatever the reason is: no
-        later one brings it to the disk.
+        A failed sync concerns everything written since the last one, whatever the reason: no later
+        one brings it to the disk.
         """
         if not self.unsynced:
-            # The failed group took the mark of a first one with it. Without the mark a start
-            # takes what is on the disk for the last group, too, and writes it again: a power cut
-            # in that write tears what was acknowledged.
+            # The failed group contained the mark of a first one. Without the mark a start
+            # considers what is on disk part of the last group, too, and writes it again: a power
+            # failure in that write tears what was acknowledged.
             self.group_flag = GROUP_FIRST
         lost = self.sync_error is not None
         self.sync_error = None
         return lost
 
     def prepared(self, done: Preparation) -> None:
-        """Take over what was synced and reserved before a group."""
+        """Apply what was synced and reserved before a group."""
         if done.sync_error is not None:
             self.sync_error = done.sync_error
         if done.synced:
@@ -125,23 +127,23 @@ class Durability:
     # Segments ----------------------------------------------------------------------------------
 
     def all_synced(self) -> None:
-        """The newest segment is on the disk to its end: it was begun or recovered."""
+        """Note that the newest segment is on disk to its end: it was started or recovered."""
         self.synced_end = self.segments.end
 
     def synced(self, end: i64, idle: bool) -> None:
-        """The newest segment is on the disk up to here; ``idle``: nothing is staged."""
+        """Note that the newest segment is on disk up to ``end``; ``idle``: nothing is staged."""
         self.synced_end = max(end, self.synced_end)
         if not self.unsynced and idle:
             self.group_flag = GROUP_FIRST
 
     def sync_ended(self) -> None:
-        """What was due was done, or there was nothing to do."""
+        """Note that the due sync is done, or that there was nothing to do."""
         self.sync_due = False
 
     def sync_failed(self, error: OSError | None) -> None:
-        """A sync failed. That is a failed write, whatever it was for: the log stops."""
+        """Note a failed sync. It is a failed write, whatever its purpose: the log stops."""
         self.sync_error = error
 
     def adopt_floor(self, floor: int) -> None:
-        """A manifest says that these sequences are used up."""
+        """Note that a manifest reserves sequences up to ``floor``."""
         self.sequence_floor = floor

@@ -1,19 +1,19 @@
-"""What a log keeps for the engine besides messages: consumers, fast batches and sources.
+"""What a log stores for the engine in addition to messages: consumers, fast batches, sources.
 
-Bodies of the records, in 64-bit words; the first word of each is the last sequence given out when
+Bodies of the records, in 64-bit words; the first word of each is the last sequence assigned when
 the record was staged, as in ``deletion.py``:
 
-- consumer: as of, number, document (the rest; empty: the consumer was deleted)
-- consumer state: as of, number, 1 for a whole state and 0 for a change, state
-- fast batch: as of, length of the id, id, state (the rest; empty: the batch is over)
-- source, how far it has come: a fast batch record whose id is ``SOURCE``, which no client can
-  send, and the key of the source
+- consumer: as-of sequence, id, document (the rest; empty: the consumer was deleted)
+- consumer state: as-of sequence, id, 1 for a complete state and 0 for a change, state
+- fast batch: as-of sequence, length of the id, id, state (the rest; empty: the batch is over)
+- source, its progress: a fast batch record whose id is ``SOURCE``, which no client can send,
+  followed by the key of the source
 
-The store never looks into documents and states. A log has this state twice: as it is durable,
-and as it is decided. Segments are removed oldest first, so what the state holds must not lie
-in the oldest one alone: it is *restated*, staged again as it is decided now, and the segment goes
-when that is durable. Damage to a state makes a consumer fall back to what was known before, so a
-change must be a fact whose loss costs a redelivery and nothing else.
+The store never interprets documents and states. A log has this state twice: durable, and as
+decided. Segments are removed oldest first, so state must not be in the oldest one alone: it is
+*restated*, staged again as decided now, and the segment is removed once that is durable. If a
+state is damaged, a consumer falls back to what was known before, so a change must be a fact whose
+loss causes a redelivery and nothing else.
 
 Not compiled: a group has few such records.
 """
@@ -25,24 +25,24 @@ from mypy_extensions import i64
 
 from jetspark.store.format.record import CONSUMER, CONSUMER_STATE, FAST_BATCH
 
-# Ends a line in headers and stands in no subject: no id of a batch begins so.
+# Ends a header line and cannot be in a subject: no batch id starts with it.
 SOURCE: Final = b"\r\n"
 
 
 class ConsumerRecords:
-    """What the log says of one consumer."""
+    """The records of one consumer."""
 
     def __init__(self) -> None:
         self.document = b""
-        # The last whole state, and what changed since, oldest first.
+        # The last complete state, and the changes since, oldest first.
         self.state = b""
         self.changes: list[bytes] = []
-        # The oldest segments that the document, and the state with its changes, lie in.
+        # The oldest segments that contain the document, and the state with its changes.
         self.document_in = ""
         self.state_in = ""
 
     def copy(self) -> "ConsumerRecords":
-        """The same, to go another way from here."""
+        """Return an independent copy."""
         other = ConsumerRecords()
         other.document, other.state = self.document, self.state
         other.changes = list(self.changes)
@@ -50,25 +50,25 @@ class ConsumerRecords:
         return other
 
     def lies_in(self, segment: str) -> bool:
-        """Say whether a segment, or one before it, is needed to know this."""
+        """Return whether this depends on a segment or one before it."""
         return "" < self.document_in <= segment or "" < self.state_in <= segment
 
 
 class EngineState:
-    """The consumers and fast batches of one stream, by the records applied so far."""
+    """The consumers and fast batches of one stream, from the records applied so far."""
 
     def __init__(self) -> None:
         self.consumers: dict[int, ConsumerRecords] = {}
         self.fast_batches: dict[bytes, bytes] = {}
-        # How far sources have come, by their keys.
+        # The progress of sources, by their keys.
         self.sources: dict[bytes, bytes] = {}
-        # In which segments those two lie, by the id in the record.
+        # The segments of those two, by the id in the record.
         self.fast_batches_in: dict[bytes, str] = {}
-        # The highest number that a consumer of the stream ever had.
+        # The highest id that a consumer of the stream ever had.
         self.consumer_number: int = 0
 
     def copy(self) -> "EngineState":
-        """The same, to go another way from here."""
+        """Return an independent copy."""
         other = EngineState()
         other.consumers = {number: records.copy() for number, records in self.consumers.items()}
         other.fast_batches = dict(self.fast_batches)
@@ -78,7 +78,7 @@ class EngineState:
         return other
 
     def apply(self, kind: int, body: bytes, segment: str) -> None:
-        """Do what a record of one of the three kinds says; it lies in ``segment``."""
+        """Apply a record of one of the three kinds; it is in ``segment``."""
         number = read_i64_le(body, 8)
         if kind == FAST_BATCH:
             self._apply_fast_batch(body[16 : 16 + number], body[16 + number :], segment)
@@ -111,31 +111,31 @@ class EngineState:
             self.fast_batches_in.pop(name, None)
 
     def _place(self, name: bytes) -> tuple[dict[bytes, bytes], bytes]:
-        """Where the state of an id is kept, and under which key."""
+        """Return the dict that holds the state of an id, and its key."""
         if name.startswith(SOURCE):
             return self.sources, name[len(SOURCE) :]
         return self.fast_batches, name
 
     def state_of(self, name: bytes) -> bytes:
-        """The state of an id; empty when there is none."""
+        """Return the state of an id; empty if there is none."""
         states, key = self._place(name)
         return states.get(key, b"")
 
     def holds(self, segment: str) -> bool:
-        """Say whether a segment, or one before it, is needed to know what is in here."""
+        """Return whether this state depends on a segment or one before it."""
         return any(records.lies_in(segment) for records in self.consumers.values()) or any(
             place <= segment for place in self.fast_batches_in.values()
         )
 
     def lies_in(self, segments: set[str]) -> bool:
-        """Say whether some of these segments are needed to know what is in here."""
+        """Return whether this state depends on some of these segments."""
         return any(
             {records.document_in, records.state_in} & segments
             for records in self.consumers.values()
         ) or any(place in segments for place in self.fast_batches_in.values())
 
     def moved(self, names: list[str]) -> None:
-        """Segments became one that has the name of the first."""
+        """Note that segments were merged into one with the name of the first."""
         others = set(names[1:])
         for records in self.consumers.values():
             if records.document_in in others:
@@ -149,9 +149,9 @@ class EngineState:
     def restated(
         self, segment: str, as_of: int, decided: "EngineState"
     ) -> list[tuple[int, bytes]]:
-        """Records (kind, body) that say again what would be lost with a segment.
+        """Return records (kind, body) that state again what would be lost with a segment.
 
-        ``decided`` says what is staged: what was decided since then is not taken back.
+        ``decided`` is what is staged: decisions since then are not undone.
         """
         found: list[tuple[int, bytes]] = []
         for number, durable in self.consumers.items():
@@ -159,7 +159,7 @@ class EngineState:
             if records is None or not durable.lies_in(segment):
                 continue
             found.append((int(CONSUMER), consumer_body(as_of, number, records.document)))
-            # A whole state even when there is none: changes said before must not count twice.
+            # A complete state even if there is none: earlier changes must not count twice.
             bodies = [(True, records.state), *((False, change) for change in records.changes)]
             found += [
                 (int(CONSUMER_STATE), consumer_state_body(as_of, number, whole, body))
@@ -173,11 +173,11 @@ class EngineState:
         return found
 
     def use_up_numbers(self, number: int) -> None:
-        """No consumer gets a number up to this one any more."""
+        """Reserve consumer ids up to this one: none is assigned again."""
         self.consumer_number = max(self.consumer_number, number)
 
     def drop_nameless(self) -> list[int]:
-        """Forget consumers whose document was lost; their numbers."""
+        """Forget consumers whose document was lost; return their ids."""
         lost = [number for number, records in self.consumers.items() if not records.document]
         for number in lost:
             del self.consumers[number]
@@ -185,7 +185,7 @@ class EngineState:
 
 
 class EngineStateFilter:
-    """Which records of consumers and fast batches a compaction has to keep."""
+    """Decides which records of consumers and fast batches a compaction has to keep."""
 
     def __init__(self, state: EngineState, names: list[str], *, oldest: bool) -> None:
         last = names[-1]
@@ -195,9 +195,9 @@ class EngineStateFilter:
         self._batches = {name for name, place in state.fast_batches_in.items() if place <= last}
 
     def keeps(self, kind: int, body: bytes) -> bool:
-        """Say whether a record has to stay.
+        """Return whether a record has to be kept.
 
-        What says that something is over stays as long as there are segments before it.
+        A record that ends something is kept as long as there are segments before it.
         """
         number = int(read_i64_le(body, 8))
         if kind == CONSUMER:
@@ -205,13 +205,13 @@ class EngineStateFilter:
             return number in self._documents or (over and not self._oldest)
         if kind == CONSUMER_STATE:
             return number in self._states
-        assert kind == FAST_BATCH, "there is no other kind"
+        assert kind == FAST_BATCH, "no other kind exists"
         over = len(body) == 16 + number
         return body[16 : 16 + number] in self._batches or (over and not self._oldest)
 
 
 def consumer_body(as_of: i64, number: i64, document: bytes) -> bytes:
-    """The body of a consumer record, without its CRLF."""
+    """Return the body of a consumer record, without its CRLF."""
     body = BytesWriter()
     write_i64_le(body, as_of)
     write_i64_le(body, number)
@@ -220,7 +220,7 @@ def consumer_body(as_of: i64, number: i64, document: bytes) -> bytes:
 
 
 def consumer_state_body(as_of: i64, number: i64, whole: bool, state: bytes) -> bytes:
-    """The body of a consumer state record, without its CRLF."""
+    """Return the body of a consumer state record, without its CRLF."""
     body = BytesWriter()
     write_i64_le(body, as_of)
     write_i64_le(body, number)
@@ -230,7 +230,7 @@ def consumer_state_body(as_of: i64, number: i64, whole: bool, state: bytes) -> b
 
 
 def fast_batch_body(as_of: i64, name: bytes, state: bytes) -> bytes:
-    """The body of a fast batch record, without its CRLF."""
+    """Return the body of a fast batch record, without its CRLF."""
     body = BytesWriter()
     write_i64_le(body, as_of)
     write_i64_le(body, len(name))

@@ -10,18 +10,18 @@ from jetspark.store.log.subject_table import SubjectEntry
 
 
 class Parts:
-    """The bytes of a group in parts, some of which are large messages as they came.
+    """The bytes of a group in parts, some of which are large messages as received.
 
-    A copy of megabytes takes milliseconds, in which the loop would do nothing else. So the parts
-    are put together and digested where the group is written; both let the interpreter go on.
+    Copying megabytes takes milliseconds, in which the loop would do nothing else. So the parts are
+    joined and hashed where the group is written; both release the interpreter lock.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed: int = seed
         self.size: i64 = 0
         self._parts: list[bytes] = []
-        # The large records among them: where the head of each is, and where its digest is, with
-        # what is digested in between.
+        # The large records among them: the positions of the head and of the digest of each, with
+        # the bytes to hash in between.
         self._large: list[tuple[int, int]] = []
 
     def add(self, records: bytes) -> None:
@@ -30,9 +30,9 @@ class Parts:
         self.size += len(records)
 
     def add_large(self, head: bytes, tails: list[bytes]) -> None:
-        """Add one record; ``head`` is what stands before its tail (``Codec.encode_head``).
+        """Add one record; ``head`` is everything before its tail (``Codec.encode_head``).
 
-        The first one of ``tails`` begins with all headers.
+        The first one of ``tails`` starts with all headers.
         """
         first = len(self._parts)
         self._parts.append(head)
@@ -44,7 +44,7 @@ class Parts:
             self.size += len(tail)
 
     def records(self) -> list[bytes]:
-        """All records, the large ones up to the end of their headers."""
+        """Return all records, the large ones up to the end of their headers."""
         found: list[bytes] = []
         at = 0
         for first, last in self._large:
@@ -56,7 +56,7 @@ class Parts:
         return found
 
     def put_together(self) -> bytes:
-        """The bytes of the group."""
+        """Return the bytes of the group."""
         for first, last in self._large:
             digest = xxh3_64(self._parts[first][8:], self._seed)
             for tail in self._parts[first + 1 : last]:
@@ -66,7 +66,7 @@ class Parts:
 
 
 class Group:
-    """The records of one synced write, on their way to the disk."""
+    """The records of one synced write, in flight."""
 
     def __init__(
         self,
@@ -80,43 +80,43 @@ class Group:
         before: Preparation | None = None,
         parts: Parts | None = None,
     ) -> None:
-        # What has to be done first, where the group is written; it may give it its handle.
+        # What must be done first, where the group is written; it may set the handle.
         self.before: Preparation | None = before
-        # Whether what a full disk took of it was cut off, or that was tried at least.
+        # Whether a partial write to a full disk was truncated, or that was at least tried.
         self.cut: bool = False
         self.cut_tried: bool = False
         self.handle: i64 = handle
         self.offset: i64 = offset
         self.blob: bytes = blob
-        # What the blob is made of where it is not made yet.
+        # The parts of a blob that is not assembled yet.
         self.parts: Parts | None = parts
         self.size: i64 = len(blob) if parts is None else parts.size
         # Written after the blob, in the same write (segment.py).
         self.filler: bytes = filler
-        # Whether it is on the disk when its write returns (``durability.py``).
+        # Whether it is on disk when its write returns (``durability.py``).
         self.synced: bool = synced
         self.entries: list[SubjectEntry] = entries
         self.last_position: i64 = last_position
 
     def assemble(self) -> None:
-        """Put the blob together if that was left to who writes it."""
+        """Assemble the blob if that was left to the writer."""
         parts = self.parts
         if parts is not None:
             self.blob = parts.put_together()
             self.parts = None
 
     def records(self) -> list[bytes]:
-        """All records; of large ones perhaps only what stands before their body."""
+        """Return all records; of large ones perhaps only the part before the body."""
         parts = self.parts
         return [self.blob] if parts is None else parts.records()
 
     def prepare(self) -> None:
-        """Do what has to be done before it is written; raises OSError."""
+        """Do what must be done before the write; raises OSError."""
         if self.before is not None:
             self.handle = self.before.do()
 
-    def cut_off(self, files: Files) -> None:
-        """Cut off what a full disk took of it: a later start must not take that for a record."""
+    def truncate(self, files: Files) -> None:
+        """Truncate a partial write to a full disk: a later start must not read it as a record."""
         self.cut_tried = True
         if self.handle >= 0:
             try:
@@ -126,19 +126,19 @@ class Group:
         self.cut = True
 
     def without_filler(self) -> None:
-        """Have it written once more, as it is: what did not fit with filler may fit without."""
+        """Write it again without filler: what did not fit with filler may fit without."""
         self.filler = b""
         self.cut = False
         self.cut_tried = False
 
     def needs(self, handle: int) -> bool:
-        """Say whether the group has to be written before a file may be closed."""
+        """Return whether the group must be written before a file may be closed."""
         if self.before is not None:
             return handle == self.before.old
         return handle == int(self.handle)
 
     def handles(self) -> list[int]:
-        """The files that are left to it when the log is closed."""
+        """Return the files that it must close if the log is closed first."""
         if self.before is None:
             return [int(self.handle)]
         return [handle for handle in (self.before.old, self.before.fresh) if handle >= 0]

@@ -1,13 +1,12 @@
-"""What is in a stream, in memory: columns by sequence and one entry per subject.
+"""The in-memory index of a stream: columns by sequence and one entry per subject.
 
-Columns, not objects: per message an offset, the number of its subject, what it
-counts, and the next sequence of the same subject, kept per segment so that they go when the
-segment goes. Everything here is durable state except ``SubjectEntry.staged_last``, which
-decisions look at before the disk has answered; ``Staged`` sets it, and here it only leaves a
-message that is removed.
+Columns, not objects: per message an offset, its subject id, its accounted size, and the next
+sequence of the same subject, kept per segment so that they are dropped with the segment.
+Everything here is durable state except ``SubjectEntry.staged_last``, which decisions read before
+the disk has confirmed; ``Staged`` sets it, and here it only moves off a message that is removed.
 
-A message that is removed leaves a hole: its offset becomes ``NOWHERE``. The rest of its row
-stays, so that the chain of its subject still leads across it.
+A removed message leaves a hole: its offset becomes ``NOWHERE``. The rest of its row is kept, so
+that the chain of its subject still leads across it.
 """
 
 from typing import Final
@@ -33,22 +32,22 @@ from jetspark.turn import UNITS_PER_TURN, Turn
 
 __all__ = ["NOWHERE", "Columns", "StreamIndex", "SubjectEntry"]
 
-# Numbers of subjects without messages are given to others when there are this many, at least.
+# Ids of subjects without messages are reused when there are at least this many.
 EMPTY_SUBJECTS_MIN: Final[i64] = 4096
-# So many subjects are looked at in one turn to see whether they have no message; a stream that has
-# no more of them than that does it when a group is committed.
+# This many subjects are checked per turn for whether they have no message; a stream with fewer
+# does it when a group is committed.
 RECYCLED_PER_TURN: Final[i64] = 16_384
-# A search over more sequences than these is counted as work (turn.py).
+# A search over more sequences than this is counted as work (turn.py).
 LONG_SEARCH: Final[i64] = 1024
-# With fewer subjects an order is not worth it; with more than the second it is made in steps.
+# With fewer subjects an order is not worth it; with more than the second it is built in steps.
 ORDER_FROM: Final[i64] = 1024
 ORDER_AT_ONCE: Final[i64] = 8192
-# A pattern that matches more than one subject in so many is compared with all of them.
+# A pattern that matches more than one subject in this many is compared with all of them.
 FEW: Final[i64] = 8
-# So many patterns, and so many subjects of each, are kept for who asks next.
+# This many patterns, and this many subjects of each, are cached for the next query.
 KEPT_PATTERNS: Final = 4
 KEPT_ENTRIES: Final = 2048
-# A search for the newest message of a pattern tries so many messages first.
+# A search for the newest message of a pattern tries this many messages first.
 TRIED: Final[i64] = 1024
 
 
@@ -58,11 +57,11 @@ class StreamIndex:
     def __init__(self) -> None:
         self.subjects: SubjectTable = SubjectTable()
         self.entries: list[SubjectEntry] = self.subjects.entries
-        # In their order, once a wildcard was asked about; who could not wait for it says so.
+        # In order, once a wildcard was queried; a query that could not wait for it requests it.
         self.order: SubjectOrder = SubjectOrder()
         self.ordered: bool = False
         self.order_wanted: bool = False
-        # What was found by the order for some patterns, while no subject comes or goes.
+        # Results of the order for some patterns, until a subject is added or removed.
         self.kept: dict[bytes, list[SubjectEntry]] = {}
         self.kept_used: i64 = 0
         self.kept_generation: i64 = 0
@@ -70,54 +69,54 @@ class StreamIndex:
         # Where long searches are counted as work.
         self.turn: Turn = Turn()
         self.segments: list[Columns] = []
-        # The position of the last record that is durable.
+        # The position of the last durable record.
         self.position: i64 = 0
         self.messages: i64 = 0
         self.first_seq: i64 = 0
         self.last_seq: i64 = 0
-        # Numbers that nobody has. A sweep for more of them: whether there is to be one, whether
-        # somebody has to begin with it, and down to which number it has come (-1: none began).
+        # Unused ids. A sweep for more of them: whether one is needed, whether a caller still has
+        # to start it, and the id it has reached, downwards (-1: none is running).
         self.free: vec[i64] = vec[i64]()
         self.sweeping: bool = False
         self.sweep_wanted: bool = False
         self.sweep_at: i64 = -1
         self.sweep_end: i64 = 0
-        # What it found so far, and from which number on all were free when it came by.
+        # The ids it found so far, and the id from which on all were unused when it passed.
         self.swept: vec[i64] = vec[i64]()
         self.swept_from: i64 = 0
         self.blank: SubjectEntry = SubjectEntry(b"", -1)
-        # The entry asked for last.
+        # The entry of the last query.
         self.newest: SubjectEntry | None = None
-        # Moves when numbers change hands: what was found before is worth nothing then.
+        # Incremented when ids are reassigned: earlier results are invalid then.
         self.generation: i64 = 0
         self.bytes: i64 = 0
-        # What was taken out so far, in bytes: tells when looking for garbage is worth it.
+        # The bytes removed so far: decides when looking for garbage is worth it.
         self.removed_bytes: i64 = 0
         self.last_time: i64 = 0
         self.subject_count: i64 = 0
-        # When the message of a sequence was stored that was the first one, as far as it is known.
+        # When the message of that sequence was stored, which was the first one, as far as known.
         self.first_time_known: i64 = 0
         self.first_time_of: i64 = 0
-        # For who keeps counts of its own: with `tracking`, which messages went, or that so many
-        # went at once, or subjects got other numbers, that it must count again.
+        # For callers that keep their own counts: with `tracking`, the removed messages, or that so
+        # many were removed at once, or subjects got other ids, that they must count again.
         self.tracking: bool = False
         self.removed_seqs: vec[i64] = vec[i64]()
         self.removed_subjects: vec[i64] = vec[i64]()
         self.recount: bool = False
-        # The pattern that was purged last, and below which sequence it has nothing for ever.
+        # The last purged pattern, and the sequence below which it has no messages.
         self.purged_pattern: bytes = b""
         self.purged_end: i64 = 0
 
     def known(self, subject: bytes) -> SubjectEntry | None:
-        """The entry of a subject; None when it has none."""
-        # Many streams have one subject, and many publishers stay with one for a while.
+        """Return the entry of a subject; None if it has none."""
+        # Many streams have one subject, and many publishers use one for a while.
         newest = self.newest
         if newest is not None and newest.subject == subject:
             return newest
         return self.subjects.get(subject)
 
     def entry(self, subject: bytes) -> SubjectEntry:
-        """The entry of a subject, made when it is new."""
+        """Return the entry of a subject, created if it is new."""
         found = self.known(subject)
         if found is None:
             if len(self.free) > 0:
@@ -134,20 +133,20 @@ class StreamIndex:
         return found
 
     def add_segment(self, handle: i64, base: i64, start: i64, name: str = "") -> None:
-        """Messages added from now on lie in another file."""
+        """Add a file: messages added from now on are in it."""
         self.segments.append(Columns(handle, base, start, name))
 
     def drop_rows(self, count: int) -> None:
-        """Forget the oldest rows of a file of which later ones stay."""
+        """Drop the oldest rows of a file of which later ones are kept."""
         self.segments[count].forgotten = True
         self.segments = self.segments[count:]
 
     def drop_file(self, count: int) -> None:
-        """Forget the oldest rows, which are all of a file."""
+        """Drop the oldest rows, which are all of a file."""
         self.segments = self.segments[count:]
 
     def replace_rows(self, first: int, count: int, rows: list[Columns]) -> None:
-        """A run of segments was rewritten: have other rows in the place of theirs."""
+        """Replace the rows of a run of segments that was rewritten."""
         self.segments = [*self.segments[:first], *rows, *self.segments[first + count :]]
 
     def count_work(self, turn: Turn) -> None:
@@ -155,13 +154,13 @@ class StreamIndex:
         self.turn = turn
 
     def close(self) -> None:
-        """The files were closed: nothing is found any more."""
+        """Drop everything: the files were closed."""
         self.segments = []
 
     def add_message(
         self, seq: i64, entry: SubjectEntry, offset: i64, time_ns: i64, size: i64
     ) -> None:
-        """A message became durable."""
+        """Add a message that became durable."""
         columns = self.segments[-1]
         skipped: i64 = seq - columns.base - len(columns.offsets)
         if skipped > HOLES_MAX:
@@ -190,7 +189,7 @@ class StreamIndex:
         entry.last = seq
 
     def chain(self, newest: Columns, seq: i64, following: i64) -> None:
-        """Say of a message which one of its subject comes next."""
+        """Link a message to the next one of its subject."""
         i: i64 = seq - newest.base
         if i >= 0:
             newest.nexts[i] = following
@@ -200,28 +199,28 @@ class StreamIndex:
             columns.nexts[seq - columns.base] = following
 
     def skip_to(self, last_seq: i64) -> None:
-        """Sequences up to this one are used up without a message."""
+        """Mark sequences up to this one as used without a message."""
         self.last_seq = max(self.last_seq, last_seq)
         if self.messages == 0 and self.last_seq > 0:
             self.first_seq = self.last_seq + 1
 
     def reach(self, position: i64) -> None:
-        """Records up to a position are durable."""
+        """Note that records up to a position are durable."""
         self.position = max(self.position, position)
 
     def note_time(self, time_ns: i64) -> None:
-        """Nothing stored later is older than this."""
+        """Note that nothing stored later is older than this."""
         self.last_time = max(self.last_time, time_ns)
 
     def note_first_time(self, time_ns: i64) -> None:
-        """The oldest message was stored then (``LogReader.first_time`` has looked)."""
+        """Note when the oldest message was stored (``LogReader.first_time`` read it)."""
         self.first_time_of = self.first_seq
         self.first_time_known = time_ns
 
     def end_replay(self, last_time: i64, records: i64) -> None:
-        """Records of an index file were replayed, without times: the last one was stored then.
+        """End the replay of an index file, which has no times: the last message was stored then.
 
-        The time of the first message is looked up when it is asked for.
+        The time of the first message is read when it is needed.
         """
         self.last_time = last_time
         self.first_time_of = -1
@@ -230,7 +229,7 @@ class StreamIndex:
     # Search ------------------------------------------------------------------------------------
 
     def segment_at(self, seq: i64) -> i64:
-        """Number of the last segment that begins at or before a sequence; -1 when none does.
+        """Return the last segment that starts at or before a sequence; -1 if none does.
 
         Segments without messages share their base with the one after them: the last one counts.
         """
@@ -245,7 +244,7 @@ class StreamIndex:
         return low - 1
 
     def segment_of(self, seq: i64) -> Columns | None:
-        """The segment a sequence lies in, if it is one the index knows."""
+        """Return the segment that contains a sequence, if the index has it."""
         i = self.segment_at(seq)
         if i < 0:
             return None
@@ -255,10 +254,10 @@ class StreamIndex:
         return None
 
     def after_gap(self, seq: i64) -> i64:
-        """``seq``, or where the next segment begins if none has it; past the end: there is none.
+        """Return ``seq``, or the start of the next segment if none has it; past the end if none.
 
-        A gap between segments may be longer than anybody can count, which is for those who go
-        through a stream by sequences.
+        A gap between segments may be too long to count through; this is for callers that iterate
+        over sequences.
         """
         n = self.segment_at(seq)
         if n >= 0 and seq - self.segments[n].base < len(self.segments[n].offsets):
@@ -271,9 +270,9 @@ class StreamIndex:
         return max(seq, self.last_seq + 1)
 
     def next_seq(self, seq: i64, mask: bytes) -> i64:
-        """First message at or after ``seq`` whose subject the mask has; 0 when there is none.
+        """Return the first message at or after ``seq`` whose subject is in the mask; 0 if none.
 
-        An empty mask stands for every subject.
+        An empty mask means every subject.
         """
         seq = max(seq, self.first_seq)
         number_of_segments: i64 = len(self.segments)
@@ -296,7 +295,7 @@ class StreamIndex:
         return 0
 
     def count_from(self, seq: i64, mask: bytes) -> i64:
-        """How many messages at or after ``seq`` have a subject of the mask."""
+        """Return how many messages at or after ``seq`` have a subject of the mask."""
         if not mask and self.messages == self.last_seq - self.first_seq + 1:
             if seq <= self.first_seq:
                 return self.messages
@@ -318,14 +317,14 @@ class StreamIndex:
         return count
 
     def next_match(self, seq: i64, pattern: bytes) -> i64:
-        """First message at or after ``seq`` whose subject matches; 0 when there is none."""
+        """Return the first message at or after ``seq`` whose subject matches; 0 if none."""
         seq = max(seq, self.first_seq)
         if not is_literal(pattern):
             found = self.nearest_match(seq, pattern, TRIED)
             if found > 0 or self.last_seq - seq < TRIED:
                 return found
         nearest: i64 = 0
-        within = False  # some have messages on both sides
+        within = False  # some have messages on both sides of ``seq``
         like = self.entries_like(pattern)
         for entry in like:
             if entry.count > 0 and entry.last >= seq:
@@ -336,7 +335,7 @@ class StreamIndex:
         return self.next_seq(seq, self.mask_of(like)) if within else nearest
 
     def nearest_match(self, seq: i64, pattern: bytes, rows: i64) -> i64:
-        """First message whose subject matches, of so many from ``seq`` on; 0: none of them."""
+        """Return the first of ``rows`` messages from ``seq`` on whose subject matches; 0: none."""
         n: i64 = max(i64(0), self.segment_at(seq))
         while n < i64(len(self.segments)) and rows > 0:
             columns = self.segments[n]
@@ -353,7 +352,7 @@ class StreamIndex:
         return 0
 
     def mask_for(self, pattern: bytes) -> bytes:
-        """One byte per subject number: 1 where the subject matches; never empty."""
+        """Return one byte per subject id: 1 where the subject matches; never empty."""
         if is_literal(pattern):
             found = self.subjects.get(pattern)
             if found is None or found.count == 0:
@@ -362,7 +361,7 @@ class StreamIndex:
         return self.mask_of(self.entries_like(pattern))
 
     def mask_of(self, entries: list[SubjectEntry]) -> bytes:
-        """One byte per subject number: 1 for these that have messages; never empty."""
+        """Return one byte per subject id: 1 for these that have messages; never empty."""
         flags = bytearray(max(1, len(self.entries)))
         for entry in entries:
             if entry.count > 0:
@@ -370,7 +369,7 @@ class StreamIndex:
         return bytes(flags)
 
     def entries_like(self, pattern: bytes) -> list[SubjectEntry]:
-        """The entries whose subjects match a pattern, in no order, with or without messages."""
+        """Return the entries whose subjects match, unordered, with or without messages."""
         if is_literal(pattern):
             found = self.subjects.get(pattern)
             return [] if found is None else [found]
@@ -388,9 +387,9 @@ class StreamIndex:
         return [entry for entry in self.entries if matches(entry.subject, pattern)]
 
     def few_entries(self, patterns: list[bytes], most: i64) -> list[SubjectEntry] | None:
-        """The entries that match, of patterns that do not overlap; None when they are many.
+        """Return the matching entries of patterns that do not overlap; None if they are many.
 
-        Also None when finding them would take long.
+        Also None if finding them would take long.
         """
         found: list[SubjectEntry] = []
         for pattern in patterns:
@@ -412,9 +411,9 @@ class StreamIndex:
         return found
 
     def ordered_like(self, pattern: bytes, looks: i64) -> list[SubjectEntry] | None:
-        """The entries that match, by the order; None when more than so many looks are needed.
+        """Return the matching entries from the order; None if that takes more than ``looks``.
 
-        Kept for who asks next: one request asks more than once, and nothing came in between.
+        Cached for the next query: one request queries more than once, with no change in between.
         """
         if self.kept_used != self.subjects.used or self.kept_generation != self.generation:
             self.kept = {}
@@ -434,7 +433,7 @@ class StreamIndex:
         return like
 
     def entries_of(self, subjects: list[bytes]) -> list[SubjectEntry]:
-        """The entries of those of the subjects that have one."""
+        """Return the entries of the subjects that have one."""
         self.turn.spend(len(subjects) << 2)
         like: list[SubjectEntry] = []
         for subject in subjects:
@@ -444,34 +443,34 @@ class StreamIndex:
         return like
 
     def needs_order(self) -> bool:
-        """Say whether who asks with a wildcard should have the order made first, in steps."""
+        """Return whether the order should be built, in steps, before a wildcard query."""
         return len(self.entries) > ORDER_AT_ONCE and self.order.state != MADE
 
     def take_order_wanted(self) -> bool:
-        """Say whether somebody could not wait for the order since this was asked last."""
+        """Return whether a query could not wait for the order since the last call."""
         wanted = self.order_wanted
         self.order_wanted = False
         return wanted
 
     def take_sweep_wanted(self) -> bool:
-        """Say whether ``sweep_step`` is to be called until it is done, and nobody does so yet."""
+        """Return whether a sweep is needed and must be started with ``sweep_step``."""
         wanted = self.sweep_wanted
         self.sweep_wanted = False
         return wanted
 
     def order_made(self) -> bool:
-        """Say whether all subjects are in their order; that of few subjects is made at once."""
+        """Return whether all subjects are in the order; for few subjects it is built at once."""
         if self.order.state != MADE and len(self.entries) <= ORDER_AT_ONCE:
             self.make_order()
         return self.order.state == MADE
 
     def make_order(self) -> None:
-        """Make the order here and now."""
+        """Build the order now."""
         while not self.order_step():
             pass
 
     def order_step(self) -> bool:
-        """Make the order, as far as one turn allows; True when it is made."""
+        """Build the order, as far as one turn allows; True when it is complete."""
         order = self.order
         entries = self.entries
         if order.state == NOT_MADE:
@@ -480,7 +479,7 @@ class StreamIndex:
             self.order_end = len(entries)
             order.begin([entry.subject for entry in entries[::SAMPLED] if entry.number >= 0])
         elif order.state == DEALING:
-            # What came meanwhile was added to the order.
+            # Subjects added meanwhile were added to the order.
             end = min(self.order_end, i64(len(entries)))
             stop = min(end, order.at + UNITS_PER_TURN // DEALT)
             i = order.at
@@ -495,13 +494,13 @@ class StreamIndex:
         return order.state == MADE
 
     def last_match(self, pattern: bytes) -> i64:
-        """Sequence of the newest message whose subject matches; 0 when there is none."""
+        """Return the newest message whose subject matches; 0 if none."""
         if is_literal(pattern):
             found = self.subjects.get(pattern)
             if found is None or found.count == 0:
                 return 0
             return found.last
-        # Most often one of the newest messages matches.
+        # Usually one of the newest messages matches.
         last = self.newest_match(pattern, TRIED)
         if last > 0:
             return last
@@ -511,7 +510,7 @@ class StreamIndex:
         return last
 
     def newest_match(self, pattern: bytes, rows: i64) -> i64:
-        """The newest message whose subject matches, if it is one of the last so many; else 0."""
+        """Return the newest of the last ``rows`` messages whose subject matches; else 0."""
         n: i64 = len(self.segments) - 1
         while n >= 0 and rows > 0:
             columns = self.segments[n]
@@ -529,7 +528,7 @@ class StreamIndex:
     # Removal -----------------------------------------------------------------------------------
 
     def remove(self, seq: i64) -> bool:
-        """Take a message out; False when it is not there."""
+        """Remove a message; False if it does not exist."""
         columns = self.segment_of(seq)
         if columns is None:
             return False
@@ -566,33 +565,34 @@ class StreamIndex:
         return True
 
     def note_purge(self, pattern: bytes, end: i64) -> None:
-        """Nothing of a pattern is left below a sequence."""
+        """Note that a pattern has no messages below a sequence."""
         self.purged_pattern = pattern
-        # A purge may name a sequence beyond the end: what comes below it later is not purged.
+        # A purge may name a sequence beyond the end: messages stored below it later are not
+        # purged.
         self.purged_end = min(end, self.last_seq + 1)
 
     def purged_below(self, pattern: bytes) -> i64:
-        """The sequence below which nothing of a pattern is left, as far as that is known."""
+        """Return the sequence below which a pattern has no messages, as far as known."""
         return self.purged_end if pattern == self.purged_pattern else i64(0)
 
     def track(self, tracking: bool) -> None:
-        """Keep in mind which messages go, for somebody who keeps counts of its own, or do not."""
+        """Record, or stop recording, which messages are removed, for callers with own counts."""
         self.tracking = tracking
         if not tracking:
             self.forget_removed()
 
     def want_recount(self) -> None:
-        """Have those who keep counts of their own count again."""
+        """Request that callers with their own counts count again."""
         self.recount = True
 
     def forget_removed(self) -> None:
-        """The caller that keeps its own counts has taken over what was removed."""
+        """Clear the record: the caller with its own counts has applied it."""
         self.removed_seqs = vec[i64]()
         self.removed_subjects = vec[i64]()
         self.recount = False
 
     def clear(self) -> None:
-        """Take every message out."""
+        """Remove every message."""
         self.recount = self.tracking
         for entry in self.entries:
             if entry.count > 0:
@@ -612,9 +612,9 @@ class StreamIndex:
     def live_from(self, seq: i64, entry: SubjectEntry) -> i64:
         """Follow the chain of a subject from ``seq`` to the first message that exists; 0: none.
 
-        Rows of removed messages are part of the chain until their segment goes or is rewritten;
-        then the rows after are searched. That is rare: limits take the oldest of a subject, so
-        only what was removed by its sequence leaves a message that points at a hole.
+        Rows of removed messages are part of the chain until their segment is removed or rewritten;
+        then the rows after it are searched. That is rare: limits remove the oldest of a subject,
+        so only a removal by sequence leaves a message that points at a hole.
         """
         while seq > 0:
             columns = self.segment_of(seq)
@@ -627,7 +627,7 @@ class StreamIndex:
         return 0
 
     def search_from(self, seq: i64, entry: SubjectEntry) -> i64:
-        """The first message of a subject at or after ``seq``, by looking at every row; 0: none."""
+        """Return the first message of a subject at or after ``seq``, by a full scan; 0: none."""
         number = entry.number
         n: i64 = max(i64(0), self.segment_at(seq))
         while n < len(self.segments) and seq <= entry.last:
@@ -641,7 +641,7 @@ class StreamIndex:
         return 0
 
     def next_in_subject(self, seq: i64) -> i64:
-        """The next message of the same subject after one that exists; 0 when there is none."""
+        """Return the next message of the same subject after an existing one; 0 if none."""
         columns = self.segment_of(seq)
         if columns is None:
             return 0
@@ -652,11 +652,11 @@ class StreamIndex:
         if seq == entry.last:
             return 0
         following = self.live_from(columns.nexts[i], entry)
-        columns.nexts[i] = following  # the next walk passes over the holes at once
+        columns.nexts[i] = following  # the next walk skips the holes
         return following
 
     def previous_in_subject(self, entry: SubjectEntry, seq: i64) -> i64:
-        """The message of a subject before ``seq``; 0 when there is none."""
+        """Return the message of a subject before ``seq``; 0 if none."""
         if entry.count <= 1 or seq <= entry.first:
             return entry.first if entry.first < seq else 0
         n: i64 = self.segment_at(seq - 1)
@@ -674,13 +674,13 @@ class StreamIndex:
     # Subjects without messages -----------------------------------------------------------------
 
     def wants_recycling(self) -> bool:
-        """Say whether so many subjects have no message that their numbers should be freed."""
+        """Return whether enough subjects have no message that their ids should be freed."""
         used: i64 = i64(len(self.entries)) - len(self.free)
         empty = used - self.subject_count
         return empty > EMPTY_SUBJECTS_MIN and empty * 2 > used and not self.sweeping
 
     def want_sweep(self) -> bool:
-        """Have ``sweep_step`` called until it is done; False: so few that it can be done now."""
+        """Request ``sweep_step`` until done; False: so few that it can be done now."""
         if i64(len(self.entries)) <= RECYCLED_PER_TURN:
             return False
         self.sweeping = True
@@ -688,20 +688,20 @@ class StreamIndex:
         return True
 
     def recycle(self, staged: list[SubjectEntry]) -> None:
-        """Forget subjects that have no message and none on its way, here and now."""
+        """Forget subjects without messages, stored or staged, now."""
         while not self.sweep_step(staged, RECYCLED_PER_TURN):
             pass
 
     def sweep_step(self, staged: list[SubjectEntry], count: i64) -> bool:
-        """Look at so many subjects and forget those without messages; True when all are done.
+        """Visit so many subjects and forget those without messages; True when finished.
 
-        From the highest number down, so that the numbers at the end are given up altogether.
-        ``staged`` are the subjects of messages on their way.
+        From the highest id down, so that the ids at the end are dropped altogether. ``staged``
+        are the subjects of staged messages.
         """
         if self.sweep_at < 0:
             self.sweeping = True
             self.sweep_at = self.sweep_end = self.swept_from = len(self.entries)
-            # It comes by those too; new subjects get new numbers meanwhile.
+            # The sweep reaches those too; new subjects get new ids meanwhile.
             self.free = vec[i64]()
         elif self.sweep_at > 0:
             self.sweep_some(staged, count)
@@ -714,7 +714,7 @@ class StreamIndex:
         return False
 
     def sweep_some(self, staged: list[SubjectEntry], count: i64) -> None:
-        """Look at some of the subjects; those without messages are not found any more."""
+        """Visit some of the subjects; those without messages can no longer be found."""
         kept = {int(entry.number) for entry in staged}
         stop = max(i64(0), self.sweep_at - count)
         at = self.sweep_at
@@ -732,41 +732,41 @@ class StreamIndex:
         self.sweep_at = at
         self.newest = None
         self.kept = {}
-        # What was removed and not counted yet is known by its number.
+        # Removed messages that were not counted yet are identified by subject id.
         self.recount = self.recount or len(self.removed_seqs) > 0
 
     def hand_out_swept(self) -> None:
-        """A sweep has looked at all subjects: others may have the numbers that it found."""
+        """Make the ids that a finished sweep found available."""
         swept = self.swept
         if i64(len(self.entries)) == self.sweep_end:
-            # It came by those at the end first.
+            # It visited those at the end first.
             del self.entries[int(self.swept_from) :]
             swept = swept[self.sweep_end - self.swept_from :]
         self.free = extend(swept, self.free)
         self.swept = vec[i64]()
         self.numbers_changed()
-        # Half of what the order has is gone, at least.
+        # At least half of the order is stale.
         self.ordered = False
         self.order.forget()
         self.subjects.shrink()
 
     def give_up(self, number: i64) -> None:
-        """Nobody has a number any more."""
+        """Free an id."""
         self.entries[number] = self.blank
-        if number >= self.sweep_at:  # or else the sweep comes by
+        if number >= self.sweep_at:  # otherwise the sweep reaches it
             self.free = append(self.free, number)
 
     def numbers_changed(self) -> None:
-        """Numbers may have other subjects from now on: what was found by them is void."""
+        """Invalidate earlier results: ids may have other subjects from now on."""
         self.recount = self.recount or len(self.removed_seqs) > 0
         self.generation += 1
         self.newest = None
 
     def forget_staged(self, staged: list[SubjectEntry]) -> None:
-        """Drop what exists only because of messages that did not become durable."""
+        """Drop entries that exist only because of messages that did not become durable."""
         for entry in staged:
             number = i64(entry.number)
-            # It may be in there more than once.
+            # It may occur more than once.
             there = number < i64(len(self.entries)) and self.entries[number] is entry
             if there and entry.count == 0:
                 self.subjects.remove(entry)
@@ -774,6 +774,6 @@ class StreamIndex:
         self.numbers_changed()
 
     def begin_staging(self) -> None:
-        """All was replayed: decisions begin with what is durable."""
+        """Start staging after the replay: decisions start from what is durable."""
         for entry in self.entries:
             entry.staged_last = entry.last

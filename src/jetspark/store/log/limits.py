@@ -1,8 +1,8 @@
-"""Limits of a stream: what goes when a message comes.
+"""Limits of a stream: evictions when a message is stored.
 
-Evictions are no records. What they take is decided by the messages after it alone, so replaying
-the log under the limits that were in force takes the same; that holds as well when old segments
-without messages are gone.
+Evictions are not recorded. They depend only on the messages after them, so replaying the log under
+the limits in force evicts the same; that holds as well when old segments without messages have
+been removed.
 """
 
 from mypy_extensions import i64
@@ -12,7 +12,7 @@ from jetspark.store.log.subject_table import SubjectEntry
 
 
 class Limits:
-    """How much a stream keeps; 0 or less stands for no limit."""
+    """How much a stream keeps; 0 or less means no limit."""
 
     def __init__(self, max_msgs: i64, max_bytes: i64, max_per_subject: i64) -> None:
         self.max_msgs: i64 = max(max_msgs, i64(0))
@@ -21,7 +21,7 @@ class Limits:
         self.any: bool = self.max_msgs > 0 or self.max_bytes > 0 or self.max_per_subject > 0
 
     def equals(self, other: "Limits") -> bool:
-        """Say whether two limits are the same."""
+        """Return whether two limits are the same."""
         return (
             self.max_msgs == other.max_msgs
             and self.max_bytes == other.max_bytes
@@ -29,7 +29,7 @@ class Limits:
         )
 
     def evict(self, index: StreamIndex, entry: SubjectEntry) -> None:
-        """Take out what is too much after a message of a subject came."""
+        """Evict what exceeds the limits after a message of a subject was added."""
         if self.max_per_subject > 0:
             while i64(entry.count) > self.max_per_subject:
                 index.remove(entry.first)
@@ -41,21 +41,21 @@ class Limits:
                 index.remove(index.first_seq)
 
     def enforce(self, index: StreamIndex) -> None:
-        """Take out everything that is too much; in this order, as released servers do."""
+        """Evict everything that exceeds the limits; in this order, as released servers do."""
         self.evict(index, index.blank)
         self.evict_subjects(index)
 
     def make_up(self, index: StreamIndex) -> None:
-        """Take out what was not evicted after a record that cannot be read.
+        """Evict what was not evicted after a record that cannot be read.
 
-        Subjects first, as when messages come one by one: looking at the whole first would take
-        messages that had their place because another one of its subject had gone.
+        Subjects first, as when messages are stored one by one: starting with the whole stream
+        would evict messages that stayed because another one of their subject had been removed.
         """
         self.evict_subjects(index)
         self.evict(index, index.blank)
 
     def evict_subjects(self, index: StreamIndex) -> None:
-        """Take out what is too much of any subject."""
+        """Evict what exceeds the limit per subject."""
         if self.max_per_subject > 0:
             for entry in index.entries:
                 while i64(entry.count) > self.max_per_subject:

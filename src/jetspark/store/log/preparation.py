@@ -1,9 +1,9 @@
-"""What has to happen on the disk before a group is written, done where the group is written.
+"""Steps on disk before a group is written, done where the group is written.
 
-A group may need a new segment, a sync of what was acknowledged at a lower level, or sequences that
-a manifest says are used up. Each of them waits for the disk, and the thread that stages groups
-must not. So what is needed is settled when the group is taken, done right before its write, and
-becomes part of the log when the group is reported, whether it was written or not.
+A group may need a new segment, a sync of what was acknowledged at a lower level, or sequences
+reserved in a manifest. Each of them waits for the disk, and the thread that stages groups must
+not. So the steps are decided when the group is taken, done right before its write, and become part
+of the log when the group is reported, whether it was written or not.
 
 Not compiled: few groups need it.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NewSegment(NamedTuple):
-    """A segment that is about to be made."""
+    """A segment that is about to be created."""
 
     name: str
     first_seq: int
@@ -27,7 +27,7 @@ class NewSegment(NamedTuple):
 
 
 class Preparation:
-    """The steps before one group: ``do`` in any thread; ``StreamLog.prepared`` follows."""
+    """The steps before one group: ``do`` in any thread; then ``StreamLog.prepared``."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class Preparation:
         self.end: int = int(segments.end)
         self._is_filled = segments.filled_to > segments.end
         self.begins = begins
-        # What was done.
+        # The results.
         self.fresh: int = -1
         self.synced: bool = False
         self.reserved: bool = False
         self.sync_error: OSError | None = None
 
     def do(self) -> int:
-        """Do all of it and return the handle to write to; raises OSError when the disk refuses."""
-        # A part that was done stays done: a group may be written once more.
+        """Do all of it and return the handle to write to; raises OSError if the disk fails."""
+        # Completed steps are not repeated: a group may be written once more.
         if self._sync and not self.synced:
             try:
                 self._files.sync(self.old)
@@ -77,11 +77,11 @@ class Preparation:
         return self.fresh
 
     def made(self, handle: int) -> None:
-        """The new segment was made together with its folder, and is open."""
+        """Note that the new segment was created together with its folder, and is open."""
         self.fresh = handle
 
     def _cut_filler(self) -> None:
-        """Cut the filler off the old segment. When that fails, recovery passes over it."""
+        """Truncate the filler of the old segment. If that fails, recovery skips it."""
         if self.old >= 0 and self._is_filled:
             with suppress(OSError):
                 if self._files.size(self.old) > self.end:

@@ -1,7 +1,7 @@
-"""Reading one stream: from the blobs last written, or from the disk, checked.
+"""Reading a stream: from the recently written blobs, or from the disk, verified.
 
-Only what is durable is found. A record that the disk gives back changed is an error that names
-it, and costs no neighbour.
+Only durable messages are found. A record that the disk returns changed is an error that names it,
+and does not affect its neighbours.
 """
 
 from contextlib import suppress
@@ -28,9 +28,9 @@ from jetspark.store.log.segments import Segments
 # A single get reads one page, a run of gets reads ahead.
 SINGLE_READ: Final[i64] = 4 * 1024
 RUN_READ: Final[i64] = 256 * 1024
-# How often the bytes of one record are asked for when the disk refuses.
+# How often the bytes of one record are read if the disk fails.
 READ_TRIES: Final = 3
-# So many failed reads are remembered for health and logs.
+# This many failed reads are remembered for health and logs.
 FAILURES_KEPT: Final = 64
 RETRIED_AT_ONCE: Final = 4
 
@@ -49,16 +49,16 @@ class LogReader:
         self.page: bytes = b""
         self.page_where: i64 = 0
         self.last_read: i64 = 0
-        # Messages that could not be read, and why, until that was looked into (quarantine.py).
+        # Messages that could not be read, and why, until that was investigated (quarantine.py).
         self.unreadable: dict[int, str] = {}
-        # Messages that the disk refused to read, and why; not damage, and read again later.
+        # Messages that the disk failed to read, and why; not corruption, and read again later.
         self.refused_reads: dict[int, str] = {}
 
     def locate(self, seq: i64) -> tuple[bytes, i64]:
         """Find a durable message: bytes and the offset of its record in them; ``b""`` if none.
 
-        Raises CorruptRecord when the disk gives back something else than was written, ReadFailed
-        when it gives back nothing: then the message may be as good as ever.
+        Raises CorruptRecord if the disk returns something other than was written, ReadFailed if it
+        returns nothing: then the message may be intact.
         """
         columns = self.index.segment_of(seq)
         if columns is None:
@@ -71,14 +71,14 @@ class LogReader:
             return self.cache.blob, where - self.cache.blob_start
         at = where - self.page_where
         if not (0 <= at < len(self.page)) or self.codec.examine(self.page, at) <= 0:
-            # The record is not on the page, ends after it, or is worth a second look.
+            # The record is not on the page, ends after it, or needs a second look.
             self.read_page(columns, offset, seq)
             at = 0
             if self.codec.examine(self.page, 0) <= 0:
-                # A reader that learns of damage skips the message: one bad read is no proof.
+                # A reader that is notified of damage skips the message: one bad read is not proof.
                 self.keep_page(columns, offset, self.read_alone(columns, offset, seq))
                 if self.codec.examine(self.page, 0) <= 0:
-                    raise self.corrupt(columns, offset, seq, "does not check")
+                    raise self.corrupt(columns, offset, seq, "has a wrong checksum")
         self.last_read = seq
         if record_sequence(self.page, at) != seq:
             raise self.corrupt(columns, offset, seq, "is the record of another sequence")
@@ -94,14 +94,14 @@ class LogReader:
         handle = int(columns.handle)
         length = RUN_READ if seq == self.last_read + 1 else SINGLE_READ
         if columns.handle == self.segments.handle:
-            # After the durable end a group may be on its way: no page may remember half of it.
+            # After the durable end a group may be in flight: no page may contain half of it.
             length = min(length, self.segments.end - offset)
         try:
             data = self.files.read(handle, int(offset), int(length))
             if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
                 data = self.files.read(handle, int(offset), int(self.codec.framed_length(data, 0)))
         except OSError:
-            # The bytes that cannot be read may be a neighbour's.
+            # The unreadable bytes may be a neighbour's.
             data = self.read_alone(columns, offset, seq)
         self.keep_page(columns, offset, data)
         if len(self.refused_reads) > 0:
@@ -113,7 +113,7 @@ class LogReader:
         self.page_where = columns.start + offset
 
     def read_alone(self, columns: Columns, offset: i64, seq: i64) -> bytes:
-        """Read the bytes of one record and no others; raises ReadFailed when that fails too."""
+        """Read the bytes of one record and no others; raises ReadFailed if that fails too."""
         handle = int(columns.handle)
         reason = ""
         for _ in range(READ_TRIES):
@@ -126,16 +126,16 @@ class LogReader:
                 reason = error.strerror or str(error)
             else:
                 return data
-        # What the page held is not of use: it may end before this record.
+        # The content of the page is useless: it may end before this record.
         self.page = b""
         if len(self.refused_reads) < FAILURES_KEPT:
             self.refused_reads[int(seq)] = reason
         raise ReadFailed(int(seq), reason)
 
     def read_refused_again(self) -> None:
-        """Ask once more for some messages that the disk refused to read; nobody else may."""
+        """Retry some messages that the disk failed to read; no other reader may."""
         for seq in list(self.refused_reads)[:RETRIED_AT_ONCE]:
-            # Last in line from now on, should it be refused again.
+            # At the end of the queue from now on, in case it fails again.
             self.refused_reads.pop(seq, "")
             columns = self.index.segment_of(seq)
             if columns is None or columns.offset_at(seq - columns.base) == NOWHERE:
@@ -144,7 +144,7 @@ class LogReader:
                 self.read_alone(columns, columns.offset_at(seq - columns.base), seq)
 
     def corrupt(self, columns: Columns, offset: i64, seq: i64, problem: str) -> CorruptRecord:
-        """The error for a record that cannot be served."""
+        """Return the error for a record that cannot be served."""
         self.unreadable[int(seq)] = problem
         return CorruptRecord(
             str(self.segments.folder),
@@ -154,28 +154,28 @@ class LogReader:
         )
 
     def take_unreadable(self) -> dict[int, str]:
-        """The messages that could not be read since the last call, and why."""
+        """Return the messages that could not be read since the last call, and why."""
         found, self.unreadable = self.unreadable, {}
         return found
 
     def note_unreadable(self, seq: int, reason: str) -> None:
-        """A message could not be read; that is still to be looked into."""
+        """Note that a message could not be read; that is still to be investigated."""
         self.unreadable[seq] = reason
 
     def forget_page(self) -> None:
-        """Read from the disk again what was read last: it may have changed."""
+        """Drop the last page: what is on disk may have changed."""
         self.page = b""
 
     def close(self) -> None:
-        """Let go of what is large."""
+        """Release large objects."""
         self.cache = BlobCache(0)
         self.page = b""
 
     @property
     def first_time(self) -> i64:
-        """When the oldest message was stored; 0 when there is none.
+        """Return when the oldest message was stored; 0 if there is none.
 
-        Found out when somebody asks: eviction would otherwise read a record for each commit.
+        Read on demand: otherwise eviction would read a record per commit.
         """
         index = self.index
         if index.messages == 0:
@@ -191,17 +191,17 @@ class LogReader:
         return index.first_time_known
 
     def first_at(self, time_ns: i64) -> i64:
-        """Sequence of the first message stored at or after a time.
+        """Return the sequence of the first message stored at or after a time.
 
-        One past the last sequence when all are older. Times never decrease along a stream, so
-        this is a binary search that reads records. A damaged record is passed over: its
-        neighbours tell as much. Raises ReadFailed when the disk refuses, because the answer may
-        be another one when it does not.
+        One past the last sequence if all are older. Times never decrease within a stream, so this
+        is a binary search that reads records. Damaged records are skipped: their neighbours are as
+        good. Raises ReadFailed if the disk fails, because the answer may be different once it does
+        not.
         """
         return self.search_time(time_ns, True)
 
     def search_time(self, time_ns: i64, strict: bool) -> i64:
-        """Do what ``first_at`` does; not ``strict``: what cannot be read counts as newer."""
+        """Do what ``first_at`` does; not ``strict``: unreadable messages count as newer."""
         low = self.index.first_seq
         high = self.index.last_seq + 1
         while low < high:
@@ -220,13 +220,13 @@ class LogReader:
         return found if found > 0 else self.index.last_seq + 1
 
     def time_of(self, seq: i64) -> i64:
-        """When a message was stored; -1 when it is not there or cannot be read."""
+        """Return when a message was stored; -1 if it does not exist or cannot be read."""
         return self.stored_at(seq, False)
 
     def stored_at(self, seq: i64, strict: bool) -> i64:
-        """When a message was stored; -1 when it is not there or damaged.
+        """Return when a message was stored; -1 if it does not exist or is damaged.
 
-        A read that fails raises ReadFailed when ``strict``, otherwise it is -1 as well.
+        A failed read raises ReadFailed if ``strict``, otherwise it is -1 as well.
         """
         if seq == 0:
             return -1

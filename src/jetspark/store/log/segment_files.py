@@ -1,4 +1,4 @@
-"""The files of a log, as housekeeping sees them."""
+"""The files of a log, for upkeep."""
 
 from typing import Final
 
@@ -8,9 +8,9 @@ from jetspark.store.files import Files
 from jetspark.store.format.segment import SegmentHead, parse_segment_name, read_head
 from jetspark.store.log.columns import Columns
 
-# What a record has besides what its message counts, at least (``Codec.size_of``).
+# The overhead of a record over the accounted size of its message, at least (``Codec.size_of``).
 RECORD_MORE: Final = 20
-# A head is a configuration and a little more, which came in one message.
+# A head is a configuration and a little more, which arrived in one message.
 HEAD_MAX: Final = 128 * 1024 * 1024
 
 
@@ -25,24 +25,24 @@ class SegmentFile:
 
     @property
     def live(self) -> int:
-        """How many messages it has."""
+        """The number of its messages."""
         return sum(int(columns.live) for columns in self.rows)
 
     @property
     def pinned(self) -> bool:
-        """Say whether bytes in it are damaged."""
+        """Return whether bytes in it are damaged."""
         return any(columns.pinned for columns in self.rows)
 
     @property
     def live_bytes(self) -> int:
-        """How many bytes of it are messages that exist, about."""
+        """The approximate number of bytes in it that are existing messages."""
         return sum(int(c.weight) for c in self.rows) + RECORD_MORE * self.live
 
     @property
     def is_sparse(self) -> bool:
-        """Say whether less than half of it is left.
+        """Return whether less than half of it is still needed.
 
-        In a file that was rewritten everything else is needed: only its messages count.
+        Everything else in a rewritten file is needed: only its messages count.
         """
         if self.rows[0].generation == 0:
             return self.live_bytes * 2 < self.length
@@ -51,12 +51,12 @@ class SegmentFile:
     def name_parts(self) -> tuple[int, int]:
         """First sequence and first position."""
         parts = parse_segment_name(self.name)
-        assert parts is not None, "it is the name of a segment"
+        assert parts is not None, "segments have such names"
         return parts
 
 
 def group_rows(rows: list[Columns], end: int) -> list[SegmentFile]:
-    """The files that rows of an index lie in, oldest first; the last one ends at ``end``."""
+    """Return the files of the rows of an index, oldest first; the last one ends at ``end``."""
     found: list[SegmentFile] = []
     begin = 0
     for n in range(1, len(rows) + 1):
@@ -69,15 +69,15 @@ def group_rows(rows: list[Columns], end: int) -> list[SegmentFile]:
 
 
 def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
-    """Read the head of a file and where its records begin; None when it does not check.
+    """Read the head of a file and where its records start; None if it is damaged.
 
-    Raises OSError when the disk refuses to read it: that is no damage.
+    Raises OSError if the disk fails to read it: that is not corruption.
     """
     data = files.read(handle, 0, 8)
     if len(data) < 8:
         return None
     length = int(read_i64_le(data, 0) >> 32)
     if not 0 <= length <= HEAD_MAX:
-        # Damaged: what it says must not have gigabytes read.
+        # Damaged: its length must not make us read gigabytes.
         return None
     return read_head(files.read(handle, 0, 16 + length))

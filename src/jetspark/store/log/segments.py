@@ -1,6 +1,6 @@
-"""The segment files of a stream: the newest one, which groups are written to, and their sizes.
+"""The segment files of a stream: the newest one, to which groups are written, and their sizes.
 
-Nothing here delays an acknowledgement except beginning a segment, once in ``size`` bytes.
+Nothing here delays an acknowledgement except starting a segment, once per ``size`` bytes.
 """
 
 import errno
@@ -32,47 +32,47 @@ class Segments:
         self.files: Files = files
         self.folder: Path = folder
         self.index: StreamIndex = index
-        # How long a segment becomes, and at most may.
+        # The target length of a segment, and its maximum.
         self.size: i64 = size
         self.size_max: int = size
-        # Gone with the process: no start will read it.
+        # Lost with the process: no start will read it.
         self.in_memory: bool = in_memory
-        # The newest segment, where its records begin, and its durable end: what lies after that
-        # belongs to no reader yet.
+        # The newest segment, where its records start, and its durable end: readers do not see
+        # anything after that.
         self.handle: i64 = -1
         self.first_offset: i64 = 0
         self.end: i64 = 0
-        # Up to where it has bytes already, records or filler.
+        # Up to where it already has bytes, records or filler.
         self.filled_to: i64 = 0
-        # On a full disk and in memory there is no filler.
+        # No filler on a full disk and in memory.
         self.filler_max: i64 = 0 if in_memory else min(FILLER_SIZE, size // 8)
-        # The next group begins a segment, whatever its size.
+        # The next group starts a segment, whatever its size.
         self.roll_due: bool = False
-        # Where the next rewritten segment begins, for readers: after all others.
+        # The log-wide offset of the next rewritten segment: after all others.
         self.rewritten_start: i64 = 1 << 61
 
     def move(self, folder: Path) -> None:
-        """The folder was renamed."""
+        """Note that the folder was renamed."""
         self.folder = folder
 
     # Size --------------------------------------------------------------------------------------
 
     def fit(self, max_bytes: int) -> None:
-        """Have segments from now on that suit a stream of at most ``max_bytes``."""
+        """Set the segment size to suit a stream of at most ``max_bytes``."""
         self.size = fitting_size(max_bytes, self.size_max)
 
     def must_roll(self, size: i64) -> bool:
-        """Say whether a group of this size begins a new segment."""
+        """Return whether a group of this size starts a new segment."""
         return self.roll_due or (self.end + size > self.size and self.end > self.first_offset)
 
     def want_roll(self, due: bool = True) -> None:
-        """Begin a new segment with the next group, or not."""
+        """Set whether the next group starts a new segment."""
         self.roll_due = due
 
     def filler_after(self, size: i64, end: i64, filled_to: i64) -> bytes:
-        """What to write after a group of a size that ends there; empty when that gains nothing.
+        """Return the filler after a group of a size that ends there; empty if that gains nothing.
 
-        ``filled_to``: up to there the file has bytes already.
+        ``filled_to``: up to there the file already has bytes.
         """
         if size > FILLED_GROUP_MAX or end <= filled_to:
             return b""
@@ -85,32 +85,32 @@ class Segments:
         return filler if end + len(filler) <= self.size else b""
 
     def stop_filling(self) -> None:
-        """Write no filler: the disk is full."""
+        """Write no more filler: the disk is full."""
         self.filler_max = 0
 
     def drop_filler(self, group: Group | None) -> None:
-        """Do without filler: what does not fit with it may fit without. Raises OSError.
+        """Remove filler: what does not fit with it may fit without. Raises OSError.
 
-        The writer of a group that met a full disk has cut it off already.
+        The writer of a group that found the disk full has truncated it already.
         """
         self.filler_max = 0
         self.filled_to = self.end
         if group is None or not group.cut_tried:
             self.files.truncate(int(self.handle), int(self.end))
         elif not group.cut:
-            raise OSError(errno.EIO, "what was written of a group could not be cut off")
+            raise OSError(errno.EIO, "a partially written group could not be truncated")
 
     # The newest segment ------------------------------------------------------------------------
 
     def written(self, group: Group) -> None:
-        """A group is in the newest segment."""
+        """Note that a group is in the newest segment."""
         self.end = group.offset + group.size
         self.filled_to = max(self.filled_to, self.end + len(group.filler))
 
     def begin(self, done: Preparation) -> None:
-        """Go on in the segment that was made."""
+        """Continue in the segment that was created."""
         begins = done.begins
-        assert begins is not None, "none was to be made"
+        assert begins is not None, "a segment was to be created"
         start: i64 = 0
         if len(self.index.segments) > 0:
             start = self.index.segments[-1].start + self.end
@@ -125,14 +125,14 @@ class Segments:
         self.roll_due = False
 
     def seal(self) -> None:
-        """The newest segment is full: its length is known from now on."""
+        """Seal the newest segment, which is full: its length is known from now on."""
         for columns in reversed(self.index.segments):
             if columns.handle != self.handle:
                 break
             columns.length = self.end
 
     def replace(self, fresh: int) -> None:
-        """Go on with another handle of the newest file, which was cut to its durable end."""
+        """Continue with another handle of the newest file, truncated to its durable end."""
         old = self.handle
         for columns in self.index.segments:
             if columns.handle == old:
@@ -140,13 +140,13 @@ class Segments:
         self.close_handle(old)
         self.handle = fresh
         self.filled_to = self.end
-        # A segment without a record would have to be begun under its own name.
+        # A segment without a record would have to be started under its own name.
         self.roll_due = self.end > self.first_offset
 
     def place_rewritten(self, length: int) -> i64:
-        """Where a rewritten segment of a length begins, for readers.
+        """Return the log-wide offset of a rewritten segment of a length.
 
-        A place of its own: what was read from the old files is found there no more.
+        An offset of its own: what was cached from the old files is not found there.
         """
         start = self.rewritten_start
         self.rewritten_start += length
@@ -155,7 +155,7 @@ class Segments:
     # Recovery ----------------------------------------------------------------------------------
 
     def add(self, handle: int, name: str, size: int) -> None:
-        """The next segment is replayed; it has this size."""
+        """Add the next segment to replay; it has this size."""
         start: i64 = 0
         if len(self.index.segments) > 0:
             start = self.index.segments[-1].start + self.end
@@ -164,36 +164,36 @@ class Segments:
         self.filled_to = size
 
     def records_begin(self, offset: int) -> None:
-        """Where the records of the newest segment begin."""
+        """Set where the records of the newest segment start."""
         self.first_offset = offset
 
     def records_end(self, offset: int) -> None:
-        """Where the records of the newest segment end."""
+        """Set where the records of the newest segment end."""
         self.end = offset
 
     def cut(self) -> None:
-        """Cut the newest segment off at its end; raises OSError."""
+        """Truncate the newest segment at its end; raises OSError."""
         self.files.truncate(int(self.handle), int(self.end))
         self.filled_to = self.end
 
     # All files ---------------------------------------------------------------------------------
 
     def list_files(self) -> list[SegmentFile]:
-        """The files of the log, oldest first; the last one is the one that is written to."""
+        """Return the files of the log, oldest first; the last one is the one being written."""
         return group_rows(self.index.segments, int(self.end))
 
     @property
     def disk_bytes(self) -> int:
-        """How long the segments are, all together."""
+        """Return the total length of the segments."""
         files = self.list_files()
         newest = max(int(self.end), int(self.filled_to)) if files else 0
         return newest + sum(file.length for file in files[:-1])
 
     def close_handle(self, handle: i64) -> None:
-        """Give one file back. What was written is synced, so an error here says nothing more."""
+        """Close a file. What was written is synced, so an error here is meaningless."""
         with suppress(OSError):
             self.files.close(int(handle))
 
     def close(self) -> None:
-        """Every file was given back, or left to others."""
+        """Forget all files: they were closed, or left to others."""
         self.handle = -1

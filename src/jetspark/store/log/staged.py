@@ -1,12 +1,11 @@
-"""Staged: what was decided and is not durable yet.
+"""Staged records: decided and not durable yet.
 
-A decision becomes a record of the group that fills. It has a sequence and a position at once, and
-no reader sees it. Decisions see it: ``seq``, ``messages``, ``size``,
-``SubjectEntry.staged_last``.
+A decision becomes a record of the open group. It has a sequence and a position immediately, and no
+reader sees it. Decisions see it: ``seq``, ``messages``, ``size``, ``SubjectEntry.staged_last``.
 
 ``Staged`` is an overlay over durable state (index, engine state, identity). When a write fails,
-``drop`` takes its marks off the index and returns a fresh one for the log to go on with. An atomic
-batch remembers where it began, and ``abort_batch`` goes back to there.
+``drop`` removes its marks from the index and returns a fresh one with which the log continues. An
+atomic batch remembers where it started, and ``abort_batch`` returns to there.
 """
 
 from typing import Final
@@ -65,8 +64,8 @@ from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.log.timeline import Timeline
 from jetspark.subjects.match import matches
 
-FLAGS_AT: Final = 27  # where the flags of a record are
-# No more staged bytes are looked through for the newest message of a pattern.
+FLAGS_AT: Final = 27  # the offset of the flags in a record
+# At most this many staged bytes are searched for the newest message of a pattern.
 LOOKED_THROUGH: Final[i64] = 16_384
 
 
@@ -86,7 +85,7 @@ class Staged:
         seq: i64,
         time: i64,
     ) -> None:
-        """Begin at the durable end; ``seq`` and ``time`` were given out last."""
+        """Start at the durable end; ``seq`` and ``time`` were assigned last."""
         self.index: StreamIndex = index
         self.codec: Codec = codec
         self.timeline: Timeline = timeline
@@ -95,9 +94,9 @@ class Staged:
         self.seq: i64 = seq
         self.position: i64 = index.position
         self.time: i64 = time
-        # The group that fills, and the one that is being written.
+        # The open group, and the one that is being written.
         self.writer: BytesWriter = BytesWriter()
-        # What was staged before that, if a large message is in it.
+        # The earlier parts of the open group, if it contains a large message.
         self.parts: Parts | None = None
         self.entries: list[SubjectEntry] = []
         self.in_flight: Group | None = None
@@ -110,27 +109,27 @@ class Staged:
         # Consumers and fast batches: durable, and decided.
         self.durable_engine_state: EngineState = engine_state
         self.engine_state: EngineState = engine_state.copy()
-        # Where the last record stands that says again what an old segment holds.
+        # The position of the last record that restates what an old segment contains.
         self.restated_position: i64 = 0
         # The atomic batch that is being staged, and the flags of its next record.
         self.batch: Batch | None = None
         self.batch_flags: i64 = 0
-        # The configuration that was decided; the limits in its record, and those asked for.
+        # The configuration that was decided; the limits in its record, and the requested ones.
         self.document: bytes = bytes(identity.config)
         self.revision: i64 = identity.revision
         self.limits: Limits = Limits(
             identity.max_msgs, identity.max_bytes, identity.max_per_subject
         )
         self.wanted_limits: Limits = limits
-        # Records that must stand before the next one: sequences that were given out are not
-        # used again; limits that are in force are still to be said.
+        # Records that must precede the next one: a skip over assigned sequences that must not be
+        # reused; a configuration with limits that are in force and not recorded yet.
         self.skip_needed: bool = seq > index.last_seq
         self.limits_due: bool = not limits.equals(self.limits)
 
     def drop(self, identity: Identity, limits: Limits) -> "Staged":
-        """Nothing of this becomes durable: what the log goes on with, from its durable state.
+        """Drop everything staged; return the ``Staged`` with which the log continues.
 
-        Numbers that were given out are not given out again.
+        Sequences and ids that were assigned are not assigned again.
         """
         staged = self.entries
         if self.in_flight is not None:
@@ -155,23 +154,23 @@ class Staged:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether everything that was decided is durable."""
+        """Return whether all decisions are durable."""
         return self.position == self.index.position
 
     @property
     def is_idle(self) -> bool:
-        """Say whether no group fills and none is being written."""
+        """Return whether no group is open and none is being written."""
         return self.in_flight is None and self.open_size() == 0
 
     def open_size(self) -> i64:
-        """How many bytes the group that fills has."""
+        """Return the number of bytes in the open group."""
         size: i64 = len(self.writer)
         if self.parts is not None:
             size += self.parts.size
         return size
 
     def records(self) -> list[bytes]:
-        """All staged records, in their order; of large ones perhaps only up to their body."""
+        """Return all staged records in order; of large ones perhaps only up to the body."""
         found: list[bytes] = []
         if self.in_flight is not None:
             found.extend(self.in_flight.records())
@@ -182,19 +181,19 @@ class Staged:
 
     @property
     def has_messages(self) -> bool:
-        """Say whether messages were decided that are not durable."""
+        """Return whether messages are staged."""
         return len(self.entries) > 0 or (
             self.in_flight is not None and len(self.in_flight.entries) > 0
         )
 
     @property
     def messages(self) -> i64:
-        """How many messages there are with the staged ones; evictions do not count yet."""
+        """The number of messages including staged ones; evictions do not count yet."""
         return self.index.messages + self.in_flight_messages + self.open_messages
 
     @property
     def size(self) -> i64:
-        """What those messages count."""
+        """The accounted size of those messages."""
         return self.index.bytes + self.in_flight_bytes + self.open_bytes
 
     # Groups ------------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ class Staged:
     def seal(
         self, handle: i64, offset: i64, filler: bytes, synced: bool, before: Preparation | None
     ) -> Group:
-        """Make what is staged the group in flight; it is written at this place."""
+        """Turn the open group into the group in flight; it is written at this place."""
         blob = self.writer.getvalue()
         parts = self.parts
         if parts is not None:
@@ -230,7 +229,7 @@ class Staged:
         return group
 
     def landed(self) -> Group:
-        """The group in flight is on disk: it is staged no longer."""
+        """Return the group in flight, which is on disk: it is no longer staged."""
         group = self.in_flight
         assert group is not None, "no group is in flight"
         self.in_flight = None
@@ -241,7 +240,7 @@ class Staged:
         return group
 
     def hold(self, offset: i64) -> None:
-        """Let an empty group be in flight: no other is taken until ``release``."""
+        """Put an empty group in flight: no other is taken until ``release``."""
         assert self.in_flight is None, "a group needs the folder"
         self.in_flight = Group(-1, offset, b"", [], self.index.position)
 
@@ -254,12 +253,12 @@ class Staged:
     def add_message(
         self, subject: bytes, headers_length: i64, tail: bytes, now: i64, body: bytes = b""
     ) -> i64:
-        """Decide that a message is in the stream; returns its sequence. Not durable yet.
+        """Stage a message; returns its sequence. Not durable yet.
 
-        ``tail`` is headers, body and CRLF as they arrived; of a message whose ``body`` came in a
-        piece of its own, it is the headers. ``now`` is engine time. No two messages
-        of a stream have the same time. Raises StoreReadOnly after a failed write, and ValueError,
-        with nothing staged, for what a record cannot hold.
+        ``tail`` is headers, body and CRLF as received; if the ``body`` arrived as a separate
+        piece, it is the headers. ``now`` is engine time. No two messages of a stream have the same
+        time. Raises StoreReadOnly after a failed write, and ValueError, with nothing staged, for
+        values that a record cannot hold.
         """
         if self.skip_needed or self.limits_due or self.access.read_only:
             self.add_prelude()
@@ -298,12 +297,12 @@ class Staged:
         tail: bytes,
         body: bytes,
     ) -> i64:
-        """Stage the record of a large message, without a copy of it if possible; its length."""
+        """Stage the record of a large message, if possible without a copy; return its length."""
         tails = [tail]
         if len(body) > 0:
             tails = [tail, body, b"\r\n"]
         if self.batch is not None:
-            # A batch is one run of bytes, which may be taken back.
+            # A batch is one run of bytes, which may be rolled back.
             whole = b"".join(tails)
             return self.codec.encode(
                 self.writer, seq, time, MESSAGE, flags, subject, headers_length, whole
@@ -321,16 +320,16 @@ class Staged:
         return record_length(head, 0)
 
     def add_prelude(self) -> None:
-        """Stage what has to stand before the next record."""
+        """Stage the records that must precede the next one."""
         if self.access.read_only:
-            raise StoreReadOnly("the stream takes no writes until it was opened again")
+            raise StoreReadOnly("the stream is read-only until it has been opened again")
         if self.skip_needed:
             self.add_skip(b"")
         if self.limits_due:
             self.add_configuration(self.document)
 
     def add_skip(self, more: bytes) -> None:
-        """Say in the log that the sequences after the durable ones are not used again.
+        """Stage a record that the sequences after the durable ones are not reused.
 
         Only when nothing else is staged. ``more`` is what recovery adds (``replay.py``).
         """
@@ -343,7 +342,7 @@ class Staged:
         self.add_record(SKIP, body.getvalue())
 
     def add_record(self, kind: i64, body: bytes) -> None:
-        """Put a record that is not a message into the group; ``body`` has its CRLF."""
+        """Add a record that is not a message to the group; ``body`` has its CRLF."""
         flags = self.batch_flags
         if len(self.writer) == 0 and self.parts is None:
             flags |= self.durability.group_flag
@@ -355,7 +354,7 @@ class Staged:
     # Sequences ---------------------------------------------------------------------------------
 
     def skip_to(self, last: i64) -> None:
-        """Decide that no sequence up to ``last`` is used any more. Raises StoreReadOnly."""
+        """Stage that no sequence up to ``last`` is used any more. Raises StoreReadOnly."""
         if last <= self.seq:
             return
         self.add_prelude()
@@ -367,10 +366,10 @@ class Staged:
         self.add_record(SKIP, body.getvalue())
 
     def use_up(self, now: i64) -> i64:
-        """Decide that a sequence is used up without a message; returns it.
+        """Stage that a sequence is used without a message; returns it.
 
-        The record is that of a delete: it says which sequences were given out before it, and
-        when, as the record of a message would.
+        The record is that of a delete: it has the last sequence assigned before it, and a time, as
+        the record of a message would.
         """
         self.add_prelude()
         self.time = max(self.time + 1, now + self.timeline.lead)
@@ -380,14 +379,14 @@ class Staged:
         return seq
 
     def begin_after(self, seq: i64) -> None:
-        """A new stream begins after this sequence; its configuration says so, and no record."""
+        """Start a new stream after this sequence; its configuration says so, without a record."""
         self.index.skip_to(seq)
         self.seq = seq
 
     def reuse_sequences(self) -> None:
-        """Give out again what was dropped, under the same sequences and times.
+        """Assign dropped sequences again, with the same times.
 
-        For copies: the numbers are those of the origin, and the same messages get them.
+        For copies: the sequences are those of the origin, and the same messages get them.
         """
         self.seq = self.index.last_seq
         self.time = self.index.last_time
@@ -396,7 +395,7 @@ class Staged:
     # Removals ----------------------------------------------------------------------------------
 
     def delete(self, seq: i64) -> bool:
-        """Decide that a message goes; False when decisions see none (nothing is staged).
+        """Stage the deletion of a message; False if decisions see none (nothing is staged).
 
         Raises StoreReadOnly after a failed write.
         """
@@ -423,16 +422,16 @@ class Staged:
         return True
 
     def delete_range(self, first: i64, last: i64) -> i64:
-        """Decide that the messages from ``first`` to ``last`` go; how many decisions saw there.
+        """Stage the deletion of ``first`` to ``last``; return how many decisions saw there.
 
-        With none of them nothing is staged. Raises StoreReadOnly after a failed write.
+        If none, nothing is staged. Raises StoreReadOnly after a failed write.
         """
-        last = min(last, self.seq)  # what is given out later is not meant
+        last = min(last, self.seq)  # later sequences are not affected
         rows = [row for row in self.rows() if first <= row[0] <= last]
         seq = self.index.next_seq(first, b"")
         while 0 < seq <= last:
             columns = self.index.segment_of(seq)
-            assert columns is not None, "it was found there"
+            assert columns is not None, "the row was found there"
             owner = self.index.entries[i64(columns.subjects[seq - columns.base])]
             rows.append((int(seq), int(columns.size_at(seq - columns.base)), owner))
             seq = self.index.next_seq(seq + 1, b"")
@@ -451,11 +450,11 @@ class Staged:
         return len(rows)
 
     def purge(self, before_seq: i64, pattern: bytes, keep: i64) -> i64:
-        """Decide that messages go: those below ``before_seq``, all but the newest ``keep``.
+        """Stage a purge: messages below ``before_seq``, all except the newest ``keep``.
 
-        0 stands for no bound, an empty pattern for every subject. Returns how many go; messages
-        on their way to the disk count, and so do those that they will evict. A bound beyond the
-        end, without a pattern, moves the end there.
+        0 means no bound, an empty pattern every subject. Returns how many are removed; staged
+        messages count, and so do those that they will evict. A bound beyond the end, without a
+        pattern, moves the end there.
         """
         everything = is_everything(pattern)
         rare = None if everything else rare_entries(self.index, pattern)
@@ -484,14 +483,14 @@ class Staged:
     def purge_rare(
         self, entries: list[SubjectEntry], pattern: bytes, before: int, keep: int
     ) -> i64:
-        """Decide that messages of few subjects of many go, along the chains of their messages."""
+        """Stage a purge of a few subjects among many, along the chains of their messages."""
         self.add_prelude()
         index, deletions = self.index, self.deletions
         sizes: dict[int, int] = {}
         subjects: dict[int, bytes] = {}
         for seq in subject_chains(index, entries):
             columns = index.segment_of(seq)
-            assert columns is not None, "it was found there"
+            assert columns is not None, "the row was found there"
             sizes[seq] = int(columns.size_at(seq - columns.base))
             subjects[seq] = index.entries[i64(columns.subjects[seq - columns.base])].subject
         numbers = {int(entry.number) for entry in entries}
@@ -517,7 +516,7 @@ class Staged:
     def count_out(
         self, end: i64, pattern: bytes, staged: list[tuple[int, int, SubjectEntry]]
     ) -> None:
-        """Take what a purge takes out off the counts, and off the last messages of subjects."""
+        """Subtract what a purge removes from the counts and from the last messages of subjects."""
         for staged_seq, staged_size, owner in staged:
             if staged_seq < end:
                 self.open_messages -= 1
@@ -535,7 +534,7 @@ class Staged:
         seq = matching_row(index, index.purged_below(pattern), end, pattern)
         while seq > 0:
             columns = index.segment_of(seq)
-            assert columns is not None, "it was found there"
+            assert columns is not None, "the row was found there"
             i: i64 = seq - columns.base
             entry = index.entries[i64(columns.subjects[i])]
             if not (self.deletions.any and self.deletions.has(seq, entry.subject)):
@@ -546,7 +545,7 @@ class Staged:
             seq = matching_row(index, seq + 1, end, pattern)
 
     def rows(self) -> list[tuple[int, int, SubjectEntry]]:
-        """Sequence, size and subject of every message that is staged, from its record."""
+        """Return sequence, size and subject of every staged message, from its record."""
         rows: list[tuple[int, int, SubjectEntry]] = []
         for blob in self.records():
             at: i64 = 0
@@ -560,7 +559,7 @@ class Staged:
         return rows
 
     def newest_match(self, pattern: bytes) -> i64:
-        """The newest staged message whose subject matches; 0: none, -1: too many to look."""
+        """Return the newest staged message that matches; 0: none, -1: too many to scan."""
         size = self.open_size()
         if self.in_flight is not None:
             size += self.in_flight.size
@@ -572,7 +571,7 @@ class Staged:
         return 0
 
     def last_left(self, entry: SubjectEntry) -> i64:
-        """The newest message of a subject that decisions see; 0 when there is none."""
+        """Return the newest message of a subject that decisions see; 0 if none."""
         if entry.staged_last > self.index.last_seq:
             for seq, _, owner in reversed(self.rows()):
                 if owner is entry and not self.deletions.has(seq, entry.subject):
@@ -584,15 +583,15 @@ class Staged:
 
     # Batches -----------------------------------------------------------------------------------
 
-    # An atomic batch (ADR-50) is one run of records, all of it or nothing. Every record of the
-    # run has the flag ``BATCH_MEMBER``, its first one ``BATCH_FIRST``, its last one
-    # ``BATCH_LAST``. A group is never cut inside a run, so a run lies in one synced write and in
-    # one segment, and recovery drops a run of the last write that is not whole (``replay.py``).
+    # An atomic batch (ADR-50) is one run of records, all or nothing. Every record of the run has
+    # the flag ``BATCH_MEMBER``, its first one ``BATCH_FIRST``, its last one ``BATCH_LAST``. A
+    # group is never split inside a run, so a run is in one synced write and in one segment, and
+    # recovery drops an incomplete run of the last write (``replay.py``).
 
     def begin_batch(self) -> None:
-        """Messages and deletions staged from now on are durable together or not at all.
+        """Start a batch: what is staged from now on becomes durable together or not at all.
 
-        No group is cut before ``end_batch`` or ``abort_batch``. Raises StoreReadOnly.
+        No group is taken before ``end_batch`` or ``abort_batch``. Raises StoreReadOnly.
         """
         if self.batch is not None:
             raise ValueError("a batch is being staged already; end or abort it first")
@@ -601,12 +600,12 @@ class Staged:
         self.batch_flags = BATCH_MEMBER | BATCH_FIRST
 
     def next_is_last(self) -> None:
-        """The next record ends the batch: ``end_batch`` need not write it again."""
+        """Announce that the next record ends the batch: ``end_batch`` need not rewrite it."""
         self.batch_flags |= BATCH_LAST
 
     def end_batch(self) -> None:
-        """The batch is complete: mark its last record, unless that was said beforehand."""
-        batch = self.batch_under_way()
+        """Complete the batch: mark its last record, unless that was announced."""
+        batch = self.current_batch()
         at = batch.last_at
         if at >= 0 and not int(self.writer[at + FLAGS_AT]) & BATCH_LAST:
             record = bytearray(self.writer.getvalue()[at:])
@@ -620,8 +619,8 @@ class Staged:
         self.batch_flags = 0
 
     def abort_batch(self) -> None:
-        """Forget what was staged since ``begin_batch``, its sequences too: it was seen by none."""
-        batch = self.batch_under_way()
+        """Drop everything staged since ``begin_batch``, with its sequences: nothing saw it."""
+        batch = self.current_batch()
         self.writer.truncate(batch.size)
         del self.entries[batch.entries :]
         for entry, before in reversed(batch.changed):
@@ -635,20 +634,20 @@ class Staged:
         self.batch = None
         self.batch_flags = 0
 
-    def batch_under_way(self) -> "Batch":
-        """The batch that is being staged."""
+    def current_batch(self) -> "Batch":
+        """Return the batch that is being staged."""
         if self.batch is None:
             raise ValueError("no batch is being staged; begin one first")
         return self.batch
 
     def join_batch(self, total: i64) -> None:
-        """The record just encoded, of this length, belongs to the batch."""
-        assert self.batch is not None, "only a batch gives its flags"
+        """Add the record just encoded, of this length, to the batch."""
+        assert self.batch is not None, "only a batch sets flags"
         self.batch.last_at = int(len(self.writer) - total)
         self.batch_flags = BATCH_MEMBER
 
     def restage(self, entry: SubjectEntry, seq: i64) -> None:
-        """Decisions see another message as the last one of a subject."""
+        """Set the last message of a subject that decisions see."""
         if self.batch is not None:
             self.batch.changed.append((entry, int(entry.staged_last)))
         entry.staged_last = seq
@@ -657,23 +656,23 @@ class Staged:
 
     @property
     def consumer_number(self) -> int:
-        """The highest number that a consumer ever had, decided or durable; never given again."""
+        """The highest consumer id ever, staged or durable; ids are never reused."""
         return max(self.durable_engine_state.consumer_number, self.engine_state.consumer_number)
 
     def set_consumer(self, number: i64, document: bytes) -> None:
-        """Decide what a consumer is; an empty document deletes it. Raises StoreReadOnly."""
+        """Stage the document of a consumer; an empty one deletes it. Raises StoreReadOnly."""
         self.add_entry(CONSUMER, consumer_body(self.seq, number, document))
 
     def set_consumer_state(self, number: i64, whole: bool, body: bytes) -> None:
-        """Decide what the state of a consumer is, or what changes of it. Raises StoreReadOnly."""
+        """Stage the state of a consumer, or a change of it. Raises StoreReadOnly."""
         self.add_entry(CONSUMER_STATE, consumer_state_body(self.seq, number, whole, body))
 
     def set_fast_batch(self, batch_id: bytes, body: bytes) -> None:
-        """Decide what the state of a fast batch is; empty: it is over. Raises StoreReadOnly."""
+        """Stage the state of a fast batch; empty: it is over. Raises StoreReadOnly."""
         self.add_entry(FAST_BATCH, fast_batch_body(self.seq, batch_id, body))
 
     def set_source(self, key: bytes, state: bytes) -> None:
-        """Decide how far a source has come; empty: it is none any more. Raises StoreReadOnly."""
+        """Stage the progress of a source; empty: it was removed. Raises StoreReadOnly."""
         self.set_fast_batch(SOURCE + key, state)
 
     def add_entry(self, kind: i64, body: bytes) -> None:
@@ -688,7 +687,7 @@ class Staged:
             restated = self.durable_engine_state.restated(
                 segment, int(self.seq), self.engine_state
             )
-            # A part of it would take back changes that were durable: all of it or nothing.
+            # A part of it would undo durable changes: all or nothing.
             self.begin_batch()
             for kind, body in restated:
                 self.add_entry(kind, body)
@@ -698,7 +697,7 @@ class Staged:
     # Configuration -----------------------------------------------------------------------------
 
     def configure(self, document: bytes) -> None:
-        """Decide that this is the stream's configuration, with the limits last asked for.
+        """Stage a configuration, with the limits last requested.
 
         Raises StoreReadOnly after a failed write.
         """
@@ -706,9 +705,9 @@ class Staged:
         self.add_configuration(document)
 
     def want_limits(self, limits: Limits) -> bool:
-        """Ask for limits; True when they were staged, after what is staged already.
+        """Request limits; True if they were staged, after what is staged already.
 
-        Otherwise the log says them before its next record.
+        Otherwise the log records them before its next record.
         """
         self.wanted_limits = limits
         if limits.equals(self.limits):
@@ -721,10 +720,10 @@ class Staged:
         return False
 
     def add_configuration(self, document: bytes) -> None:
-        """Stage a configuration record with the limits last asked for.
+        """Stage a configuration record with the limits last requested.
 
-        Its body: as of, revision, first sequence, three limits, document. What lay below the first
-        sequence went for reasons that are in no record, such as its age.
+        Its body: as-of sequence, revision, first sequence, three limits, document. Messages below
+        the first sequence were removed for reasons that are not recorded, such as their age.
         """
         self.limits_due = False
         self.limits = self.wanted_limits
@@ -742,12 +741,12 @@ class Staged:
         self.add_record(CONFIGURATION, body.getvalue())
 
     def restate_configuration(self) -> None:
-        """Stage the configuration once more, as it was decided."""
+        """Stage the decided configuration again."""
         self.add_configuration(self.document)
 
 
 class Batch:
-    """An atomic batch that is being staged: what was staged before it."""
+    """An atomic batch that is being staged, and the state before it."""
 
     def __init__(self, staged: Staged) -> None:
         self.size: i64 = len(staged.writer)
@@ -758,7 +757,7 @@ class Batch:
         self.messages: i64 = staged.open_messages
         self.bytes: i64 = staged.open_bytes
         self.deletions: PendingDeletions = staged.deletions.copy()
-        # Where the last record of the batch begins so far.
+        # Where the last record of the batch starts so far.
         self.last_at: i64 = -1
-        # Subjects and what their newest staged message was, in the order of their changes.
+        # Subjects and their newest staged messages before the change, in order of the changes.
         self.changed: list[tuple[SubjectEntry, int]] = []

@@ -1,18 +1,18 @@
-"""One stream on disk: staging, group commit, and reading what is durable.
+"""The log of one stream on disk: staging, group commit, and reading durable messages.
 
-Decisions stage records: they get a sequence and a position at once and are encoded into the
-group that fills (``staged.py``). ``take_group`` hands the group to a committer; ``commit`` is
-called when its synced write returned, and only then do the index and the readers learn of it.
-``fail`` drops what was staged: the file is cut back to its durable end, and since numbers are
-never used again a skip record covers them before anything else is written.
+Decisions stage records: they get a sequence and a position immediately and are encoded into the
+open group (``staged.py``). ``take_group`` hands the group to a committer; ``commit`` is called
+when its synced write has returned, and only then do the index and the readers see it. ``fail``
+drops what was staged: the file is truncated to its durable end, and since sequences are never
+reused a skip record covers them before anything else is written.
 
 The parts of a log, each of which owns its fields:
 
-- ``index``, ``engine_state``, ``identity``, ``limits``: durable state, as the records say it;
-- ``staged``: what was decided and is not durable yet; replaced as a whole when a write fails;
+- ``index``, ``engine_state``, ``identity``, ``limits``: durable state, from the records;
+- ``staged``: decided and not durable yet; replaced as a whole when a write fails;
 - ``segments``: the files; ``reader`` reads messages from them;
-- ``durability``: what is on the disk for certain; ``access``: whether writes are taken;
-- ``upkeep`` and ``quarantine``: the tasks that keep the files in order, and what is damaged.
+- ``durability``: what is certainly on disk; ``access``: whether writes are accepted;
+- ``upkeep`` and ``quarantine``: the tasks that maintain the files, and the damage.
 """
 
 import logging
@@ -94,7 +94,7 @@ class StreamLog:
         in_memory: bool = False,
         opening: bool = False,
     ) -> None:
-        # Durable state: what the records say.
+        # Durable state, from the records.
         self.identity: Identity = identity
         self.index: StreamIndex = StreamIndex()
         self.engine_state: EngineState = EngineState()
@@ -123,25 +123,26 @@ class StreamLog:
             0,
             0,
         )
-        # Sequences (first, last) that recovery looked for in vain.
+        # Sequences (first, last) that recovery did not find.
         self.missing: list[tuple[int, int]] = []
-        # While a stream is recovered nothing is staged, because nothing would write it.
+        # During recovery nothing is staged, because nothing would write it.
         self.opening: bool = opening
         # The folder is being changed (``hold``).
         self.held: bool = False
         self.closed: bool = False
-        # The first message that was stored since the log was opened: its sequence and time. Who
-        # copied an older one under that sequence, or a later one, knows that the log went back.
+        # The first message stored since the log was opened: its sequence and time. A copy that has
+        # an older message under that sequence, or a later sequence, can tell that the log went
+        # back.
         self.began_seq: i64 = 0
         self.began_time: i64 = 0
 
     # Writing -----------------------------------------------------------------------------------
 
     def take_group(self) -> Group | None:
-        """Hand out what was staged since the last group; None while one is in flight.
+        """Return what was staged since the last group; None while one is in flight.
 
-        What has to be done on the disk before it is done here and now. May raise OSError: then
-        ``fail`` follows.
+        Its preparation on disk is done here and now. May raise OSError: then ``fail`` must be
+        called.
         """
         group = self.take_work()
         if group is not None:
@@ -150,7 +151,7 @@ class StreamLog:
         return group
 
     def take_work(self) -> Group | None:
-        """As ``take_group``, but what has to be done before it is left to who writes it."""
+        """Do what ``take_group`` does, but leave the preparation to the writer."""
         staged = self.staged
         size = staged.open_size()
         if size == 0 or staged.in_flight is not None or staged.batch_flags != 0:
@@ -163,11 +164,11 @@ class StreamLog:
         return self.seal_group(before)
 
     def preparation(self, roll: bool) -> Preparation | None:
-        """What the next group needs; None when it can be written as it is."""
+        """Return what the next group needs before its write; None if nothing."""
         durability = self.durability
         floor = durability.floor_for(self.staged.seq)
-        # The level was lower before: what stands on a group must be on disk with it. And a segment
-        # that has a successor is durable to its end.
+        # The level was lower before: everything before a group must be on disk with it. And a
+        # segment with a successor is durable to its end.
         sync = durability.unsynced and (durability.durable or roll)
         if not (sync or floor or roll):
             return None
@@ -180,7 +181,7 @@ class StreamLog:
         )
 
     def next_segment(self) -> NewSegment:
-        """The segment that follows what is durable."""
+        """Return the segment that follows what is durable."""
         index = self.index
         first_seq = int(index.last_seq) + 1
         position = int(index.position) + 1
@@ -195,23 +196,23 @@ class StreamLog:
         return NewSegment(segment_name(first_seq, position), first_seq, head)
 
     def first_live(self) -> int:
-        """What a segment that begins now says of those before it: nothing is left below this.
+        """Return the sequence below which nothing is left, for the head of a new segment.
 
-        What cannot be read today is left: the next start removes what is below.
+        Messages that cannot be read now count as left: the next start removes what is below.
         """
         first = int(self.index.first_seq)
         unread = self.quarantine.first_unread()
         return min(first, unread) if unread > 0 else first
 
     def seal_group(self, before: Preparation | None = None) -> Group:
-        """Make what is staged the group in flight, at the end of the newest segment."""
+        """Turn the open group into the group in flight, at the end of the newest segment."""
         segments = self.segments
         size = self.staged.open_size()
         handle = segments.handle
         offset = segments.end
         filled_to = segments.filled_to
         if before is not None and before.begins is not None:
-            # It is made when the group is written.
+            # It is assembled when the group is written.
             handle = -1
             offset = filled_to = len(before.begins.head)
         filler = segments.filler_after(size, offset + size, filled_to)
@@ -220,13 +221,13 @@ class StreamLog:
         return group
 
     def commit(self) -> i64:
-        """The group in flight is on disk: readers see it from now on.
+        """Apply the group in flight, which is on disk: readers see it from now on.
 
         Returns its last position.
         """
         group = self.staged.landed()
         if self.closed:
-            self.let_go(group)
+            self.close_group_files(group)
             return self.index.position
         if group.before is not None:
             self.prepared(group.before)
@@ -243,7 +244,7 @@ class StreamLog:
         return group.last_position
 
     def sweep_step(self) -> bool:
-        """Forget some of the subjects without messages, in one turn; True when all are done."""
+        """Forget some subjects without messages, in one turn; True when finished."""
         staged = self.staged
         entries = staged.entries
         if staged.in_flight is not None:
@@ -251,16 +252,16 @@ class StreamLog:
         return self.index.sweep_step(entries, RECYCLED_PER_TURN)
 
     def fail(self, no_space: bool) -> None:
-        """The group in flight did not reach the disk: drop all that was staged.
+        """Drop everything staged: the group in flight did not reach the disk.
 
-        ``no_space``: writing may be tried again. Any other error leaves the stream read-only
-        until it was reopened and verified, because nobody knows what the disk holds now.
+        ``no_space``: the write may be retried. Any other error leaves the stream read-only until
+        it has been reopened and verified, because what the disk holds is unknown.
         """
         group = self.staged.in_flight
         self.staged = self.staged.drop(self.identity, self.limits)
         if self.closed:
             if group is not None:
-                self.let_go(group)
+                self.close_group_files(group)
             return
         if group is not None and group.before is not None:
             self.prepared(group.before)
@@ -275,20 +276,20 @@ class StreamLog:
             self.access.set_full(True)
 
     def hold(self) -> None:
-        """Take no group and no task until ``release``: the folder is being changed."""
+        """Hand out no group and no task until ``release``: the folder is being changed."""
         self.staged.hold(self.segments.end)
         self.held = True
 
     def release(self) -> None:
-        """Go on after ``hold``."""
+        """Continue after ``hold``."""
         self.staged.release()
         self.held = False
 
     def set_limits(self, max_msgs: i64, max_bytes: i64, max_per_subject: i64) -> None:
-        """Keep no more than this from now on (0 or less: no limit); too much goes at once.
+        """Set the limits (0 or less: no limit); excess messages are removed at once.
 
-        The log says so before its next record, so replaying it takes the same out at the same
-        place. While something is staged, the change is staged after it, and dropped when that
+        The log records it before its next record, so that a replay removes the same messages at
+        the same place. If something is staged, the change is staged after it, and dropped if that
         fails.
         """
         limits = Limits(max_msgs, max_bytes, max_per_subject)
@@ -301,10 +302,10 @@ class StreamLog:
     # Segments ----------------------------------------------------------------------------------
 
     def roll(self) -> None:
-        """Go on in a new segment; when that fails, nothing is written before it was repeated.
+        """Continue in a new segment; if that fails, nothing is written until it succeeds.
 
-        Only while no group is in flight: a segment that has a successor is durable to its end,
-        and an attempt that failed may have left the successor there.
+        Only while no group is in flight: a segment with a successor is durable to its end, and a
+        failed attempt may have created the successor.
         """
         self.segments.want_roll()
         preparation = Preparation(
@@ -319,18 +320,18 @@ class StreamLog:
             self.prepared(preparation)
 
     def prepared(self, done: Preparation) -> None:
-        """Take over what was done before a group, as far as that went."""
+        """Apply what was done before a group, as far as it succeeded."""
         self.durability.prepared(done)
         if done.fresh >= 0:
             self.segments.begin(done)
             self.durability.all_synced()
-            self.upkeep.segment_begun()
+            self.upkeep.segment_started()
             self.quarantine.retry()
 
     # Applying ----------------------------------------------------------------------------------
 
     def apply_group(self, group: Group) -> None:
-        """Apply the records of a group, in their order."""
+        """Apply the records of a group in order."""
         blob = group.blob
         entries = group.entries
         index = self.index
@@ -361,7 +362,7 @@ class StreamLog:
             at += total
 
     def begin_again(self) -> None:
-        """What was stored so far was restored: it is stored as if from now on."""
+        """Consider everything stored so far as restored: it is stored as if from now on."""
         self.began_seq = 0
 
     def note_beginning(self, blob: bytes) -> None:
@@ -373,7 +374,7 @@ class StreamLog:
         self.began_time = record_time(blob, at)
 
     def apply_message(self, data: bytes, at: i64, offset: i64, entry: SubjectEntry) -> None:
-        """A message record is durable at this offset of the newest segment."""
+        """Apply a message record that is durable at this offset of the newest segment."""
         self.index.add_message(
             record_sequence(data, at),
             entry,
@@ -385,13 +386,13 @@ class StreamLog:
             self.limits.evict(self.index, entry)
 
     def apply_other(self, data: bytes, at: i64) -> None:
-        """A record that is not a message is durable. Unknown kinds never get here."""
+        """Apply a durable record that is not a message. Unknown kinds never get here."""
         kind = record_kind(data, at)
         body = at + FIXED
         if kind == SKIP:
             self.index.skip_to(read_i64_le(data, body + 8))
             return
-        # As of which sequence: what was given out before is used up.
+        # The as-of sequence: everything assigned before it is used.
         self.index.skip_to(read_i64_le(data, body))
         if kind == DELETE_RANGE:
             delete_range(self.index, read_i64_le(data, body + 8), read_i64_le(data, body + 16))
@@ -414,7 +415,7 @@ class StreamLog:
             self.engine_state.apply(int(kind), data[body : body_end(data, at)], segment)
 
     def apply_configuration(self, data: bytes, at: i64) -> None:
-        """A configuration is in force from here on (``Staged.add_configuration``)."""
+        """Apply a configuration, in force from here on (``Staged.add_configuration``)."""
         body = at + FIXED
         revision: int = read_i64_le(data, body + 8)
         delete_range(self.index, 1, read_i64_le(data, body + 16) - 1)
@@ -437,7 +438,7 @@ class StreamLog:
         limits.enforce(self.index)
 
     def expire_before(self, time_ns: i64) -> i64:
-        """Take out what was stored before a time; how many that were. Leaves no record."""
+        """Remove messages stored before a time; return how many. Not recorded."""
         index = self.index
         if index.messages == 0 or self.reader.first_time >= time_ns:
             return 0
@@ -448,7 +449,7 @@ class StreamLog:
     # Recovery ----------------------------------------------------------------------------------
 
     def apply_head(self, head: SegmentHead) -> None:
-        """Take over what the head of the newest segment says about all before it."""
+        """Apply what the head of the newest segment says about everything before it."""
         identity = identity_of(head)
         if identity.revision > self.identity.revision:
             self.identity = identity
@@ -463,16 +464,16 @@ class StreamLog:
         self.limits.enforce(self.index)
 
     def suspend_limits(self) -> None:
-        """Evict nothing until a record or a head says the limits: they are not known."""
+        """Evict nothing until a record or a head states the limits: they are unknown."""
         self.limits = NO_LIMITS
 
     def restore_limits(self) -> None:
-        """All was replayed: the limits are those of the newest configuration."""
+        """Set the limits of the newest configuration, after the replay."""
         self.limits = limits_of(self.identity)
         self.limits.make_up(self.index)
 
     def begin_staging(self, seq: i64) -> None:
-        """Let decisions begin at what is durable; the sequences up to ``seq`` were given out."""
+        """Start staging from what is durable; the sequences up to ``seq`` were assigned."""
         self.index.begin_staging()
         self.staged = Staged(
             self.index,
@@ -488,7 +489,7 @@ class StreamLog:
         )
 
     def opened(self, manifest: Manifest | None) -> None:
-        """Everything was recovered: the log is used from now on."""
+        """End recovery: the log is in use from now on."""
         self.opening = False
         self.durability.all_synced()
         if manifest is not None:
@@ -497,13 +498,13 @@ class StreamLog:
             self.upkeep.note_segments(manifest.segments or ())
 
     def note_missing(self, ranges: list[tuple[int, int]]) -> None:
-        """Recovery looked for these sequences in vain."""
+        """Note sequences that recovery did not find."""
         self.missing = ranges
 
     def reopen(self) -> bool:
-        """Verify a log whose write failed and let it write again; False when it still cannot.
+        """Verify a log whose write failed and let it write again; False if it still cannot.
 
-        Here and now; ``take_task`` hands the same out when ``Upkeep.want_reopening`` was called.
+        Here and now; ``take_task`` returns the same after a call of ``Upkeep.want_reopening``.
         """
         if self.upkeep.task is not None or self.held or self.closed or not self.access.failed:
             return False
@@ -523,9 +524,9 @@ class StreamLog:
     # Upkeep ------------------------------------------------------------------------------------
 
     def take_task(self, now: i64 = 0) -> Task | None:
-        """Hand out a task of upkeep whose steps may be done in another thread, or None.
+        """Return an upkeep task whose steps may run in another thread, or None.
 
-        ``end_task`` follows. There is one at a time, and nothing waits for it.
+        ``end_task`` must follow. There is one at a time, and nothing waits for it.
         """
         upkeep = self.upkeep
         upkeep.tick(now)
@@ -543,9 +544,9 @@ class StreamLog:
         return task
 
     def end_task(self, failed: bool) -> None:
-        """The task under way is done, or has failed."""
+        """End the current task, which is done or has failed."""
         task = self.upkeep.task
-        assert task is not None, "no task is under way"
+        assert task is not None, "no task is running"
         self.upkeep.end()
         task.finish(failed)
         with suppress(OSError):
@@ -579,7 +580,7 @@ class StreamLog:
         return not failed or task.is_optional
 
     def drop_segment(self) -> bool:
-        """Remove the oldest segment if nothing in it is left; True when one was removed."""
+        """Remove the oldest segment if nothing in it is needed; True if one was removed."""
         upkeep = self.upkeep
         if upkeep.task is not None or not upkeep.is_front_dead():
             return False
@@ -591,19 +592,19 @@ class StreamLog:
 
     @property
     def is_reopening(self) -> bool:
-        """Say whether the folder may be getting its name back (``reopen.py``)."""
+        """Return whether the folder may be about to be renamed back (``reopen.py``)."""
         task = self.upkeep.task
         return self.upkeep.is_out and task is not None and task.renames_folder
 
     # The end -----------------------------------------------------------------------------------
 
     def close(self, *, note: bool = True) -> None:
-        """Close every segment file; twice is as good as once.
+        """Close every segment file; idempotent.
 
-        ``note``: say in a manifest what there is, so that a start notices when it is missing.
+        ``note``: record in a manifest what the log has, so that a start detects what is missing.
 
-        A group in flight keeps its file: its writer would otherwise meet a handle that belongs
-        to another file by then. ``commit`` or ``fail`` closes it.
+        A group in flight keeps its file: its writer could otherwise use a handle that belongs to
+        another file by then. ``commit`` or ``fail`` closes it.
         """
         if not self.access.read_only and not self.opening:
             if self.upkeep.manifest_due or not self.durability.durable:
@@ -611,16 +612,16 @@ class StreamLog:
             if note and not self.segments.in_memory:
                 self.note_end()
         self.close_files()
-        # What is large goes now.
+        # Large objects are released now.
         self.reader.close()
         self.segments.close()
         self.access.stop()
         self.closed = True
 
     def settle(self) -> None:
-        """Put the log and its configuration on the disk, and give back unused sequences.
+        """Sync the log and its configuration, and release reserved sequences.
 
-        What fails here is made good by the next start, as after a power cut.
+        What fails here is repaired by the next start, as after a power failure.
         """
         if self.staged.in_flight is not None:
             return
@@ -636,7 +637,7 @@ class StreamLog:
                 raise_floor(files, folder, self.identity.stream_id, int(self.staged.seq))
 
     def note_end(self) -> None:
-        """Say in a manifest what there is. A failure costs a start the knowledge of it."""
+        """Record in a manifest what the log has. If that fails, a start does not know it."""
         task = last_noting(self)
         if task is not None:
             with suppress(OSError):
@@ -644,7 +645,7 @@ class StreamLog:
                 task.finish(False)
 
     def close_files(self) -> None:
-        """Close every file but those that another thread still uses."""
+        """Close every file except those that another thread still uses."""
         upkeep = self.upkeep
         kept = {-1}
         left = [int(columns.handle) for columns in self.index.segments]
@@ -667,11 +668,11 @@ class StreamLog:
         self.index.close()
 
     def is_in_flight(self, handle: int) -> bool:
-        """Say whether the group in flight needs a file."""
+        """Return whether the group in flight needs a file."""
         group = self.staged.in_flight
         return group is not None and group.needs(handle)
 
-    def let_go(self, group: Group) -> None:
+    def close_group_files(self, group: Group) -> None:
         """Close the files that were left to a group when the log was closed.
 
         ``end_task`` closes those that a task still reads.
@@ -684,5 +685,5 @@ class StreamLog:
 
 
 def limits_of(identity: Identity) -> Limits:
-    """The limits that an identity says."""
+    """Return the limits in an identity."""
     return Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)

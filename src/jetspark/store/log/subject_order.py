@@ -1,10 +1,10 @@
-"""The subjects of a stream in their order: a pattern looks at those that can match, not at all.
+"""The subjects of a stream in sorted order: a pattern visits the candidates, not all subjects.
 
-Blocks of sorted subjects, none of them long, so that one more is put in its place at once. Made
-when somebody first asks with a wildcard, in steps that each fit into a turn of the loop: subjects
-are dealt out to blocks by a sample of them, then each block is sorted. Streams whose readers never
-use a wildcard pay nothing. A subject that the stream has no more stays until all is made again:
-the caller looks it up.
+Blocks of sorted subjects, none of them long, so that an insertion is cheap. Built at the first
+wildcard query, in steps that each fit into a turn of the loop: subjects are distributed to blocks
+by a sample of them, then each block is sorted. Streams whose readers never use a wildcard pay
+nothing. A subject that the stream no longer has stays until the order is rebuilt: the caller looks
+it up.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,14 +16,14 @@ from jetspark.subjects.match import same_token, token_end, wildcard_at
 from jetspark.subjects.tokens import GREATER, has_empty_token
 
 BLOCK: Final = 512
-# One in so many subjects is looked at to see where blocks should begin.
+# One in this many subjects is sampled to choose where blocks start.
 SAMPLED: Final = 128
-# A subject costs about so many units of a turn (turn.py) to be dealt out, sorted, or looked at.
+# A subject costs about this many units of a turn (turn.py) to distribute, sort, or visit.
 DEALT: Final[i64] = 3
 SORTED: Final[i64] = 1
 LOOKED_AT: Final[i64] = 2
 
-# So many blocks that were forgotten are given back in a turn.
+# This many discarded blocks are freed per turn.
 RELEASED: Final = 32
 
 NOT_MADE: Final = 0
@@ -33,22 +33,22 @@ MADE: Final = 3
 
 
 class SubjectOrder:
-    """Subjects that are found by pattern."""
+    """Subjects, searchable by pattern."""
 
     def __init__(self) -> None:
         self.state: int = NOT_MADE
         self.size: i64 = 0
-        # Where each block begins; the first begins before everything.
+        # Where each block starts; the first starts before everything.
         self.heads: list[bytes] = []
         self.blocks: list[list[bytes]] = []
-        # What it had before it was forgotten, until that is given back.
+        # The discarded content, until it is freed.
         self.remains: list[list[bytes]] = []
-        # How far it is made, and what came meanwhile.
+        # How far it is built, and what was added meanwhile.
         self.at: i64 = 0
         self.late: list[bytes] = []
 
     def begin(self, sample: list[bytes]) -> None:
-        """Begin to make it; ``sample`` has one in so many of the subjects."""
+        """Start building; ``sample`` has one in ``SAMPLE`` of the subjects."""
         sample.sort()
         self.heads = [b""]
         for subject in sample[:: max(1, BLOCK // SAMPLED)]:
@@ -61,17 +61,17 @@ class SubjectOrder:
         self.state = DEALING
 
     def deal(self, subject: bytes) -> None:
-        """Put a subject into its block, in no order."""
+        """Put a subject into its block, unsorted."""
         self.blocks[bisect_right(self.heads, subject) - 1].append(subject)
 
     def dealt(self, at: i64, all_dealt: bool) -> None:
-        """Subjects were dealt out up to here; sorting follows when that were all."""
+        """Note that subjects were distributed up to here; if those were all, sorting follows."""
         self.at = 0 if all_dealt else at
         if all_dealt:
             self.state = SORTING
 
     def sort_some(self, units: i64) -> bool:
-        """Sort some of the blocks; True when everything is in its order."""
+        """Sort some of the blocks; True when everything is sorted."""
         self.state = SORTING
         while self.at < i64(len(self.blocks)):
             if units <= 0:
@@ -88,7 +88,7 @@ class SubjectOrder:
         return True
 
     def add(self, subject: bytes) -> None:
-        """A subject is new, or was here before."""
+        """Add a subject, which may be present already."""
         if self.state != MADE:
             self.late.append(subject)
             return
@@ -106,7 +106,7 @@ class SubjectOrder:
             self.heads.insert(at + 1, half[0])
 
     def forget(self) -> None:
-        """Begin from nothing when somebody asks."""
+        """Discard everything until the next query."""
         self.state = NOT_MADE
         self.size = 0
         self.heads = []
@@ -115,14 +115,15 @@ class SubjectOrder:
         self.late = []
 
     def release_some(self) -> bool:
-        """Give back some of what was forgotten, in one turn; True when nothing is left of it."""
+        """Free some of the discarded blocks, in one turn; True when none is left."""
         del self.remains[-RELEASED:]
         return not self.remains
 
     def matching(self, pattern: bytes, start: bytes, units: i64, found: list[bytes]) -> bytes:
-        """Add to ``found`` what matches from ``start`` on; where to go on, or nothing at the end.
+        """Append matches from ``start`` on to ``found``; return where to continue, or nothing.
 
-        What cannot match is passed over: with ``*.k7`` after ``a3.k7`` comes what follows ``a3.``.
+        Non-matching ranges are skipped: with ``*.k7``, ``a3.k7`` is followed by what follows
+        ``a3.``.
         """
         if has_empty_token(pattern):
             return b""
@@ -162,12 +163,12 @@ class SubjectOrder:
                     i = bisect_left(block, key)
 
 
-# No subject from here on can match; no key is this.
+# No subject from here on can match; no key equals this.
 _NOTHING: Final = b"."
 
 
 def following(subject: bytes, pattern: bytes) -> bytes:
-    """Where a subject that matches can be at the earliest after this one; empty: this one does."""
+    """Return where the next match after a subject can be; empty if the subject matches."""
     subject_end: i64 = len(subject)
     pattern_end: i64 = len(pattern)
     at: i64 = 0
@@ -186,7 +187,7 @@ def following(subject: bytes, pattern: bytes) -> bytes:
                 key += b"."
                 if subject < key:
                     return key
-            # Past all that begin with the tokens before: a slash comes after a dot.
+            # Past everything that starts with the tokens before: a slash sorts after a dot.
             return subject[: at - 1] + b"/" if at > 0 else _NOTHING
         if want_stop == pattern_end:
             return b"" if stop == subject_end else subject[:stop] + b"/"

@@ -1,7 +1,7 @@
-"""Purging few subjects of many: by the chains of their messages, not by a look at the stream.
+"""Purging a few subjects among many: by the chains of their messages, without a scan.
 
-A compiled scan passes over a message in a few nanoseconds, so it wins when the subjects have a
-good part of them; for a key among thousands the chain is all there is to do.
+A compiled scan passes a message in a few nanoseconds, so it wins if the subjects have a large part
+of them; for a key among thousands, following the chain is much less work.
 """
 
 from typing import Final
@@ -9,12 +9,12 @@ from typing import Final
 from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.subject_table import SubjectEntry
 
-# A step along the chain costs about as much as a scan over so many messages.
+# A step along the chain costs about as much as scanning this many messages.
 RARE: Final = 50
 
 
 def rare_entries(index: StreamIndex, pattern: bytes) -> list[SubjectEntry] | None:
-    """The subjects that match a pattern, if they have few of the messages; else None."""
+    """Return the subjects that match a pattern, if they have few of the messages; else None."""
     if not pattern:
         return None
     entries = index.few_entries([pattern], index.messages // RARE)
@@ -28,13 +28,13 @@ def rare_entries(index: StreamIndex, pattern: bytes) -> list[SubjectEntry] | Non
 def purge_subjects(
     index: StreamIndex, entries: list[SubjectEntry], before: int, keep: int
 ) -> None:
-    """Take out the messages of subjects below ``before``, but the newest ``keep`` of them all."""
+    """Remove the messages of subjects below ``before``, except the newest ``keep`` of them all."""
     for seq in purged_of(subject_chains(index, entries), before, keep):
         index.remove(seq)
 
 
 def subject_chains(index: StreamIndex, entries: list[SubjectEntry]) -> list[int]:
-    """The messages of subjects, oldest first."""
+    """Return the messages of subjects, oldest first."""
     found: list[int] = []
     for entry in entries:
         seq = entry.first if entry.count > 0 else 0
@@ -46,6 +46,6 @@ def subject_chains(index: StreamIndex, entries: list[SubjectEntry]) -> list[int]
 
 
 def purged_of(there: list[int], before: int, keep: int) -> list[int]:
-    """Which of these messages go: those below ``before``, all but the newest ``keep``."""
+    """Return which of these messages to purge: below ``before``, except the newest ``keep``."""
     kept = len(there) - keep if keep > 0 else len(there)
     return [seq for seq in there[: max(kept, 0)] if before <= 0 or seq < before]

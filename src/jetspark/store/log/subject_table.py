@@ -1,11 +1,11 @@
-"""The subjects of a stream: an entry for each, found by its subject.
+"""The hash table of a stream's subjects.
 
-A dict takes 50 bytes and more per subject, zeroed and copied whole each time that it grows. Here
-a slot is one word, with open addressing: 31 bits of the subject's hash (so that hardly an entry
-is looked at in vain, and growing looks at none) and the number of the entry, counted from 1.
+A dict takes 50 bytes and more per subject, zeroed and copied whole each time it grows. Here a slot
+is one word, with open addressing: 31 bits of the subject's hash (so that hardly any entry is
+visited in vain, and growing visits none) and the id of the entry, counted from 1.
 
-A table that becomes larger or smaller is moved to its new slots some at a time: moving a million
-of them in one turn of the loop would make everybody wait.
+A table that grows or shrinks is moved to its new slots incrementally: moving a million of them in
+one turn of the loop would block all clients.
 """
 
 from typing import Final
@@ -16,10 +16,10 @@ from mypy_extensions import i32, i64, mypyc_attr
 _SLOTS_MIN: Final = 64
 _HASH: Final[i64] = 0x7FFFFFFF
 _NUMBER: Final[i64] = 0xFFFFFFFF
-# A slot of the table before that was moved or whose subject is gone: searches go on after it.
+# A slot of the previous table that was moved or whose subject was removed: searches continue.
 _MOVED: Final[i64] = -1
-# So many slots are moved with each subject that comes: all of them long before the new ones are
-# full, since only two in three are used.
+# This many slots are moved with each added subject: all of them long before the new ones are full,
+# since only two in three are used.
 _MOVED_WITH_EACH: Final[i64] = 8
 
 
@@ -27,7 +27,7 @@ _MOVED_WITH_EACH: Final[i64] = 8
 class SubjectEntry:
     """One subject of a stream, in 64 bytes: ``number`` and ``count`` share a word.
 
-    Neither goes past 31 bits: the rows of that many messages are 40 GB of memory.
+    Neither exceeds 31 bits: the rows of that many messages are 40 GB of memory.
     """
 
     def __init__(self, subject: bytes, number: i32) -> None:
@@ -40,19 +40,19 @@ class SubjectEntry:
 
 
 class SubjectTable:
-    """Entries by subject. ``entries`` has them by number; the index puts them there."""
+    """Entries by subject. ``entries`` has them by id; the index puts them there."""
 
     def __init__(self) -> None:
-        # By number; one that nobody has holds an entry whose own number is negative.
+        # By id; an unused one has an entry whose own id is negative.
         self.entries: list[SubjectEntry] = []
         self.slots: vec[i64] = vec[i64]([0] * _SLOTS_MIN)
         self.used: i64 = 0
-        # While the table is moved: its slots before, and how many of them were looked at.
+        # While the table is moved: its previous slots, and how many of them were visited.
         self.before: vec[i64] = vec[i64]()
         self.moved: i64 = 0
 
     def get(self, subject: bytes) -> SubjectEntry | None:
-        """The entry of a subject; None when it has none."""
+        """Return the entry of a subject; None if it has none."""
         mark: i64 = hash(subject)
         mark &= _HASH
         slots = self.slots
@@ -85,7 +85,7 @@ class SubjectTable:
         return None
 
     def add(self, entry: SubjectEntry) -> None:
-        """Let an entry of ``entries`` be found by its subject."""
+        """Make an entry of ``entries`` searchable by its subject."""
         self.used += 1
         if len(self.before) > 0:
             self.move(_MOVED_WITH_EACH)
@@ -95,7 +95,7 @@ class SubjectTable:
         self._put(((mark & _HASH) << 32) | (i64(entry.number) + 1))
 
     def remove(self, entry: SubjectEntry) -> None:
-        """Let an entry be found no more; it was added before."""
+        """Remove an entry, which was added before."""
         mark: i64 = hash(entry.subject)
         mark &= _HASH
         wanted = (mark << 32) | (i64(entry.number) + 1)
@@ -138,14 +138,14 @@ class SubjectTable:
         slots[at] = slot
 
     def _resize(self, size: i64) -> None:
-        """Have so many slots; what the table holds is moved to them from now on."""
+        """Change the number of slots; the content is moved to them from now on."""
         self.move(i64(len(self.before)))
         self.before = self.slots
         self.moved = 0
         self.slots = vec[i64]([0] * int(size))
 
     def move(self, count: i64) -> bool:
-        """Move so many slots to where they belong; True when nothing is left to be moved."""
+        """Move ``count`` slots; True when nothing is left to move."""
         before = self.before
         end = min(self.moved + count, i64(len(before)))
         at = self.moved
@@ -163,7 +163,7 @@ class SubjectTable:
         return True
 
     def shrink(self) -> None:
-        """Begin to have fewer slots, if hardly any of them are used."""
+        """Start to use fewer slots, if hardly any of them are used."""
         size: i64 = len(self.slots)
         if len(self.before) > 0 or self.used * 16 >= size or size <= _SLOTS_MIN:
             return

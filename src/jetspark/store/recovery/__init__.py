@@ -1,1 +1,1 @@
-"""Opening a stream after any kind of end (``stream_folder.py``)."""
+"""Opening a stream after a clean stop, a crash or damage (``stream_folder.py``)."""

@@ -1,6 +1,6 @@
-"""What recovery finds out about bytes that do not check, and how it notes that (``replay.py``).
+"""Findings of recovery about invalid bytes, and the marks that record them (``replay.py``).
 
-Not compiled: it is asked when something is wrong.
+Not compiled: used only when something is wrong.
 """
 
 from typing import Final
@@ -22,18 +22,18 @@ from jetspark.store.format.record import (
 )
 
 MAGIC_BYTES: Final = b"JSR1"
-# Verdicts, as they stand in a mark.
+# Verdicts, as stored in a mark.
 TORN: Final[i64] = 1
 DOUBTFUL: Final[i64] = 2
 DAMAGED: Final[i64] = 3
-# A check may look like filler.
+# A checksum may look like filler.
 CHECK_SIZE: Final = 8
 # First and last sequence, verdict, since where, length of the file: the body of a mark.
 MARK_BODY: Final[i64] = 40
 
 
 class BadRange:
-    """Bytes that do not check, and the sequences that may have been in them (0: none)."""
+    """Bytes that fail their checksum, and the sequences that may have been in them (0: none)."""
 
     def __init__(self, where: i64, length: i64) -> None:
         self.where: i64 = where
@@ -45,40 +45,40 @@ class BadRange:
 
 
 class Recovery:
-    """What opening one stream found. Ranges are (offset in the whole log, length)."""
+    """The findings of opening one stream. Ranges are (offset in the whole log, length)."""
 
     def __init__(self) -> None:
         self.records: i64 = 0
         self.bytes_read: i64 = 0
         # Bytes of interrupted writes: nothing in them was ever acknowledged.
         self.torn_bytes: i64 = 0
-        # Everything else that does not check.
+        # All other invalid bytes.
         self.damaged: list[tuple[int, int]] = []
         # Those of `damaged` that may as well be the rest of an interrupted write.
         self.doubtful: list[tuple[int, int]] = []
         # Sequences (first, last) that were acknowledged and may be lost.
         self.lost: list[tuple[int, int]] = []
-        # Those that a write was to hold which was interrupted, or may have been.
+        # Sequences of a write that was interrupted, or may have been.
         self.unwritten: list[tuple[int, int]] = []
-        # What was wrong with metadata and what was done about it, as sentences.
+        # Problems with metadata and how they were handled, as sentences.
         self.notes: list[str] = []
-        # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
-        # one after, the sequences between, and whether they may exist and be unread.
+        # The details of `damaged`, and whether each is doubtful; missing files: the file after the
+        # gap, the sequences between, and whether they may exist in unread bytes.
         self.judged: list[tuple[BadRange, bool]] = []
         self.missing: list[tuple[str, int, int, bool]] = []
-        # Sequences that were stored and whose end of the log is not there: after which file.
-        self.cut_off: list[tuple[str, int, int]] = []
-        # Nobody can say whether messages are lost: the file, how many were found, and why.
+        # Sequences that were stored and are missing at the end of the log: after which file.
+        self.truncated: list[tuple[str, int, int]] = []
+        # It is unknown whether messages are lost: the file, how many were found, and why.
         self.doubted: list[tuple[str, int, str]] = []
-        # What the disk refused to read: (offset in the whole log, length); zeros stand for it.
+        # What the disk failed to read: (offset in the whole log, length); replaced by zeros.
         self.unread: list[tuple[int, int]] = []
-        # Files that are none of the stream: what they are called now, their length, and why.
+        # Files of another stream: their name now, their length, and the reason.
         self.foreign: list[tuple[str, int, str]] = []
-        # Bad ranges after the last GROUP_FIRST record: not judged yet.
+        # Bad ranges after the last GROUP_FIRST record: no verdict yet.
         self.pending: list[BadRange] = []
 
     def add_pending(self, bad: BadRange) -> None:
-        """Add a range that is not judged yet; where the last one ends, it becomes part of it."""
+        """Add a range without a verdict; merged with the previous one if they are adjacent."""
         if self.pending and self.pending[-1].where + self.pending[-1].length == bad.where:
             before = self.pending[-1]
             before.length += bad.length
@@ -90,20 +90,20 @@ class Recovery:
             self.pending.append(bad)
 
     def is_unread(self, where: int, length: int) -> bool:
-        """Say whether the disk refused to read some of a range."""
+        """Return whether the disk failed to read part of a range."""
         return any(a < where + length and where < a + size for a, size in self.unread)
 
     def is_stored(self, stored: int) -> bool:
-        """Say whether a range that is not judged yet holds a message up to this sequence."""
+        """Return whether a range without a verdict has a message up to this sequence."""
         return any(0 < bad.first_seq <= stored for bad in self.pending)
 
     def forget_from(self, where: i64) -> None:
-        """What was found after the last good record is part of the tail, and judged with it."""
+        """Forget what was found after the last good record: it is judged as part of the tail."""
         while self.pending and self.pending[-1].where >= where:
             self.pending.pop()
 
     def settle(self, verdict: i64, since: i64) -> None:
-        """Judge the pending ranges; those before ``since`` are damage in any case."""
+        """Give the pending ranges a verdict; those before ``since`` are damage in any case."""
         for bad in self.pending:
             doubtful = verdict == DOUBTFUL and bad.where >= since
             if verdict == TORN and bad.where >= since:
@@ -125,15 +125,15 @@ class Recovery:
 
 
 def is_mark(data: bytes, at: i64) -> bool:
-    """Tell whether the good record at ``at`` is what an earlier recovery wrote."""
+    """Return whether the valid record at ``at`` was written by an earlier recovery."""
     return record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY
 
 
 def narrow(codec: Codec, data: bytes, at: i64, found: i64, bad: BadRange) -> None:
-    """Say which message was in a bad range, when it is one record whose frame word holds.
+    """Determine the message of a bad range, if it is one record with a valid frame word.
 
-    A rewritten segment has few of its sequences: without this all that are missing there would
-    count as lost. The frame word covers the low half of the sequence.
+    A rewritten segment has few of its sequences: otherwise all missing ones would count as lost.
+    The frame word covers the low half of the sequence.
     """
     if bad.first_seq == 0 or codec.framed_length(data, at) != found - at:
         return
@@ -147,16 +147,16 @@ def narrow(codec: Codec, data: bytes, at: i64, found: i64, bad: BadRange) -> Non
 
 
 def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
-    """Where a record proves that those before it, from ``at`` on, were acknowledged; or -1.
+    """Return where a record proves that those before it, from ``at`` on, were acknowledged; or -1.
 
-    It begins the next group. If that is the mark of a recovery, the mark decides.
+    It starts the next group. If that is the mark of a recovery, the mark decides.
     """
     position: int = data.find(MAGIC_BYTES, int(at) + 1)
     while position >= 0 and position + FIXED <= len(data):
         if codec.framed_length(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
             if not is_mark(data, position):
                 return position
-            # One that is torn itself proves nothing: that recovery never ended.
+            # A torn one proves nothing: that recovery did not finish.
             if codec.examine(data, position) > 0:
                 since = read_i64_le(data, i64(position) + FIXED + 24)
                 return position if since > at else -1
@@ -165,11 +165,11 @@ def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
 
 
 def last_group(codec: Codec, data: bytes, covered: int) -> int:
-    """Where the last group begins whose first record checks; ``covered`` when there is none."""
+    """Return the start of the last group with a valid first record; ``covered`` if none."""
     position = data.rfind(MAGIC_BYTES, covered)
     while position >= 0:
         if codec.examine(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
             return position
-        # The magic of the next one to the left may end where this one begins.
+        # The magic of the one to the left may end where this one starts.
         position = data.rfind(MAGIC_BYTES, covered, position + len(MAGIC_BYTES) - 1)
     return covered

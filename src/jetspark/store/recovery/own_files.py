@@ -1,11 +1,11 @@
-"""Which files in the folder of a stream are its own, and where in the stream each belongs.
+"""Which files in a stream's folder belong to it, and where in the stream.
 
-A folder that was copied, restored from a backup or mended by hand may hold a segment or a manifest
-of another stream, or two segments under each other's names. Heads say what each file is. A file of
-another stream is set aside under another name and reported; nothing in it is believed. Segments
-that have each other's names get their own back.
+A folder that was copied, restored from a backup or repaired by hand may contain a segment or a
+manifest of another stream, or two segments with exchanged names. Heads identify each file. A file
+of another stream is renamed and reported; nothing in it is used. Segments with exchanged names are
+renamed back.
 
-Not compiled: it is asked once per start.
+Not compiled: used once per start.
 """
 
 import re
@@ -32,14 +32,14 @@ FOLDER: Final = re.compile(r"(?:stream|new|dropped)-([0-9a-f]{16})")
 
 
 def identity_in(files: Files, folder: Path) -> Identity | None:
-    """Whose folder it is, as far as that can be read; raises OSError or WrongStoreFormat."""
+    """Return whose folder it is, as far as known; raises OSError or WrongStoreFormat."""
     own = OwnFiles(files, folder, files.list_folder(folder))
     manifest, _ = read_manifests(files, folder, own.stream_id)
     return manifest.identity if manifest else own.identity()
 
 
 class OwnFiles:
-    """The segments of one stream, by what their heads say."""
+    """The segments of one stream, identified by their heads."""
 
     def __init__(self, files: Files, folder: Path, names: list[str]) -> None:
         self._files = files
@@ -64,12 +64,12 @@ class OwnFiles:
         return (head[0], identity_of(head[0])) if head is not None else None
 
     def _expected_id(self) -> int:
-        """The id that the folder is named after, if anything in it has that; 0: nobody knows."""
+        """Return the id in the folder's name, if a file in it has the same; 0: unknown."""
         ids = [head[1].stream_id for head in self._heads.values() if head is not None]
         known = FOLDER.fullmatch(self._folder.name)
         if known is not None:
             named = int(known[1], 16)
-            # Manifests are read only where no head settles it: a start has many streams to open.
+            # Manifests are read only if no head decides: a start has many streams to open.
             if named in ids or read_manifests(self._files, self._folder, named)[0] is not None:
                 return named
         manifest, _ = read_manifests(self._files, self._folder)
@@ -78,14 +78,14 @@ class OwnFiles:
         return Counter(ids).most_common(1)[0][0] if ids else 0
 
     def identity(self) -> Identity | None:
-        """What the newest segment with a head says of the stream."""
+        """Return the identity in the newest segment with a head."""
         for _, head in sorted(self._heads.items(), reverse=True):
             if head is not None and head[1].stream_id == self.stream_id:
                 return head[1]
         return None
 
     def segments(self, recovery: Recovery) -> list[str]:
-        """The names of the stream's segments, in order; others are set aside, and reported."""
+        """Return the names of the stream's segments, in order; rename and report others."""
         own = []
         moved = []
         for name, head in self._heads.items():
@@ -105,13 +105,13 @@ class OwnFiles:
     def _set_aside(self, name: str, identity: Identity, recovery: Recovery) -> None:
         recovery.notes.append(
             f"{name} is a segment of stream {identity.name!r} (id {identity.stream_id:016x}): "
-            f"nothing of it is used; it is kept as {name}{ASIDE}"
+            f"it is not used; kept as {name}{ASIDE}"
         )
-        self._rename_aside(name, "a file of another stream lies in the folder", recovery)
+        self._rename_aside(name, "the folder contains a file of another stream", recovery)
 
     def _rename_aside(self, name: str, reason: str, recovery: Recovery) -> None:
         size = 0
-        with suppress(OSError):  # it is left out all the same
+        with suppress(OSError):  # it is left out anyway
             handle = self._files.open(self._folder / name)
             size = self._files.size(handle)
             self._files.close(handle)
@@ -121,19 +121,19 @@ class OwnFiles:
     def _move_back(
         self, moved: list[tuple[str, str]], own: list[str], recovery: Recovery
     ) -> list[str]:
-        """Give segments their own names back; through a third one, as two may be exchanged."""
+        """Rename segments back; through a temporary name, as two may be exchanged."""
         found = []
         wanted: set[str] = set()
         for name, true in moved:
             if true in own or true in wanted:
-                # A copy of a segment that exists: the one with the right name is served.
-                recovery.notes.append(f"{name} is a copy of {true}: nothing of it is used")
-                self._rename_aside(name, "a copy of a segment lies beside it", recovery)
+                # A copy of a segment that exists: the one with the correct name is served.
+                recovery.notes.append(f"{name} is a copy of {true}: it is not used")
+                self._rename_aside(name, "the folder contains a copy of a segment", recovery)
                 continue
             wanted.add(true)
             if not name.endswith(MOVED):
                 self._files.rename(self._folder / name, self._folder / (true + MOVED))
-            recovery.notes.append(f"{name} was the segment {true}: it has its name again")
+            recovery.notes.append(f"{name} was the segment {true}: it was renamed back")
             found.append(true)
         for true in found:
             self._files.rename(self._folder / (true + MOVED), self._folder / true)

@@ -1,6 +1,6 @@
-"""Read a file of which the disk refuses some pages: the others are worth having.
+"""Reading a file page by page if the disk fails to read some of it.
 
-Not compiled: it is asked once per segment and start, and goes by pages only after an error.
+Not compiled: used once per segment and start, and reads by page only after an error.
 """
 
 from itertools import pairwise
@@ -16,7 +16,7 @@ TRIES: Final = 3
 def read_pages(
     files: Files, handle: int, offset: int, length: int
 ) -> tuple[bytes, list[tuple[int, int]]]:
-    """Read a range; with zeros for what cannot be read, and where (offset, length) that is."""
+    """Read a range; return zeros for unreadable parts, and where (offset, length) they are."""
     whole = _tried(files, handle, offset, length)
     if whole is not None:
         return whole, []
@@ -41,7 +41,7 @@ def read_pages(
 
 
 def _steps(offset: int, end: int, size: int) -> list[tuple[int, int]]:
-    """Cut a range where multiples of a size are: (offset, length)."""
+    """Split a range at multiples of a size: (offset, length)."""
     edges = [offset, *range((offset // size + 1) * size, end, size), end]
     return [(a, b - a) for a, b in pairwise(edges) if b > a]
 

@@ -1,35 +1,35 @@
-"""Replay the segments of a stream after any kind of end, and judge the bytes that do not check.
+"""Replays the segments of a stream after a stop or crash, and classifies invalid bytes.
 
-Recovery walks by length while the frame word holds; otherwise it searches the next record that
-checks. **Every record that checks is kept**, wherever it lies: it may have been
-acknowledged, and what was acknowledged is never dropped. A record whose sequence does not rise is
-no record of this place (stale sectors, a copy inside a payload) and counts as bad bytes; records
-that remove or configure name the last sequence before them and are held to that.
+Recovery advances by length while the frame word is valid; otherwise it searches for the next valid
+record. **Every valid record is kept**, wherever it is: it may have been acknowledged, and what was
+acknowledged is never dropped. A record whose sequence does not increase does not belong there
+(stale sectors, a copy inside a payload) and counts as bad bytes; records that remove or configure
+name the last sequence before them and are checked against it.
 
-Bad bytes are one of two things: the rest of a write that was interrupted, in which nothing was
+Bad bytes are one of two things: the rest of an interrupted write, in which nothing was
 acknowledged, or damage to something that was. A write of many sectors may reach the disk in any
-order, so good records of an interrupted group can stand after bad ones. What tells them apart:
+order, so valid records of an interrupted group can follow bad ones. The classification:
 
-- *Damage*: a record with ``GROUP_FIRST`` stands after the bytes, whole or torn, or a later
-  segment. A group is written only when the one before it is on disk, so they were once good.
-- *Torn*: they belong to the last group, and the file ends inside a record whose frame word holds,
-  or less than one record after the last good one. A write that returned has its whole length in
-  the file, so this group never returned.
-- *Doubtful*: they belong to the last group, and the file has its whole length. It may be a torn
+- *Damage*: a record with ``GROUP_FIRST`` follows the bytes, complete or torn, or a later segment.
+  A group is written only when the one before it is on disk, so they were once valid.
+- *Torn*: they belong to the last group, and the file ends inside a record whose frame word is
+  valid, or less than one record after the last valid one. After a write has returned the file has
+  its full length, so this write never returned.
+- *Doubtful*: they belong to the last group, and the file has its full length. It may be a torn
   group whose middle is missing, or an acknowledged one that was damaged. It is reported, but not
   as a loss, unless a manifest says that it was stored.
 
-The file ends, for all this, where the filler after its records begins (``segment.py``).
+For this purpose, the file ends where the filler after its records starts (``segment.py``).
 
-A torn tail is cut off; doubtful bytes and damage stay where they are and can be examined.
-In both cases recovery first writes a *mark*: a skip record over the sequences that the tail can
-have held, so that none is used twice, followed by the verdict, the offset since which it holds
-and, for a torn tail, the length the file had. The next start reads the verdict there and reports
-the same again, although by then other groups stand after the bytes; and it knows the rest of a
-tail whose cutting was interrupted.
+A torn tail is truncated; doubtful bytes and damage are left in place and can be examined. In both
+cases recovery first writes a *mark*: a skip record over the sequences that the tail may have
+contained, so that none is used twice, followed by the verdict, the offset since which it applies
+and, for a torn tail, the length of the file. The next start reads the verdict there and reports
+the same again, although by then other groups follow the bytes; and it recognises the rest of a
+tail whose truncation was interrupted.
 
-Atomic batches need one more rule: a batch of the last group that is not whole is dropped as a
-whole, its good records count as bad bytes; one before it was acknowledged and keeps what checks.
+Atomic batches need one more rule: an incomplete batch of the last group is dropped as a whole, its
+valid records count as bad bytes; an earlier one was acknowledged and keeps its valid records.
 """
 
 from typing import Final
@@ -77,12 +77,12 @@ KNOWN_FLAGS: Final[i64] = 1 | 2 | 4 | 8 | 16  # of batches, COMPRESSED and GROUP
 def replay_segment(
     log: StreamLog, data: bytes, at: i64, recovery: Recovery, sealed: bool = False
 ) -> i64:
-    """Apply the records of the newest segment added; return the end of the last good one.
+    """Apply the records of the newest segment added; return the end of the last valid one.
 
-    Ranges that nothing proves anything about yet stay in ``recovery.pending``. ``sealed``: there
-    is a segment after this one, so all of it was acknowledged.
+    Ranges without proof either way yet stay in ``recovery.pending``. ``sealed``: a segment follows
+    this one, so all of it was acknowledged.
     """
-    # Up to here members of batches count.
+    # Members of batches count up to here.
     judged: i64 = 0
     start = log.index.segments[-1].start
     records: i64 = 0
@@ -103,8 +103,8 @@ def replay_segment(
             bad = BadRange(start + at, found - at)
             missing_before(log, data, found, bad)
             narrow(log.codec, data, at, found, bad)
-            # A change of limits may have been in there. Until something says what they are
-            # nothing is evicted: too much is made good later, too little is lost.
+            # It may have contained a change of limits. Until a record states the limits nothing is
+            # evicted: an excess is corrected later, a wrong eviction is a loss.
             log.suspend_limits()
             recovery.add_pending(bad)
             # As many records as fit: positions must not be used twice either.
@@ -130,7 +130,7 @@ def replay_segment(
 
 
 def apply(log: StreamLog, data: bytes, at: i64) -> None:
-    """Apply one good record, or refuse what this version does not understand."""
+    """Apply one valid record, or refuse one that this version does not understand."""
     kind = record_kind(data, at)
     flags = record_flags(data, at)
     key = record_key(data, at)
@@ -156,7 +156,7 @@ def apply(log: StreamLog, data: bytes, at: i64) -> None:
 
 
 def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
-    """Length of the record at ``at`` if it checks and belongs here, else 0 or less."""
+    """Return the length of the record at ``at`` if it is valid and belongs here, else <= 0."""
     length = log.codec.examine(data, at)
     if (
         length > 0
@@ -174,12 +174,12 @@ def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
 
 
 def is_anchored(kind: i64) -> bool:
-    """Say whether a record names the last sequence before it: it fits nowhere else."""
+    """Return whether a record names the last sequence before it: it fits nowhere else."""
     return DELETE_RANGE <= kind <= PURGE or SEGMENT_DROP <= kind <= CONFIGURATION
 
 
 def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
-    """Where the batch ends that begins at ``at``; -1 when none begins there that is whole."""
+    """Return the end of the complete batch that starts at ``at``; -1 if there is none."""
     last = log.index.last_seq
     first = BATCH_FIRST
     while at < len(data):
@@ -187,7 +187,7 @@ def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
         if length <= 0:
             return -1
         flags = record_flags(data, at)
-        # What it says about the sequences before it, as in `good_length`.
+        # The as-of sequence, as in `good_length`.
         if record_kind(data, at) == MESSAGE:
             last += 1
             said = record_sequence(data, at)
@@ -204,7 +204,7 @@ def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
 
 
 def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
-    """Where the next good record after the bad one at ``at`` begins, or -1."""
+    """Return the start of the next valid record after the bad one at ``at``, or -1."""
     end: i64 = len(data)
     if at + FIXED <= end:
         length = log.codec.framed_length(data, at)
@@ -225,10 +225,10 @@ def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
 
 
 def mark_inside(log: StreamLog, data: bytes, at: i64, end: i64) -> i64:
-    """Where an earlier recovery found the file ending inside the record at ``at``, or -1.
+    """Return where an earlier recovery found the file ending inside the record at ``at``, or -1.
 
-    That record was cut, and what came later was written over the place where it ended. A message
-    may hold bytes of a segment, marks among them: those skip sequences of the past.
+    That record was truncated, and later writes overwrote the place where it ended. A message may
+    contain bytes of a segment, including marks: those skip sequences of the past.
     """
     position: int = data.find(MAGIC_BYTES, int(at) + 1, int(end))
     while position >= 0:
@@ -243,7 +243,7 @@ def mark_inside(log: StreamLog, data: bytes, at: i64, end: i64) -> i64:
 
 
 def missing_before(log: StreamLog, data: bytes, at: i64, bad: BadRange) -> None:
-    """Note the sequences between the last record and the good one at ``at``."""
+    """Record the sequences between the last record and the valid one at ``at`` as missing."""
     last: i64 = 0
     if record_kind(data, at) == MESSAGE:
         last = record_sequence(data, at) - 1

@@ -15,7 +15,7 @@ _LOW: Final[i64] = 0xFFFFFFFF
 
 
 def replay_index_file(log: StreamLog, data: bytes) -> i64:
-    """Apply the entries of an index file to the newest segment added; how many records."""
+    """Apply the entries of an index file to the newest segment added; return the record count."""
     at: i64 = 16 + ((read_i64_le(data, 0) >> 32) & _LOW)
     index = log.index
     entries: list[SubjectEntry] = []

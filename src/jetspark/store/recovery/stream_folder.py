@@ -1,9 +1,9 @@
-"""The folder of one stream: made whole, and opened after any kind of end.
+"""The folder of one stream: creates it, and opens it after a stop, crash or damage.
 
-Opening changes as little as it can: it cuts off what was never acknowledged, writes a mark beside
-what it had to judge (``replay.py``), renews a damaged manifest. A start that is killed at any
-point leaves a folder that the next start opens. A process that was killed may have left bytes and
-names that are written but not synced; they are synced before anybody sees them.
+Opening changes as little as possible: it truncates what was never acknowledged, writes a mark next
+to bytes it had to classify (``replay.py``), renews a damaged manifest. A start that is killed at
+any point leaves a folder that the next start can open. A process that was killed may have left
+bytes and names that are written but not synced; they are synced before any reader sees them.
 """
 
 from contextlib import suppress
@@ -57,14 +57,14 @@ from jetspark.store.upkeep.quarantine import open_quarantine
 from jetspark.store.upkeep.scrub import read_scrubbed
 
 PLAIN: Final = UpkeepRates()
-TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
+TEMPORARY: Final = ".tmp"  # left by an interrupted `Files.replace`
 
 
 class Replayed(NamedTuple):
-    """A segment that was replayed: its content up to the filler, and the last good end.
+    """A replayed segment: its content up to the filler, and the end of its valid records.
 
-    ``has_filler``: its head is whole and filler follows its records, so nothing is cut off.
-    ``is_torn``: bytes that do not check follow them.
+    ``has_filler``: its head is valid and filler follows its records, so nothing is missing.
+    ``is_torn``: invalid bytes follow them.
     """
 
     data: bytes
@@ -73,12 +73,12 @@ class Replayed(NamedTuple):
     is_torn: bool = False
 
 
-class NobodyKnows(CorruptRecord):
-    """Nothing in the folder of a stream says which stream it is."""
+class StreamUnidentified(CorruptRecord):
+    """Nothing in the folder of a stream identifies the stream."""
 
 
 class StreamFolder:
-    """Makes or opens the log that lies in one folder."""
+    """Creates or opens the log in one folder."""
 
     def __init__(
         self,
@@ -99,17 +99,17 @@ class StreamFolder:
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
-        # The last sequence that a manifest says was on the disk.
+        # The last sequence that was on disk according to a manifest.
         self._stored = 0
-        # The newest segment was cut because it was far too long.
+        # The newest segment was truncated because it was far too long.
         self._is_overlong = False
-        # What was before this sequence was gone when a segment that exists was begun.
+        # Messages before this sequence had been removed when a segment that exists was started.
         self._first_live = 0
 
     def create(self, identity: Identity) -> StreamLog:
-        """Make an empty stream in a folder that does not exist yet.
+        """Create an empty stream in a folder that does not exist yet.
 
-        The name of the folder is not durable before its parent was synced.
+        The name of the folder is durable only after its parent was synced.
         """
         log = self._log(identity)
         first = log.next_segment()
@@ -123,17 +123,17 @@ class StreamFolder:
         return log
 
     def open(self) -> tuple[StreamLog, Recovery]:
-        """Recover the stream; the log and what was found on the way.
+        """Recover the stream; return the log and the findings.
 
-        Raises NobodyKnows when nothing says which stream this is, UnknownRecordKind and
-        WrongStoreFormat when another version of jetspark wrote it.
+        Raises StreamUnidentified if nothing identifies the stream, UnknownRecordKind and
+        WrongStoreFormat if another version of jetspark wrote it.
         """
         recovery = Recovery()
         own = OwnFiles(self._files, self._folder, self._files.list_folder(self._folder))
         manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
         identity = manifest.identity if manifest else own.identity()
         if identity is None:
-            raise self._nobody()
+            raise self._unidentified()
         segments = own.segments(recovery)
         names = self._files.list_folder(self._folder)
         log = self._log(identity, opening=True)
@@ -148,21 +148,21 @@ class StreamFolder:
             if damaged:
                 floor = max(floor, self._doubt_end(log, manifest, segments, newest, recovery))
             if not segments:
-                recovery.notes.append("there was no segment file; a new one was begun")
+                recovery.notes.append("there was no segment file; a new one was created")
                 log.index.skip_to(floor)
                 log.roll()
             used = max(int(log.staged.seq), int(log.index.last_seq), floor)
             log.restore_limits()
             if log.limits.any and segments and self._is_holed(log, recovery):
-                # Its replay goes without limits from the hole on: what comes from now on goes
-                # to a segment whose head says them.
+                # Its replay has no limits from the hole on: later records go to a segment whose
+                # head states them.
                 log.segments.want_roll()
             open_quarantine(log, recovery)
             log.upkeep.adopt_scrubbed(read_scrubbed(log))
             self._check_consumers(log, recovery)
             log.begin_staging(used)
             self._tidy(names, manifest, log, damaged, recovery, floor)
-            # First what a killed process left undone: removals are durable in their order.
+            # First what a killed process left undone: removals become durable in order.
             self._files.sync_folder(self._folder)
             while not log.access.read_only and log.drop_segment():
                 pass
@@ -184,27 +184,27 @@ class StreamFolder:
             opening,
         )
 
-    def _nobody(self) -> NobodyKnows:
-        return NobodyKnows(
+    def _unidentified(self) -> StreamUnidentified:
+        return StreamUnidentified(
             str(self._folder),
             0,
-            "both manifests and every segment head are unreadable, so nobody can say which stream "
-            "this is; move the folder out of the store to start without it",
+            "both manifests and every segment head are unreadable, so the stream cannot be "
+            "identified; move the folder out of the store to start without it",
         )
 
     # Files that are missing --------------------------------------------------------------------
 
     def _miss_oldest(self, manifest: Manifest, segments: list[str], recovery: Recovery) -> None:
-        """Report files that a manifest lists and nobody finds; those before all others here.
+        """Report missing files that a manifest lists; those before all others here.
 
-        One in the middle is noticed by the sequences of its neighbours, too.
+        One in the middle is also detected by the sequences of its neighbours.
         """
         gone = [name for name in manifest.segments or () if name not in segments]
         recovery.notes += [f"the segment {name} is missing" for name in gone]
         before = [name for name in gone if segments and name < segments[0]]
         if before:
-            # A version that does not write down which files there are removes them all the same:
-            # what was gone before is not lost with the file.
+            # A version that does not record which files exist still removes them: what had been
+            # removed before is not lost with the file.
             first = max(begin_of(before[0])[0], self._first_live)
             last = begin_of(segments[0])[0] - 1
             if first <= last:
@@ -214,11 +214,11 @@ class StreamFolder:
     def _miss_newest(
         self, log: StreamLog, manifest: Manifest, segments: list[str], recovery: Recovery
     ) -> int:
-        """Report an end of the log that is not there; up to where no sequence may be used."""
+        """Report a missing end of the log; return up to where no sequence may be used."""
         floor = manifest.sequence_floor
         if log.access.read_only or is_copy(log.identity):
-            # What cannot be written today is not lost. A copy gets what it lost again, under the
-            # sequences of its origin.
+            # What cannot be written now is not lost. A copy gets what it lost again, under its
+            # origin's sequences.
             return floor
         last = int(log.index.last_seq)
         stored = manifest.last_seq
@@ -228,14 +228,14 @@ class StreamFolder:
             if name not in segments and (not segments or name > segments[-1])
         ]
         if unfound:
-            # Nobody knows how many messages came after the manifest: no more than fit.
+            # How many messages followed the manifest is unknown: no more than fit.
             begin = begin_of(unfound[-1])[0] - 1
             floor = max(floor, begin + self._segment_size // int(OVERHEAD))
             stored = max(stored, begin, last + 1)
         if stored > last:
             recovery.lost.append((last + 1, stored))
             name = "".join(unfound[:1] or segments[-1:])
-            recovery.cut_off.append((name, last + 1, stored))
+            recovery.truncated.append((name, last + 1, stored))
         return max(floor, stored)
 
     def _doubt_end(
@@ -246,7 +246,7 @@ class StreamFolder:
         newest: Replayed,
         recovery: Recovery,
     ) -> int:
-        """Up to where no sequence may be used although nothing says that it was.
+        """Return up to where no sequence may be used although it is not known to be used.
 
         Manifests are lost, and nothing proves that the log ended where it does now: messages after
         that may have been acknowledged, no more than fit into one segment.
@@ -256,30 +256,31 @@ class StreamFolder:
         first = begin_of(segments[0])[0] if segments else 1
         if manifest is None and first > 1:
             # They may as well have been removed when nothing was left of them.
-            reason = f"both manifests were lost: whether files with messages before {first} were"
-            recovery.doubted.append((segments[0], 0, f"{reason} is not known"))
+            reason = f"files with messages before {first} were"
+            reason = f"both manifests were lost: it is unknown whether {reason}"
+            recovery.doubted.append((segments[0], 0, reason))
         if newest.has_filler or not (manifest is None or newest.is_torn):
             # Only the newest segment has filler. A manifest lists the files, so with one of them
             # it is enough that the newest file ends with a record.
             return 0
         last = int(log.index.last_seq)
         floor = last + self._segment_size // int(OVERHEAD)
-        reason = f"a manifest was lost: whether messages after {last} were is not known"
+        reason = f"a manifest was lost: it is unknown whether messages after {last} were"
         recovery.doubted.append(("".join(segments[-1:]), last, reason))
         recovery.notes.append(
-            f"a manifest was lost, and nobody can say whether messages after {last} are: "
-            f"sequences up to {floor} are not used again"
+            f"a manifest was lost, and it is unknown whether messages after {last} are: "
+            f"sequences up to {floor} are not reused"
         )
         return floor
 
     # Segments ----------------------------------------------------------------------------------
 
     def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> Replayed:
-        """Replay the segments, oldest first; the newest of them."""
+        """Replay the segments, oldest first; return the newest of them."""
         replayed = Replayed(b"", 0)
         for name in segments:
             if (parse_segment_name(name) or (0, 0))[1] < self._through:
-                # A rewritten segment holds what is left of it (``compaction.py``).
+                # A rewritten segment contains what is left of it (``compaction.py``).
                 self._litter.append(name)
                 continue
             newest = name == segments[-1]
@@ -288,14 +289,14 @@ class StreamFolder:
             if newest:
                 self._conclude(log, data, good, recovery)
             else:
-                # The next segment was begun when all of this one was on disk.
+                # The next segment was started when all of this one was on disk.
                 if good < len(data):
                     self._add_pending(log, good, len(data), recovery)
                 recovery.settle(DAMAGED, 0)
                 log.segments.records_end(len(data))
                 log.segments.seal()
         if self._litter:
-            # Before anything else is removed: they hold what is gone.
+            # Before anything else is removed: they contain what was removed.
             log.upkeep.remove_later(
                 SegmentRemoval(log.upkeep, log.segments, [], self._litter, log.identity.stream_id)
             )
@@ -317,7 +318,7 @@ class StreamFolder:
         last = int(log.index.last_seq)
         if log.index.segments and first_seq > last + 1:
             recovery.lost.append((last + 1, first_seq - 1))
-            # They may be in what the disk refuses to read at the end of the file before.
+            # They may be in the unreadable end of the file before.
             before = int(log.index.segments[-1].start)
             hidden = recovery.is_unread(before, start - before)
             recovery.missing.append((name, last + 1, first_seq - 1, hidden))
@@ -328,7 +329,7 @@ class StreamFolder:
         if index_file is not None and index_file[0].covered > size:
             if newest:
                 self._forget_index_file(log, name, recovery)
-        # With sequences that are used up already, each record must be looked at.
+        # With sequences that are used already, each record must be checked.
         elif index_file is not None and log.index.last_seq < first_seq:
             ready = self._replay_index_file(log, index_file, recovery, newest=newest)
             if ready is not None:
@@ -339,12 +340,12 @@ class StreamFolder:
         head = read_head(data)
         if newest:
             data = self._proven(log, data, head[1] if head else 0, recovery)
-        # A damaged head costs nothing but itself: the name says where the segment begins, and
-        # records are found by their magic.
+        # A damaged head affects only itself: the name says where the segment starts, and records
+        # are found by their magic.
         first_offset = head[1] if head else 0
         log.segments.records_begin(first_offset)
         if head:
-            self._believe(log, head[0])
+            self._apply_head(log, head[0])
         good = int(replay_segment(log, data, first_offset, recovery, sealed=not newest))
         replayed = self._replayed(data, good, head is not None)
         if newest and head is None and good == 0 and not log.access.read_only and not unread:
@@ -357,22 +358,22 @@ class StreamFolder:
     def _size_of(
         self, log: StreamLog, handle: int, name: str, recovery: Recovery, *, newest: bool
     ) -> int:
-        """How much of a segment is read; of one that is absurdly long only what can be in it."""
+        """Return how much of a segment to read; less than all only if it is absurdly long."""
         size = length_to_read(self._files, handle, name, log.codec, OVERLONG)
         whole = self._files.size(handle)
         if size == whole:
             return size
         self._is_overlong = newest
         recovery.notes.append(
-            f"{name} has {whole} bytes, and no record begins after {size}: the rest is not read"
+            f"{name} has {whole} bytes, and no record starts after {size}: the rest is ignored"
         )
         if newest:
-            # Otherwise what is written next would lie in the middle of the file.
+            # Otherwise what is written next would be in the middle of the file.
             try:
                 self._files.truncate(handle, size)
             except OSError as error:
                 log.access.stop()
-                recovery.notes.append(f"the stream is read-only, {name} cannot be cut: {error}")
+                recovery.notes.append(f"the stream is read-only: cannot truncate {name}: {error}")
         return size
 
     def _replay_index_file(
@@ -383,7 +384,7 @@ class StreamFolder:
         *,
         newest: bool,
     ) -> Replayed | None:
-        """Replay an index file and read the rest; None when the segment's head is damaged."""
+        """Replay an index file and read the rest; None if the segment's head is damaged."""
         covered, first_offset = index_file[0].covered, index_file[0].first_offset
         handle, size = int(log.segments.handle), int(log.segments.filled_to)
         try:
@@ -393,14 +394,14 @@ class StreamFolder:
         if head is None or head[0].generation != index_file[0].generation:
             return None
         log.segments.records_begin(first_offset)
-        self._believe(log, head[0])
+        self._apply_head(log, head[0])
         recovery.records += replay_index_file(log, index_file[1])
         log.upkeep.note_indexed(index_file[0].segment, covered)
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
         recovery.unread += [(start + at, length) for at, length in unread]
         recovery.bytes_read += first_offset + len(index_file[1]) + len(rest)
-        # Nobody looks at what the index file covers; the rest must lie where it does in the file.
+        # The part that the index file covers is not read; the rest must keep its offsets.
         data = bytes(covered) + rest
         if newest:
             data = self._proven(log, data, covered, recovery)
@@ -410,19 +411,19 @@ class StreamFolder:
     def _forget_index_file(self, log: StreamLog, name: str, recovery: Recovery) -> None:
         """Remove the index file of a newest segment that is shorter than it says.
 
-        Before anything is written there: the next start would take that for what was indexed.
+        Before anything is written there: the next start would consider that indexed.
         """
         try:
             self._files.remove(self._folder / (name + SUFFIX))
         except OSError as error:
             log.access.stop()
             recovery.notes.append(
-                f"the stream is read-only: {name + SUFFIX} says more than its segment holds and "
-                f"cannot be removed: {error}"
+                f"the stream is read-only: {name + SUFFIX} covers more than its segment contains, "
+                f"and cannot be removed: {error}"
             )
 
     def _replayed(self, data: bytes, good: int, whole_head: bool) -> Replayed:
-        """What was replayed of a segment, by its bytes and the last good end."""
+        """Describe a replayed segment by its bytes and the end of its valid records."""
         content = without_filler(data, good)
         return Replayed(
             content,
@@ -431,8 +432,8 @@ class StreamFolder:
             is_torn=not whole_head or good < len(content),
         )
 
-    def _believe(self, log: StreamLog, head: SegmentHead) -> None:
-        """Take over what the head of a segment says about all before it."""
+    def _apply_head(self, log: StreamLog, head: SegmentHead) -> None:
+        """Apply what the head of a segment says about everything before it."""
         self._through = max(self._through, head.through)
         self._first_live = max(self._first_live, head.first_live)
         log.apply_head(head)
@@ -442,12 +443,12 @@ class StreamFolder:
         for number in log.engine_state.drop_nameless():
             if recovery.damaged:
                 recovery.notes.append(
-                    f"the configuration of consumer number {number} was in a damaged range; "
+                    f"the configuration of consumer id {number} was in a damaged range; "
                     "the consumer is lost and must be created again"
                 )
 
     def _is_holed(self, log: StreamLog, recovery: Recovery) -> bool:
-        """Say whether the newest segment has bytes that do not check, and records."""
+        """Return whether the newest segment has invalid bytes, and records."""
         start = log.index.segments[-1].start
         named = parse_segment_name(log.index.segments[-1].name)
         return (
@@ -457,10 +458,10 @@ class StreamFolder:
         )
 
     def _renew_head(self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery) -> None:
-        """Rewrite the damaged head of the newest segment when nothing follows it."""
+        """Rewrite the damaged head of the newest segment if nothing follows it."""
         recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
         recovery.settle(DAMAGED, 0)
-        recovery.notes.append("the head of an empty segment did not check; it was written again")
+        recovery.notes.append("the head of an empty segment was damaged; it was written again")
         log.segments.records_begin(len(fresh))
         try:
             self._files.write_synced(int(log.segments.handle), [fresh], 0)
@@ -469,22 +470,22 @@ class StreamFolder:
             recovery.notes.append(f"that failed, so the stream is read-only: {error}")
 
     def _proven(self, log: StreamLog, data: bytes, covered: int, recovery: Recovery) -> bytes:
-        """Put the last group on the disk once more; what of the segment is certainly there.
+        """Write the last group to the disk again; return the part of the segment that is certain.
 
-        A process that was killed, or whose sync failed, leaves bytes that the system shows to
-        the next one and loses with the power all the same: after a failed sync no later one is
-        for them. Only writing them again is. What that refuses nobody sees: it may have been
-        acknowledged, so it stays where it is for a start on a disk that works.
+        A process that was killed, or whose sync failed, leaves bytes that the system shows to the
+        next one and still loses with the power: after a failed sync no later one covers them. Only
+        writing them again does. If that fails, readers do not see them: they may have been
+        acknowledged, so they stay where they are for a start on a disk that works.
         """
         begin = last_group(log.codec, data, covered)
         end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
-        # Zeros that stand for what cannot be read must not take its place.
+        # The zeros that replace unreadable bytes must not be written.
         start = int(log.index.segments[-1].start)
         unread = recovery.is_unread(start + begin, end - begin)
         try:
             if begin < end and not unread:
                 self._files.write(int(log.segments.handle), [data[begin:end]], begin)
-            # One sync for both: with hundreds of streams they are most of a start.
+            # One sync for both: with hundreds of streams they dominate a start.
             self._files.sync(int(log.segments.handle))
         except OSError as error:
             log.access.stop()
@@ -505,25 +506,26 @@ class StreamFolder:
         recovery.pending.append(bad)
 
     def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
-        """Judge what is left of the newest segment and write that down after it."""
+        """Classify what is left of the newest segment and record that after it."""
         log.segments.records_end(good)
         if good == len(data) and not recovery.pending:
             return
         tail = Tail(log, data, good)
         if recovery.is_unread(int(log.index.segments[-1].start) + good, len(data) - good):
-            # It may be as good as ever: nothing is cut off.
+            # It may be intact: nothing is truncated.
             tail.verdict = DOUBTFUL
         elif log.index.last_seq < self._stored or recovery.is_stored(self._stored):
-            # Not the rest of an interrupted write: some of it was on the disk. The mark says so:
-            # at later starts the sequences after it are on the disk as well.
+            # Not the rest of an interrupted write: some of it was on disk. The mark says so: at
+            # later starts the sequences after it are on disk as well.
             tail.verdict = DAMAGED
         if self._is_overlong:
-            # Nobody knows what was there: no more than fits into a segment.
+            # The content is unknown: no more than fits into a segment.
             tail.last_seq = log.index.last_seq + self._segment_size // OVERHEAD
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)
-        # The sequences of a copy are its origin's: what it lost, it gets again under the same.
+        # The sequences of a copy are its origin's: it gets what it lost again, under the same
+        # ones.
         log.begin_staging(log.index.last_seq if is_copy(log.identity) else tail.last_seq)
         torn = tail.verdict == TORN and good < len(data)
         if not torn:
@@ -536,7 +538,7 @@ class StreamFolder:
         try:
             self._files.write_synced(int(group.handle), [group.blob], int(group.offset))
         except OSError as error:
-            recovery.notes.append(f"the sequences of a lost tail could not be noted: {error}")
+            recovery.notes.append(f"the sequences of a lost tail could not be recorded: {error}")
             log.fail(error.errno in NO_SPACE)
             return
         log.commit()
@@ -548,7 +550,7 @@ class StreamFolder:
             log.segments.cut()
         except OSError as error:
             log.access.stop()
-            recovery.notes.append(f"the stream is read-only, its tail cannot be cut: {error}")
+            recovery.notes.append(f"the stream is read-only: cannot truncate its tail: {error}")
 
     # Metadata ----------------------------------------------------------------------------------
 
@@ -561,10 +563,10 @@ class StreamFolder:
         recovery: Recovery,
         floor: int,
     ) -> None:
-        """Remove litter and renew what is damaged. What fails here costs nothing today.
+        """Remove litter and renew damaged metadata. Failures have no effect on this start.
 
-        ``floor``: the next start finds files that are whole, and no reason to pass over the
-        sequences up to there unless a message was stored after them.
+        ``floor``: the next start finds complete files, and no reason to skip the sequences up to
+        there unless a message was stored after them.
         """
         for name in names:
             orphaned = name.endswith(SUFFIX) and name.removesuffix(SUFFIX) not in names
@@ -572,14 +574,14 @@ class StreamFolder:
                 with suppress(OSError):
                     self._files.remove(self._folder / name)
         recovery.notes += [
-            f"{name} was missing or did not check; it was written again" for name in damaged
+            f"{name} was missing or damaged; it was written again" for name in damaged
         ]
         known = max(int(log.index.last_seq), manifest.sequence_floor if manifest else 0)
         with suppress(OSError):
             if manifest is None or log.upkeep.manifest_due or floor > known:
                 renew_manifests(self._files, self._folder, log.identity, floor)
             elif damaged:
-                # The turn is always that of the other copy, which is the damaged one.
+                # The next copy to write is always the other one, which is the damaged one.
                 renewed = msgspec.structs.replace(
                     manifest, epoch=manifest.epoch + 1, identity=log.identity
                 )
@@ -588,7 +590,7 @@ class StreamFolder:
 
 
 def begin_of(name: str) -> tuple[int, int]:
-    """First sequence and first position of a segment."""
+    """Return first sequence and first position of a segment."""
     parts = parse_segment_name(name)
     assert parts is not None, "only segments are listed"
     return parts

@@ -1,6 +1,6 @@
-"""The end of the newest segment: what bytes that do not check there prove (``replay.py``).
+"""The end of the newest segment: what invalid bytes there prove (``replay.py``).
 
-Not compiled: it is asked once per start, and only when something is wrong.
+Not compiled: used once per start, and only when something is wrong.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ _HALF: Final = 0x80000000
 
 
 class Tail:
-    """The bytes after the last good record of the newest segment, and what they prove."""
+    """The bytes after the last valid record of the newest segment, and what they prove."""
 
     def __init__(self, log: StreamLog, data: bytes, good: i64) -> None:
         end: i64 = len(data)
@@ -34,12 +34,13 @@ class Tail:
         self.verdict: i64 = DOUBTFUL
         if good < end and (end - good < OVERHEAD or cutting):
             self.verdict = TORN
-        # The highest sequence that the tail can have held: what frame words vouch for, and as
-        # many more as fit after that. The low half is what the frame word covers, so only that
-        # is believed.
+        # The highest sequence that the tail may have contained: what frame words confirm, and as
+        # many more as fit after that. The frame word covers the low half, so only that is
+        # trusted.
         self.last_seq: i64 = last
-        # From where on the verdict holds: when the last group begins in the tail, bad ranges
-        # before the tail are not of that group. A mark of an earlier recovery proves no group.
+        # From where on the verdict applies: if the last group starts in the tail, bad ranges
+        # before the tail are not part of that group. A mark of an earlier recovery proves no
+        # group.
         self.since: i64 = 0
         unframed = good
         # Whether the last framed record is a member of a batch and not its last one.
@@ -51,7 +52,8 @@ class Tail:
                 self.last_seq += (position - unframed) // OVERHEAD
                 unframed = position + length
                 flags = record_flags(data, position)
-                # Frame words do not cover flags: a flipped bit must not make a batch of a message.
+                # Frame words do not cover flags: a flipped bit must not turn a message into a
+                # batch.
                 inside = (
                     flags & (BATCH_MEMBER | BATCH_LAST) == BATCH_MEMBER
                     and log.codec.examine(data, position) == length
@@ -70,11 +72,11 @@ class Tail:
             # The file ends inside a batch.
             self.verdict = TORN
         if unframed < end and not cutting:
-            # Even less than a whole record: its sequence was given out.
+            # Even less than a whole record: its sequence was assigned.
             self.last_seq += max(i64(1), (end - unframed) // OVERHEAD)
 
     def cutting(self, log: StreamLog, data: bytes, good: i64) -> bool:
-        """Tell whether these bytes are what an interrupted recovery was about to cut off."""
+        """Return whether these bytes are what an interrupted recovery was truncating."""
         size = OVERHEAD + MARK_BODY
         at = good - size
         return (
@@ -85,7 +87,7 @@ class Tail:
         )
 
     def mark(self, until: i64) -> bytes:
-        """What a mark says besides the sequences it skips."""
+        """Return the body of a mark, after the sequences it skips."""
         body = BytesWriter()
         write_i64_le(body, self.verdict)
         write_i64_le(body, self.since)

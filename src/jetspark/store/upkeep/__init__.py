@@ -1,1 +1,1 @@
-"""Tasks that keep the files of a log in order beside its use (``next_task.py``)."""
+"""Background tasks that maintain the files of a log (``next_task.py``)."""

@@ -1,29 +1,30 @@
-"""Compaction: segments of which little is left are rewritten without what is gone.
+"""Compaction: rewrites sparse segments without their deleted messages.
 
 A *run* of one or more full segments becomes one file with the name of the first of them. It is
-made beside, synced, and renamed over the old one: at any time there is the one or the other, and
-both replay to the same. Its head says a new generation, so that nothing made from the old file
-(``.idx``) is taken for something made from the new one, and through which position it goes, so
-that the other segments of the run are known for litter when a crash left them there.
+written to a temporary file, synced, and renamed over the old one: at any time one or the other
+exists, and both replay to the same state. Its head has a new generation, so that nothing derived
+from the old file (``.idx``) is used with the new one, and the position up to which it goes, so
+that the other segments of the run are recognised as litter if a crash left them there.
 
-What is left out, and why replaying gives the same as before. Let *gone* be what had gone when the
-run was chosen; it never comes back.
+What is left out, and why a replay has the same result. *Removed* means removed when the run was
+chosen; that is permanent.
 
-- Messages that are gone. Replay decides evictions by the messages it meets, so without these it
-  may keep a message that one of them had pushed out. If that one lies in the run it is gone as
-  well. If it lies before the run, the new file says so: it begins with records that name all that
-  is gone in the segments before it (``SEGMENT_DROP``). If it lies after the run it was pushed
-  out when everything of the run was gone already, or by its own subject's newer messages, which
-  lie after it. So replay meets exactly what exists up to the end of the run, and after it
-  evicts as it did; limits take nothing from what exists, as it obeyed them when it was more.
-- Deletes and purges: they took out what lies in the run or before it, and all that is left out or
-  named as gone. What they say about sequences, the last record says: a skip to the end of the run.
-- Configurations: the head has the one that was in force at the end of the run. All that exists
-  obeyed it then.
+- Removed messages. Replay decides evictions by the messages it reads, so without these it may keep
+  a message that one of them had evicted. If the evicted one is in the run it is removed as well.
+  If it is before the run, the new file says so: it starts with records that name everything
+  removed from the segments before it (``SEGMENT_DROP``). If it is after the run it was evicted
+  when everything of the run had been removed already, or by newer messages of its own subject,
+  which are after it. So replay has exactly what exists up to the end of the run, and after it
+  evicts as it did; limits evict nothing that exists, as it complied with them when it was more.
+- Deletes and purges: they removed messages in the run or before it, all of which are left out or
+  named as removed. What they say about sequences is in the last record: a skip to the end of the
+  run.
+- Configurations: the head has the one in force at the end of the run. Everything that exists
+  complied with it then.
 - Records of consumers and fast batches that newer ones after the run replace (``keeps``).
 
-Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied as
-they are, or with their body compressed when the stream wants that (``compression.py``).
+Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied
+unchanged, or with their body compressed if the stream is configured so (``compression.py``).
 """
 
 import zlib
@@ -40,17 +41,17 @@ from jetspark.store.log.engine_state import EngineStateFilter
 from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.index_writer import STEP_READ, STEP_WRITE
 from jetspark.store.upkeep.quarantine import note_place
-from jetspark.store.upkeep.rewriting import Source, copy_record, gone_rows, take_over
+from jetspark.store.upkeep.rewriting import Source, copy_record, removed_rows, take_over
 from jetspark.store.upkeep.task import Task
 
 if TYPE_CHECKING:
     from jetspark.store.log.stream_log import StreamLog
 
-SUFFIX: Final = ".compact.tmp"  # what ends in .tmp is litter to the next start
+SUFFIX: Final = ".compact.tmp"  # the next start removes *.tmp as litter
 
 
 class Before:
-    """Sequences before a run; ``columns`` is None when all of them are gone."""
+    """Sequences before a run; ``columns`` is None if all of them were removed."""
 
     def __init__(self, columns: Columns | None, first: int, count: int) -> None:
         self.columns = columns
@@ -59,7 +60,7 @@ class Before:
 
 
 class Compactor(Task):
-    """Rewrites a run, step by step. Everything it is given was true at one time."""
+    """Rewrites a run, step by step. Its arguments describe the log when the run was chosen."""
 
     def __init__(
         self,
@@ -80,14 +81,14 @@ class Compactor(Task):
         # Its own: a codec is used by one thread.
         self.codec: Codec = Codec(log.codec.seed)
         self.sources = sources
-        # Newest last. They are looked at newest first: what pushed out a message is newer, so
-        # when it is named as gone, what it pushed out is found gone later.
+        # Newest last, visited newest first: a message is evicted by a newer one, so when the newer
+        # one is named as removed, the evicted one is found to be removed later.
         self.before = before
-        # What the run covers.
+        # The range of the run.
         self.first_seq: int = sequences[0]
         self.last_seq: int = sequences[1]
         self.state_filter = state_filter
-        # Damaged ranges of the sources that were copied aside: where they end.
+        # Quarantined ranges of the sources: where they end.
         self.damaged = damaged
         self.generation = generation
         self.packed: bool = log.upkeep.packing
@@ -96,15 +97,15 @@ class Compactor(Task):
         self.written: int = 0
         self.pieces: BytesWriter = BytesWriter()
         self.pieces.write(head)
-        # Bytes of a source do not check, or are not what the index says.
+        # Bytes of a source are invalid, or do not match the index.
         self.failed: bool = False
         self.sync_error: OSError | None = None
 
     def step(self) -> bool:
-        """Do a bounded piece of the work; True when it is done, or has failed for good.
+        """Do a bounded piece of the work; True when finished, or failed permanently.
 
-        Raises OSError when the disk refuses; then nothing of it counts, and nothing of it stays:
-        on a full disk that would take the last space.
+        Raises OSError if the disk fails; then nothing of it counts, and nothing of it is kept: on
+        a full disk that would take the last space.
         """
         try:
             done = self._advance()
@@ -116,7 +117,7 @@ class Compactor(Task):
         return done
 
     def _discard(self) -> None:
-        """Remove what was written."""
+        """Remove the partial file."""
         if self.output >= 0:
             with suppress(OSError):
                 self.files.remove(self.path.with_name(self.path.name + SUFFIX))
@@ -127,7 +128,7 @@ class Compactor(Task):
         elif len(self.pieces) >= STEP_WRITE:
             self._write()
         elif self.before:
-            self._name_gone(self.before.pop())
+            self._name_removed(self.before.pop())
         elif self.number < len(self.sources):
             self._copy(self.sources[self.number])
             return self.failed
@@ -140,10 +141,10 @@ class Compactor(Task):
         return False
 
     def _settle(self) -> None:
-        """Put on the disk what took away the messages that are named as gone.
+        """Sync the records that removed the messages which are named as removed.
 
-        At the lower levels (``durability.py``) that may have happened since this was begun, and a
-        power cut must not take the reason and leave the loss.
+        At the lower levels (``durability.py``) those may be newer than this task, and a power
+        failure must not lose the cause and keep the effect.
         """
         if self._log.durability.unsynced:
             try:
@@ -153,7 +154,7 @@ class Compactor(Task):
                 raise
 
     def _begin(self) -> None:
-        """Make the file; what an earlier attempt left is in the way."""
+        """Create the file, replacing that of an earlier attempt."""
         temporary = self.path.with_name(self.path.name + SUFFIX)
         try:
             self.output = self.files.open(temporary, create=True)
@@ -161,13 +162,13 @@ class Compactor(Task):
             self.files.remove(temporary)
             self.output = self.files.open(temporary, create=True)
 
-    def _name_gone(self, before: Before) -> None:
-        """Say what is gone of some rows before the run."""
+    def _name_removed(self, before: Before) -> None:
+        """Record what was removed among some rows before the run."""
         columns = before.columns
         flags = b""
-        # Rows are only ever emptied, or taken away when everything is purged.
+        # Rows are only ever emptied, or dropped when everything is purged.
         if columns is not None and columns.base == before.first:
-            flags = gone_rows(columns)
+            flags = removed_rows(columns)
             if not flags:
                 return
             flags = zlib.compress(flags, 1)
@@ -177,7 +178,7 @@ class Compactor(Task):
         """Add a record that is not a message."""
         body = BytesWriter()
         if kind == SEGMENT_DROP:
-            # As of which sequence: it fits nowhere else (``replay.py``).
+            # The as-of sequence: the record fits nowhere else (``replay.py``).
             write_i64_le(body, self.first_seq - 1)
         write_i64_le(body, first)
         write_i64_le(body, last)
@@ -187,8 +188,8 @@ class Compactor(Task):
         self.codec.encode(self.pieces, 0, last_time, kind, 0, b"", 0, body.getvalue())
 
     def _copy(self, source: Source) -> None:
-        """Copy what is left of the next records of a source; each of them must check."""
-        begun = source.at
+        """Copy what is left of the next records of a source; each of them must be valid."""
+        started = source.at
         length = min(int(STEP_READ), int(source.length - source.at))
         data = self.files.read(int(source.handle), int(source.at), length)
         if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
@@ -205,9 +206,9 @@ class Compactor(Task):
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
         source.at += came
         self.note_moved(came)
-        # What was copied aside is passed over: no message that exists lies in it.
+        # Quarantined ranges are skipped: they contain no message that exists.
         source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
-        self.failed = source.at == begun
+        self.failed = source.at == started
         if source.at >= source.length:
             self.failed = len(source.moved) < len(source.offsets)
             self.number += not self.failed
@@ -220,7 +221,7 @@ class Compactor(Task):
         self.pieces = BytesWriter()
 
     def finish(self, failed: bool) -> None:
-        """Read the run from its new file from now on, or note why not."""
+        """Read the run from its new file from now on, or record the failure."""
         log = self._log
         read = int(self.moved) - self.written
         log.upkeep.counts.compacted(read, self.written, failed or self.failed)
@@ -229,7 +230,7 @@ class Compactor(Task):
         if not failed and not self.failed and not log.closed:
             self._take_over()
         elif self.failed:
-            # Bytes do not check: the segment is rewritten when they were copied aside.
+            # Invalid bytes: the segment is rewritten after they were quarantined.
             log.upkeep.compact_after_quarantine()
             source = self.sources[self.number]
             for columns in log.index.segments:
@@ -264,7 +265,7 @@ class Compactor(Task):
         )
 
     def close(self) -> None:
-        """Give the file back, unless the log has taken it over."""
+        """Close the file, unless the log uses it now."""
         if self.output >= 0:
             handle, self.output = self.output, -1
             self.files.close(handle)

@@ -1,6 +1,6 @@
-"""Removing segment files of which nothing is left.
+"""Removes segment files with nothing left in them.
 
-Not compiled: it comes once per segment.
+Not compiled: runs once per segment.
 """
 
 from contextlib import suppress
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def detach(log: "StreamLog") -> "SegmentRemoval | None":
-    """Take the oldest segment out of the index if nothing in it is left.
+    """Remove the oldest segment from the index if nothing in it is needed.
 
-    Oldest first, each removal durable before the next: what a later segment says about an
-    earlier one must not go before it (a message that was deleted would be back). Nothing
-    needs to be written for messages: a crash before leaves a segment that replays to nothing.
-    What it holds of consumers is staged again first, and it goes when that is durable.
+    Oldest first, each removal durable before the next: what a later segment says about an earlier
+    one must not be removed before it (a deleted message would be back). Nothing needs to be
+    written for messages: a crash before that leaves a segment that replays to nothing. Its
+    consumer records are staged again first, and it is removed once they are durable.
     """
     segments = log.index.segments
     count = 0
     while count < len(segments) and segments[count].handle == segments[0].handle:
         if segments[count].live > 0 or segments[count].pinned:
             if count > 0:
-                # Rows that are not needed any more: nothing points at what is oldest.
+                # Rows that are not needed any more: nothing points at the oldest ones.
                 log.index.drop_rows(count)
             return None
         count += 1
@@ -54,7 +54,7 @@ def detach(log: "StreamLog") -> "SegmentRemoval | None":
 
 
 class SegmentRemoval(Task):
-    """Removes segment files, oldest first, and their index files; closes what they were."""
+    """Removes segment files, oldest first, and their index files; closes their handles."""
 
     def __init__(
         self,
@@ -73,16 +73,17 @@ class SegmentRemoval(Task):
         self.count: int = len(names)
 
     def step(self) -> bool:
-        """Remove the next file, durably; raises OSError when that is not certain."""
+        """Remove the next file, durably; raises OSError if that is uncertain."""
         if self.names and not self.unlisted:
-            # First, or a crash would leave manifests that list what is gone.
+            # First, or a crash would leave manifests that list removed files.
             try:
                 forget_segments(self.files, self.folder, self.stream_id, self.names)
             except OSError as error:
                 if error.errno not in NO_SPACE:
                     raise
-                # A full disk has no space for a manifest until something is removed: index
-                # files are never missed, whereas a segment that is still listed would be.
+                # A full disk has no space for a manifest until something is removed: start with
+                # index files, which are never missed, whereas a segment that is still listed would
+                # be.
                 for name in self.names:
                     with suppress(OSError):
                         self.files.remove(self.folder / (name + SUFFIX))
@@ -92,7 +93,7 @@ class SegmentRemoval(Task):
             try:
                 self.files.remove(self.folder / self.names[0])
             except FileNotFoundError:
-                # An earlier attempt did that and could not confirm it.
+                # An earlier attempt removed it and could not confirm that.
                 self.files.sync_folder(self.folder)
             with suppress(OSError):
                 self.files.remove(self.folder / (self.names[0] + SUFFIX))
@@ -106,7 +107,7 @@ class SegmentRemoval(Task):
         return True
 
     def finish(self, failed: bool) -> None:
-        """Count what was removed; what was not is tried again."""
+        """Count what was removed; the rest is retried."""
         if failed:
             self.upkeep.remove_later(self)
         else:

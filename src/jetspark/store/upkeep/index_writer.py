@@ -43,16 +43,16 @@ from jetspark.store.log.deletion import is_of_newest
 from jetspark.store.upkeep.task import Task
 from jetspark.store.upkeep.upkeep import Upkeep
 
-# What one step reads at least, and writes at most before it goes on: well under 2 ms.
+# How much one step reads at least, and writes at most before it ends: well under 2 ms.
 STEP_READ: Final[i64] = 256 * 1024
 STEP_WRITE: Final[i64] = 128 * 1024
-# So many subjects are remembered: a stream may have millions, and a second copy of them all would
-# be the largest thing in memory. What comes again after it was forgotten gets another number.
+# This many subjects are remembered: a stream may have millions, and a second copy of them all
+# would be the largest object in memory. A subject that occurs again after that gets another id.
 SUBJECTS_MAX: Final[i64] = 16_384
 
 
 class IndexWriter(Task):
-    """Makes the index file of one segment, up to a durable end, step by step."""
+    """Writes the index file of one segment, up to a durable end, step by step."""
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class IndexWriter(Task):
         self.written: i64 = 0
         self.pieces: BytesWriter = BytesWriter()
         self.failed: bool = False
-        # Inside an atomic batch: a segment with one that is not whole is always read itself.
+        # Inside an atomic batch: a segment with an incomplete one is always read itself.
         self.in_batch: bool = False
 
     def step(self) -> bool:
-        """Do a bounded piece of the work; True when it is done, or has failed for good.
+        """Do a bounded piece of the work; True when finished, or failed permanently.
 
-        Raises OSError when the disk refuses; then nothing of it counts, and nothing of it stays:
-        on a full disk that would take the last space.
+        Raises OSError if the disk fails; then nothing of it counts, and nothing of it is kept: on
+        a full disk that would take the last space.
         """
         try:
             done = self.advance()
@@ -105,7 +105,7 @@ class IndexWriter(Task):
         return done
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the partial file."""
         if self.output >= 0:
             with suppress(OSError):
                 self.files.remove(self.path.with_name(self.path.name + ".tmp"))
@@ -131,7 +131,7 @@ class IndexWriter(Task):
         return False
 
     def begin(self) -> None:
-        """Make the file; what an earlier attempt left is in the way."""
+        """Create the file, replacing that of an earlier attempt."""
         temporary = self.path.with_name(self.path.name + ".tmp")
         try:
             self.output = self.files.open(temporary, create=True)
@@ -140,7 +140,7 @@ class IndexWriter(Task):
             self.output = self.files.open(temporary, create=True)
 
     def read_head(self) -> None:
-        """Find out where the records begin, and begin with the frame of the file."""
+        """Find where the records start, and start with the frame of the file."""
         data = self.files.read(int(self.handle), 0, 8)
         self.failed = len(data) < 8
         if self.failed:
@@ -155,7 +155,7 @@ class IndexWriter(Task):
             generation=int(self.generation),
         )
         self.pieces.write(frame(MAGIC, msgspec.json.encode(head)))
-        # As its name says: what belongs before it is not believed.
+        # As its name says: records that belong before it are not trusted.
         self.last_seq = int(self.name[:20]) - 1
         self.put(FROM, self.last_seq)
         self.at = first
@@ -173,12 +173,12 @@ class IndexWriter(Task):
             if total <= 0 or not self.add(data, at, total):
                 break
             at += total
-        # A segment with bytes that do not check, or do not fit, is always read itself.
+        # A segment with invalid or unexpected bytes is always read itself.
         self.failed = at == 0
         self.at += at
 
     def add(self, data: bytes, at: i64, total: i64) -> bool:
-        """Add one record that checks; False when it does not belong after the others."""
+        """Add one valid record; False if it does not belong after the others."""
         lengths = record_lengths(data, at)
         kind = kind_in(lengths)
         flags = record_flags(data, at)
@@ -230,13 +230,13 @@ class IndexWriter(Task):
         self.pieces = BytesWriter()
 
     def finish(self, failed: bool) -> None:
-        """What failed is not tried again before there is more of it."""
+        """Record the result; a failed one is retried only once the segment has grown."""
         if not failed and not self.failed:
             self.upkeep.counts.indexed()
         self.upkeep.note_indexed(self.name, int(self.end))
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self.output >= 0:
             handle = self.output
             self.output = -1

@@ -1,11 +1,11 @@
-"""What manifests say of a stream: its configuration, its files, and how far it is stored.
+"""Updating manifests: a stream's configuration, its files, and how far it is stored.
 
-A manifest lists the segments and the last sequence that was certainly stored, so that a missing
-or cut file is noticed. It is written beside the loop: when segments came or went, once per period
-while messages come (``Upkeep.want_note``), and when a log is closed. Before a file is removed,
-both copies stop listing it.
+A manifest lists the segments and the last sequence that was certainly stored, so that a missing or
+truncated file is detected. It is written in the background: when segments are added or removed,
+once per period while messages are stored (``Upkeep.want_note``), and when a log is closed. Before
+a file is removed, both copies stop listing it.
 
-Not compiled: it is asked once per period.
+Not compiled: runs once per period.
 """
 
 from typing import TYPE_CHECKING
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 def names_of(log: "StreamLog") -> tuple[str, ...]:
-    """The files of a log, oldest first."""
+    """Return the files of a log, oldest first."""
     return tuple(file.name for file in log.segments.list_files())
 
 
 def stored_seq(log: "StreamLog") -> int:
-    """Up to where a stream is certainly on the disk.
+    """Return up to which sequence a stream is certainly on disk.
 
-    Of a copy nothing is said: what it loses at its end it gets again, under the same sequences.
+    0 for a copy: what it loses at its end it gets again, under the same sequences.
     """
     if log.durability.unsynced or is_copy(log.identity):
         return int(log.upkeep.noted_seq)
     if log.index.last_time == 0:
-        # No message yet: a stream that begins at a later sequence has none before it to lose.
+        # No message yet: a stream that starts at a later sequence has none before it to lose.
         return int(log.upkeep.noted_seq)
     return int(log.index.last_seq)
 
 
 def next_noting(log: "StreamLog") -> "Noting | None":
-    """What notes which files there are, when that is due."""
+    """Return the task that records which files exist, if that is due."""
     if log.segments.in_memory:
         return None
     upkeep = log.upkeep
@@ -50,14 +50,14 @@ def next_noting(log: "StreamLog") -> "Noting | None":
 
 
 def last_noting(log: "StreamLog") -> "Noting | None":
-    """What notes at the end of a log what it has, when the manifests say less."""
+    """Return the task that records the final state of a log, if the manifests are older."""
     if names_of(log) != log.upkeep.noted_segments or stored_seq(log) > log.upkeep.noted_seq:
         return Noting(log)
     return None
 
 
 class Noting(Task):
-    """Writes a manifest, beside the loop."""
+    """Writes a manifest, in the background."""
 
     def __init__(self, log: "StreamLog") -> None:
         super().__init__(log.segments.files, [], "writing its manifests")
@@ -68,21 +68,21 @@ class Noting(Task):
         self._segments = names_of(log)
 
     def step(self) -> bool:
-        """Write; raises OSError when the disk refuses."""
+        """Write; raises OSError if the disk fails."""
         note_stored(self.files, self._folder, self._stream_id, self._last_seq, self._segments)
         return True
 
     def finish(self, failed: bool) -> None:
-        """Note what is known. What failed is tried again when there is more to say."""
+        """Record the result. A failure is retried when there is more to record."""
         self._upkeep.note_segments(self._segments)
         if not failed:
             self._upkeep.note_stored(self._last_seq)
 
 
 class Renewing(Task):
-    """Puts the configuration that a log says, durably, into its manifests, beside the loop.
+    """Writes the durable configuration of a log to its manifests, in the background.
 
-    What fails here is made good by the next start, because the log says it already.
+    If that fails the next start does it, because the log has the configuration.
     """
 
     def __init__(self, log: "StreamLog") -> None:
@@ -93,11 +93,11 @@ class Renewing(Task):
         self._floor = int(log.durability.sequence_floor)
 
     def step(self) -> bool:
-        """Write both copies; raises OSError when the disk refuses."""
+        """Write both copies; raises OSError if the disk fails."""
         renew_manifests(self.files, self._folder, self._identity, self._floor)
         return True
 
     def finish(self, failed: bool) -> None:
-        """Note that it was done, or tried; there may be another configuration by now."""
+        """Record that it was done, or tried; the configuration may have changed by now."""
         del failed
         self._log.upkeep.want_manifest(self._log.identity is not self._identity)

@@ -1,12 +1,12 @@
-"""Which task of a log is next.
+"""Selects the next task of a log.
 
-In their order: syncing what was acknowledged before it was on disk (``sync.py``), manifests
-that say less than the log (``manifests.py``), copying damaged bytes aside (``quarantine.py``),
-removing files of which nothing is left (``drop.py``), rewriting those of which little is left
-(``runs.py``), index files (``index_writer.py``), and looking for damage (``scrub.py``). While the
-disk is full, only what gives space back comes first, and no index file is made.
+In this order: syncing what was acknowledged before it was on disk (``sync.py``), manifests older
+than the log (``manifests.py``), quarantining damaged bytes (``quarantine.py``), removing files
+with nothing left in them (``drop.py``), rewriting sparse ones (``runs.py``), index files
+(``index_writer.py``), and scrubbing (``scrub.py``). While the disk is full, tasks that free space
+come first, and no index file is written.
 
-The functions here run in the thread of the log. Not compiled: asked once in many commits.
+The functions here run in the thread of the log. Not compiled: used once in many commits.
 """
 
 from typing import TYPE_CHECKING
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 def next_task(log: "StreamLog") -> Task | None:
-    """Find something to do."""
+    """Return the next task, if any."""
     upkeep, index, durability = log.upkeep, log.index, log.durability
     garbage = upkeep.is_front_dead() or (
         len(index.segments) > 1 and index.removed_bytes >= upkeep.compact_at
     )
     if durability.unsynced and (durability.sync_due or garbage):
-        # Nothing is removed before what stands in its place is on disk.
+        # Nothing is removed before its replacement is on disk.
         return Syncing(log)
     durability.sync_ended()
     if upkeep.manifest_due and not durability.unsynced:
         return Renewing(log)
     if upkeep.space_wanted or log.access.full:
-        give_way(log)
+        roll_if_full(log)
     task = upkeep.take_unremoved()
     if log.reader.unreadable:
         note_unreadable(log)
@@ -52,16 +52,16 @@ def next_task(log: "StreamLog") -> Task | None:
     return task
 
 
-def give_way(log: "StreamLog") -> None:
-    """On a full disk, go on in a new segment when little of the newest one is left.
+def roll_if_full(log: "StreamLog") -> None:
+    """On a full disk, continue in a new segment if the newest one is mostly dead.
 
-    Only a segment that is not written to any more can be removed or rewritten. The next group
-    begins the new one; when there is nothing to write, the configuration is written once more.
+    Only a segment that is no longer written to can be removed or rewritten. The next group starts
+    the new one; if there is nothing to write, the configuration is written again.
     """
     newest = log.segments.list_files()[-1]
     end = max(newest.length, int(log.segments.filled_to))
     records = end - int(log.segments.first_offset)
-    # What was rewritten for the damaged bytes in it would not be removed.
+    # A segment that was rewritten because of damaged bytes would not be removed.
     if log.segments.in_memory or newest.pinned or log.staged.in_flight is not None:
         return
     gain = records - newest.live_bytes
@@ -72,9 +72,9 @@ def give_way(log: "StreamLog") -> None:
 
 
 def next_index_writer(log: "StreamLog") -> IndexWriter | None:
-    """The next segment that wants an index file: a full one, or a newest one that grew enough."""
+    """Return the task for the next segment to index: a full one, or one that grew enough."""
     segments = log.segments
-    # An index file only makes a start quicker: on a full disk its space is needed for deletes.
+    # An index file only speeds up a start: on a full disk its space is needed for deletes.
     wanted = not (segments.in_memory or log.upkeep.space_wanted or log.access.full)
     files = segments.list_files() if wanted else []
     for file in files:

@@ -1,14 +1,14 @@
-"""Quarantine: bytes that do not check are copied aside, and what was in them is known as lost.
+"""Quarantine: damaged bytes are copied to files of their own, and their messages are lost.
 
 Damage is found when a stream is opened, when a record is read, when a segment is rewritten and by
-the scrubber. Nothing is ever cut out of the middle of a file for it: neighbours are served from
-where they lie. A task copies the bytes to ``quarantine/<segment>-<offset>.bin`` and adds a line
-to ``quarantine/found.jsonl`` that says what, where, why and when. Only then may the segment be
-rewritten without them, or removed when nothing else is left in it.
+the scrubber. Nothing is ever removed from the middle of a file because of it: neighbours are
+served from where they are. A task copies the bytes to ``quarantine/<segment>-<offset>.bin`` and
+adds a line to ``quarantine/found.jsonl`` that says what, where, why and when. Only then may the
+segment be rewritten without them, or removed if nothing else is left in it.
 
-A message whose record is damaged for certain is no message of the stream any more: it is counted
-as lost instead (``state.lost``), in this start and, by its line, in the next ones. A line that is
-itself damaged costs that knowledge and nothing else.
+A message whose record is certainly damaged is no longer in the stream: it is counted as lost
+instead (``state.lost``), now and, from its line, after restarts. A line that is itself damaged
+loses that information and nothing else.
 """
 
 from pathlib import Path
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "quarantine"
 LINES: Final = "found.jsonl"
-# What is read at a time when the end of a damaged range is searched.
+# How much is read at a time when searching for the end of a damaged range.
 SEARCH_READ: Final = 1024 * 1024
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A range of bytes that does not check; below 0: files, or parts of them, are missing."""
+    """A damaged range of bytes; negative offset: files, or parts of them, are missing."""
 
     segment: str
     offset: int
@@ -43,13 +43,13 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The messages that were in it, or may have been; 0: none.
     first_seq: int = 0
     last_seq: int = 0
-    # At most that many of them.
+    # At most this many of them.
     messages: int = 0
     # It may as well be the rest of a write that was never acknowledged.
     doubtful: bool = False
-    # The disk refused to read it. It is forgotten when a start can.
+    # The disk failed to read it. It is forgotten when a start can read it.
     unread: bool = False
-    # That of the file: one that was rewritten has other bytes there.
+    # The generation of the file: a rewritten one has other bytes there.
     generation: int = 0
     time_ns: int = 0
 
@@ -59,23 +59,23 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (self.segment, self.generation, self.offset)
 
     def exceeds(self, known: "Damage") -> bool:
-        """Say whether it costs more than what was known of the same place: its neighbours too."""
+        """Return whether it is larger than what was known of the same place."""
         return self.length > known.length or self.last_seq > known.last_seq
 
 
 class Quarantine:
-    """What is damaged in one stream, copied aside or not yet."""
+    """The damage of one stream, copied to quarantine or not yet."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, int, int], Damage] = {}
-        # Not copied aside yet, and not reported to the engine yet.
+        # Not copied yet, and not reported to the engine yet.
         self.waiting: list[Damage] = []
         self.news: list[Damage] = []
         # Copying failed.
         self.refused: bool = False
 
     def note(self, damage: Damage) -> None:
-        """Something is damaged; a place that is known is noted once, unless it has grown."""
+        """Add damage; a known place is added once, unless it has grown."""
         known = self.known.get(damage.key)
         if known is None or damage.exceeds(known):
             self.known[damage.key] = damage
@@ -85,36 +85,36 @@ class Quarantine:
             self.refused = False
 
     def note_copied(self, damages: list[Damage]) -> None:
-        """Damaged ranges were copied aside; some may have been found to be longer meanwhile."""
+        """Note that damaged ranges were copied; some may have grown meanwhile."""
         for damage in damages:
             if not self.known[damage.key].exceeds(damage):
                 self.known[damage.key] = damage
                 self.waiting = [each for each in self.waiting if each.key != damage.key]
 
     def first_unread(self) -> int:
-        """The lowest sequence that the disk refused to read, and may not refuse later; 0: none."""
+        """Return the lowest sequence that the disk failed to read; 0: none. It may recover."""
         unread = (damage.first_seq for damage in self.known.values() if damage.unread)
         return min((seq for seq in unread if seq > 0), default=0)
 
     def forget_unread(self) -> None:
-        """Forget what the disk refused to read: it is tried again."""
+        """Forget what the disk failed to read: it is tried again."""
         self.known = {key: damage for key, damage in self.known.items() if not damage.unread}
 
     def refuse(self) -> None:
-        """Copying failed: not again before the next segment is begun."""
+        """Note that copying failed: no retry before the next segment is started."""
         self.refused = True
 
     def retry(self) -> None:
-        """A segment was begun: copying is worth another try."""
+        """Note that a segment was started: copying is worth another try."""
         self.refused = False
 
     def take_news(self) -> list[Damage]:
-        """What was found since the last call: for advisories, metrics and logs."""
+        """Return what was found since the last call: for advisories, metrics and logs."""
         news, self.news = self.news, []
         return news
 
     def copied(self, files: set[tuple[str, int]]) -> list[Damage]:
-        """What was copied aside from files, given by name and generation."""
+        """Return what was copied from files, given by name and generation."""
         waiting = {damage.key for damage in self.waiting}
         return [
             damage for key, damage in self.known.items() if key[:2] in files and key not in waiting
@@ -122,15 +122,15 @@ class Quarantine:
 
     @property
     def proven(self) -> list[Damage]:
-        """What was acknowledged once; a power cut leaves the rest of a write, which nobody lost.
+        """Return the damage of acknowledged bytes, without the rest of an interrupted write.
 
-        What cannot be read may be as good as ever, and counts until it can.
+        Unreadable bytes may be intact, and count until they can be read.
         """
         return [damage for damage in self.known.values() if damage.unread or not damage.doubtful]
 
     @property
     def lost(self) -> list[tuple[int, int]]:
-        """Ranges of sequences (first, last) that were acknowledged and are lost; ascending."""
+        """Return the lost ranges of acknowledged sequences (first, last), ascending."""
         merged: list[tuple[int, int]] = []
         spans = sorted((d.first_seq, d.last_seq) for d in self.proven if d.first_seq)
         for first, last in spans:
@@ -142,21 +142,21 @@ class Quarantine:
 
     @property
     def lost_messages(self) -> int:
-        """How many messages are lost, at most."""
+        """Return how many messages are lost, at most."""
         return sum(damage.messages for damage in self.proven)
 
     @property
     def lost_bytes(self) -> int:
-        """How many bytes that were acknowledged do not check."""
+        """Return how many acknowledged bytes are damaged."""
         return sum(damage.length for damage in self.proven)
 
     @property
     def doubtful_bytes(self) -> int:
-        """How many bytes do not check that may never have been acknowledged."""
+        """Return how many damaged bytes may never have been acknowledged."""
         return sum(damage.length for damage in self.known.values()) - self.lost_bytes
 
     def load(self, files: Files, folder: Path) -> int:
-        """Read what earlier starts found; how many lines do not check."""
+        """Read the findings of earlier starts; return how many lines are damaged."""
         try:
             lines = files.read_file(folder / FOLDER / LINES).splitlines()
         except OSError:
@@ -172,13 +172,13 @@ class Quarantine:
 
 
 def format_line(damage: Damage) -> bytes:
-    """One line: JSON, a blank, and its check."""
+    """Return a line: JSON, a blank, and its checksum."""
     document = msgspec.json.encode(damage)
     return document + b" " + xxh3_64_hexdigest(document).encode() + b"\n"
 
 
 def parse_line(line: bytes) -> Damage | None:
-    """What a line says; None when it does not check."""
+    """Parse a line; None if its checksum is wrong."""
     document, _, check = line.rpartition(b" ")
     if xxh3_64_hexdigest(document).encode() != check:
         return None
@@ -189,12 +189,12 @@ def parse_line(line: bytes) -> Damage | None:
 
 
 def open_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
-    """Take over what earlier starts found, and what opening the stream found."""
+    """Load the findings of earlier starts, and add those of opening the stream."""
     bad_lines = log.quarantine.load(log.segments.files, log.segments.folder)
     if bad_lines:
         recovery.notes.append(
-            f"{bad_lines} lines of {FOLDER}/{LINES} do not check: what they said about damage "
-            "found earlier is not known any more"
+            f"{bad_lines} lines of {FOLDER}/{LINES} are damaged: what they said about damage "
+            "found earlier is lost"
         )
     log.quarantine.forget_unread()
     note_recovery(log, recovery)
@@ -203,14 +203,14 @@ def open_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
 
 
 def reason_of(unread: bool, doubtful: bool) -> str:
-    """What is wrong with a range, in words."""
+    """Describe what is wrong with a range."""
     if unread:
         return "cannot be read"
-    return "doubtful: does not check, or was never written whole" if doubtful else "does not check"
+    return "doubtful: damaged, or never written completely" if doubtful else "wrong checksum"
 
 
 def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
-    """Take over what opening the stream found."""
+    """Add the findings of opening the stream."""
     for bad, doubtful in recovery.judged:
         unread = recovery.is_unread(int(bad.where), int(bad.length))
         for columns in reversed(log.index.segments):
@@ -243,11 +243,11 @@ def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
                 unread=unread,
             )
         )
-    for name, first, last in recovery.cut_off:
+    for name, first, last in recovery.truncated:
         log.quarantine.note(
             Damage(
                 segment=name,
-                # No place: another end that is missing one day is another damage.
+                # No place: another missing end at a later time is another damage.
                 offset=-first - 1,
                 length=0,
                 reason="the end of the log is missing",
@@ -271,7 +271,7 @@ def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
 
 
 def note_unreadable(log: "StreamLog") -> None:
-    """Take over what readers met; a record that checks now is not damaged."""
+    """Add what readers found; a record that is valid now is not damaged."""
     for seq, reason in log.reader.take_unreadable().items():
         columns = log.index.segment_of(seq)
         if columns is None:
@@ -282,7 +282,7 @@ def note_unreadable(log: "StreamLog") -> None:
         try:
             length = damaged_length(log.segments.files, log.codec, int(columns.handle), offset)
         except OSError:
-            # Damage was reported: it is not forgotten because the disk refuses now.
+            # Damage was reported: it is not forgotten because the disk fails now.
             log.reader.note_unreadable(seq, reason)
             continue
         if length > 0:
@@ -302,11 +302,11 @@ def note_unreadable(log: "StreamLog") -> None:
 
 
 def note_place(log: "StreamLog", columns: "Columns", offset: int, reason: str) -> None:
-    """Bytes at a place of a segment do not check, says who went through all of it."""
+    """Add the invalid bytes that a full read found at a place of a segment."""
     try:
         length = damaged_length(log.segments.files, log.codec, int(columns.handle), offset)
     except OSError:
-        return  # the next check finds it again
+        return  # the next scrub finds it again
     if length == 0:
         return
     inside = [
@@ -314,7 +314,7 @@ def note_place(log: "StreamLog", columns: "Columns", offset: int, reason: str) -
         for rows in log.index.segments
         if rows.handle == columns.handle
         for i in range(len(rows.offsets))
-        # Where a message is gone there is no offset, and no record of it is lost.
+        # A removed message has no offset, and no record of it is lost.
         if max(offset, 1) <= rows.offset_at(i) < offset + length
     ]
     log.quarantine.note(
@@ -334,7 +334,7 @@ def note_place(log: "StreamLog", columns: "Columns", offset: int, reason: str) -
 
 
 def damaged_length(files: Files, codec: Codec, handle: int, offset: int) -> int:
-    """How many bytes at an offset do not check; 0 when they do. Raises OSError."""
+    """Return how many bytes at an offset are invalid; 0 if none. Raises OSError."""
     length = files.size(handle) - offset
     if length <= 0:
         return 0
@@ -355,7 +355,7 @@ def damaged_length(files: Files, codec: Codec, handle: int, offset: int) -> int:
 
 
 class Quarantining(Task):
-    """Copies damaged ranges aside, one per step, and then writes the lines."""
+    """Copies damaged ranges to quarantine, one per step, and then writes the lines."""
 
     def __init__(self, log: "StreamLog", now: int) -> None:
         quarantine = log.quarantine
@@ -372,13 +372,13 @@ class Quarantining(Task):
         ]
         self._log = log
         handles = [handle for _, handle in self.damages if handle >= 0]
-        super().__init__(log.segments.files, handles, "copying damaged bytes aside")
+        super().__init__(log.segments.files, handles, "quarantining damaged bytes")
         self.folder: Path = log.segments.folder / FOLDER
         self.done: list[Damage] = []
         self.made: bool = False
 
     def step(self) -> bool:
-        """Copy the next range; raises OSError when the disk refuses."""
+        """Copy the next range; raises OSError if the disk fails."""
         if not self.made:
             self.files.make_folder(self.folder)
             self.made = True
@@ -396,7 +396,7 @@ class Quarantining(Task):
         return False
 
     def finish(self, failed: bool) -> None:
-        """Note what was copied aside, and let go of what is lost and what was pinned."""
+        """Record what was copied, and release lost messages and pinned segments."""
         log = self._log
         if failed:
             log.quarantine.refuse()
@@ -410,13 +410,13 @@ class Quarantining(Task):
 
 
 def kept_name(damage: Damage) -> str:
-    """What the copy of a damaged range is called."""
+    """Return the file name of the copy of a damaged range."""
     name = f"{damage.segment}-{damage.offset}"
     return f"{name}-{damage.generation}" if damage.generation else name
 
 
 def handle_of(log: "StreamLog", damage: Damage) -> int:
-    """The open file that damage lies in; -1 when it is gone."""
+    """Return the open file that contains damage; -1 if it was removed."""
     for columns in log.index.segments:
         if columns.name == damage.segment and columns.generation == damage.generation:
             return int(columns.handle)
@@ -424,9 +424,9 @@ def handle_of(log: "StreamLog", damage: Damage) -> int:
 
 
 def pin(log: "StreamLog") -> None:
-    """Keep the segments that hold damaged bytes which were not copied aside yet.
+    """Keep the segments with damaged bytes that were not copied yet.
 
-    What cannot be read cannot be copied: it stays until a start can read it.
+    Unreadable bytes cannot be copied: they are kept until a start can read them.
     """
     pinned = {damage.segment for damage in log.quarantine.waiting}
     pinned |= {damage.segment for damage in log.quarantine.known.values() if damage.unread}
@@ -435,10 +435,10 @@ def pin(log: "StreamLog") -> None:
 
 
 def forget_lost(log: "StreamLog") -> None:
-    """Take messages out of the index whose records are known to be damaged.
+    """Remove messages from the index whose records are known to be damaged.
 
-    They are found when the index came from an index file. Whatever the range may have held, a
-    row that lies in it cannot be served.
+    They are in it if the index came from an index file. Whatever the range contained, a row in it
+    cannot be served.
     """
     waiting = {damage.key for damage in log.quarantine.waiting}
     for damage in log.quarantine.known.values():
@@ -447,7 +447,7 @@ def forget_lost(log: "StreamLog") -> None:
         seq = int(log.index.next_seq(damage.first_seq, b""))
         while 0 < seq <= damage.last_seq:
             columns = log.index.segment_of(seq)
-            assert columns is not None, "it was found there"
+            assert columns is not None, "the row was found there"
             offset = int(columns.offset_at(seq - columns.base)) - damage.offset
             place = (columns.name, int(columns.generation), damage.offset)
             if place == damage.key and 0 <= offset < damage.length:

@@ -1,15 +1,15 @@
-"""A log whose write failed is opened again while the server runs.
+"""Reopens a log whose write failed, while the server runs.
 
-After a failed sync nobody knows what the disk holds of the group: the system may show bytes that
-are not there. Everything before that group was acknowledged. So the newest segment is opened
-again, what the system remembers of it is dropped, every message in it is read and checked, and
-what was never acknowledged is cut off. Then the log goes on in a new segment: nothing is written
-through the old handle, or to the old file, again.
+After a failed sync it is unknown what the disk holds of the group: the system may show bytes that
+are not on disk. Everything before that group was acknowledged. So the newest segment is opened
+again, its cached pages are dropped, every message in it is read and verified, and what was never
+acknowledged is truncated. Then the log continues in a new segment: nothing is written through the
+old handle, or to the old file, again.
 
-A stream whose removal failed half-way, with a folder whose name may be that of a removed one, is
-opened again in the same way: its folder gets its name back first, durably.
+A stream whose removal failed half-way, with a folder that may have the name of a removed one, is
+reopened in the same way: its folder is renamed back first, durably.
 
-Not compiled: writes do not fail often.
+Not compiled: writes rarely fail.
 """
 
 from contextlib import suppress
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 STEP: Final = 256 * 1024
 
 
-def condemned_folder(folder: Path) -> Path:
-    """What the folder of a stream is called when no start may open it any more."""
+def dropped_folder(folder: Path) -> Path:
+    """Return the name of a stream's folder once no start may open it any more."""
     return folder.with_name(folder.name.replace("stream-", "dropped-"))
 
 
 class Reopening(Task):
-    """Verifies the newest segment of a log and cuts it to what was acknowledged."""
+    """Verifies the newest segment of a log and truncates it to what was acknowledged."""
 
     def __init__(self, log: "StreamLog") -> None:
         super().__init__(log.segments.files, [], "verifying it")
@@ -46,7 +46,7 @@ class Reopening(Task):
         self._durable_end = int(log.segments.end)
         self._synced_end = int(log.durability.synced_end)
         self._fresh = -1
-        # Sequence and offset of every message that lies in the file.
+        # Sequence and offset of every message in the file.
         self._messages = [
             (int(columns.base) + i, int(columns.offset_at(i)))
             for columns in log.index.segments
@@ -57,9 +57,9 @@ class Reopening(Task):
         self._next = 0
 
     def step(self) -> bool:
-        """Verify some messages, or cut the file; True when it is done.
+        """Verify some messages, or truncate the file; True when finished.
 
-        Raises OSError when the disk still refuses, CorruptRecord when it lost what it had.
+        Raises OSError if the disk still fails, CorruptRecord if it lost data.
         """
         if self._fresh < 0:
             self._restore_name()
@@ -79,11 +79,11 @@ class Reopening(Task):
         return True
 
     def _restore_name(self) -> None:
-        condemned = condemned_folder(self._folder)
-        if condemned.name in self.files.list_folder(self._folder.parent):
-            self.files.rename(condemned, self._folder)
+        dropped = dropped_folder(self._folder)
+        if dropped.name in self.files.list_folder(self._folder.parent):
+            self.files.rename(dropped, self._folder)
         else:
-            # It may have its name back, but not durably.
+            # It may have been renamed back, but not durably.
             self.files.sync_folder(self._folder.parent)
 
     def _verify(self) -> None:
@@ -99,7 +99,7 @@ class Reopening(Task):
             if not good and self._next > first:
                 return  # it may end after what was read
             if not good or record_sequence(data, at) != seq:
-                raise self._lost(offset, f"the acknowledged message {seq} is not there any more")
+                raise self._lost(offset, f"the acknowledged message {seq} is missing")
             self._next += 1
 
     def _lost(self, offset: int, problem: str) -> CorruptRecord:
@@ -108,7 +108,7 @@ class Reopening(Task):
         )
 
     def finish(self, failed: bool) -> None:
-        """Let the log write again, or give everything back."""
+        """Let the log write again, or release everything."""
         log = self._log
         if failed or log.closed:
             self.close()
@@ -120,7 +120,7 @@ class Reopening(Task):
         log.access.resume()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._fresh >= 0:
             handle, self._fresh = self._fresh, -1
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Rewriting segments: the parts that touch every row and every record (``compaction.py``)."""
+"""Rewriting segments: the code that visits every row and every record (``compaction.py``)."""
 
 import zlib
 
@@ -33,17 +33,17 @@ class Source:
         self.handle: i64 = handle
         self.name: str = name
         self.length: i64 = length
-        # How far it was copied; records begin where this does.
+        # How far it was copied; it starts where the records do.
         self.at: i64 = at
         self.offsets: vec[i64] = vec[i64]()
         self.seqs: vec[i64] = vec[i64]()
-        # Where the messages are in the new file, in the same order.
+        # The offsets of the messages in the new file, in the same order.
         self.moved: vec[i64] = vec[i64]()
         self.last_time: i64 = 0
         self.packing: bool = packing
 
     def note(self, columns: Columns) -> None:
-        """Take up the messages of some rows."""
+        """Add the messages of some rows."""
         i: i64 = 0
         while i < len(columns.offsets):
             if columns.offsets[i] != NOWHERE:
@@ -52,10 +52,10 @@ class Source:
             i += 1
 
     def copy(self, codec: Codec, data: bytes, at: i64, writer: BytesWriter, written: i64) -> i64:
-        """Copy the messages that existed out of the next bytes of the file, from ``at`` on.
+        """Copy the messages that existed from the next bytes of the file, from ``at`` on.
 
         Returns where it stopped: at the end, before a record of the engine state, which the caller
-        judges, or before one that does not check.
+        decides about, or before an invalid one.
         """
         k: i64 = len(self.moved)
         while at < len(data):
@@ -77,7 +77,7 @@ class Source:
 
 
 def copy_record(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWriter) -> None:
-    """Copy one record; a member of an atomic batch is one no longer."""
+    """Copy one record, without the flags of an atomic batch."""
     if record_flags(data, at) & BATCH_MEMBER == 0:
         writer.write(data[at : at + total])
         return
@@ -94,8 +94,8 @@ def copy_record(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWri
     )
 
 
-def gone_rows(columns: Columns) -> bytes:
-    """One bit per row: 1 where the file has a message that is gone; empty when there is none."""
+def removed_rows(columns: Columns) -> bytes:
+    """Return one bit per row: 1 where the file has a removed message; empty if there is none."""
     flags = bytearray((len(columns.offsets) + 7) // 8)
     count: i64 = 0
     i: i64 = 0
@@ -108,9 +108,9 @@ def gone_rows(columns: Columns) -> bytes:
 
 
 def apply_drop(index: StreamIndex, body: bytes) -> None:
-    """Take out what a record of a rewritten segment says is gone before it.
+    """Remove what a record of a rewritten segment says was removed before it.
 
-    Its body: first and last sequence, and one bit for each, 1 where it is gone; none: all are.
+    Its body: first and last sequence, and one bit for each, 1 if removed; no bits: all are.
     """
     first = read_i64_le(body, 0)
     last = read_i64_le(body, 8)
@@ -124,10 +124,10 @@ def apply_drop(index: StreamIndex, body: bytes) -> None:
 
 
 def take_over(index: StreamIndex, sources: list[Source], fresh: Columns) -> list[Columns]:
-    """Rows for the new file, from those that there are for the old ones.
+    """Return rows for the new file, from those of the old ones.
 
-    Messages that have gone meanwhile keep their rows: they lie in the new file. ``fresh`` begins
-    after the run until there is a row.
+    Messages that were removed meanwhile keep their rows: they are in the new file. ``fresh``
+    starts after the run until there is a row.
     """
     rows = [fresh]
     target = fresh
@@ -149,7 +149,7 @@ def take_over(index: StreamIndex, sources: list[Source], fresh: Columns) -> list
                 target.add(source.moved[k], columns.subjects[i], columns.size_at(i))
                 target.nexts[len(target.nexts) - 1] = columns.nexts[i]
                 if columns.offsets[i] == NOWHERE:
-                    # It lies in the new file all the same.
+                    # It is in the new file anyway.
                     target.offsets[len(target.offsets) - 1] = NOWHERE
                     target.live -= 1
             k += 1

@@ -1,4 +1,4 @@
-"""Which segments are rewritten (``compaction.py``)."""
+"""Selects the segments to rewrite (``compaction.py``)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -14,22 +14,22 @@ from jetspark.store.upkeep.rewriting import Source
 if TYPE_CHECKING:
     from jetspark.store.log.stream_log import StreamLog
 
-# A run is this long at most, so that no rewriting takes for ever.
+# The maximum length of a run, so that no rewrite takes too long.
 RUN_MAX: Final = 8
-# This many neighbours with less than a quarter of a segment in each become one.
+# This many neighbours that are each less than a quarter of a segment are merged.
 SMALL_RUN: Final = 4
-# On a full disk a file is rewritten only if so little of it is left that the space which was kept
-# back (``reserve.py``) is enough for that, or the space there is, but for some that deletes need;
-# and if it gives back more than this.
+# On a full disk a file is rewritten only if so little of it is left that the reserve
+# (``reserve.py``) is enough for that, or the free space minus some that deletes need; and if it
+# frees more than this.
 SPACE_RUN: Final = 256 * 1024
 SPACE_LEFT: Final = 512 * 1024
 SPACE_GAIN: Final = 256 * 1024
 
 
 def next_compactor(log: "StreamLog") -> Compactor | None:
-    """The next run of segments to rewrite.
+    """Return the task for the next run of segments to rewrite.
 
-    The newest full segment rests until the next one is full: much of what is in it goes soon.
+    The newest full segment waits until the next one is full: much of its content is removed soon.
     """
     if log.index.removed_bytes < log.upkeep.compact_after:
         return None
@@ -47,7 +47,7 @@ def next_compactor(log: "StreamLog") -> Compactor | None:
 
 
 def restated(log: "StreamLog", run: list[SegmentFile]) -> bool:
-    """Stage again what the engine state has from a damaged run; False when it has nothing there.
+    """Stage again the engine state from a damaged run; False if there is none.
 
     The record may be the damaged one: then only the index of the segment still had it.
     """
@@ -59,7 +59,7 @@ def restated(log: "StreamLog", run: list[SegmentFile]) -> bool:
 
 
 def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
-    """Neighbours that are worth rewriting into one file; empty when there are none."""
+    """Return neighbours that are worth rewriting into one file; empty if there are none."""
     for n, file in enumerate(files):
         run: list[SegmentFile] = []
         size = 0
@@ -77,7 +77,7 @@ def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
 
 
 def find_space(log: "StreamLog", files: list[SegmentFile]) -> list[SegmentFile]:
-    """The file whose rewriting gives most space back for little; empty when there is none."""
+    """Return the file whose rewriting frees most space at little cost; empty if there is none."""
     gain = least_gain(log)
     found = [
         file
@@ -89,7 +89,7 @@ def find_space(log: "StreamLog", files: list[SegmentFile]) -> list[SegmentFile]:
 
 
 def has_space_for(log: "StreamLog", size: int) -> bool:
-    """Say whether a full disk has space for so much that is rewritten."""
+    """Return whether a full disk has space to rewrite this much."""
     if size <= SPACE_RUN:
         return True
     try:
@@ -99,16 +99,16 @@ def has_space_for(log: "StreamLog", size: int) -> bool:
 
 
 def least_gain(log: "StreamLog") -> int:
-    """How many bytes a file must give back on a full disk to be worth it."""
+    """Return how many bytes a file must free on a full disk to be worth rewriting."""
     return min(SPACE_GAIN, int(log.segments.size) // 4)
 
 
 def compactor(
     log: "StreamLog", files: list[SegmentFile], run: list[SegmentFile]
 ) -> Compactor | None:
-    """What rewrites a run; None when a head cannot be read, or that after it does not check.
+    """Return the task that rewrites a run; None if a head cannot be read or the next is damaged.
 
-    That one says what was in force at the end of the run.
+    The next one has the configuration in force at the end of the run.
     """
     first = files.index(run[0])
     following = files[first + len(run)]
@@ -116,14 +116,14 @@ def compactor(
         after = head_of(log.segments.files, following.handle)
         heads = [head_of(log.segments.files, file.handle) for file in run]
     except OSError:
-        # Not damage: tried again when there is more to gain.
+        # Not corruption: retried when there is more to gain.
         log.upkeep.compact_later()
         return None
     if after is None:
         return None
     sources = []
     for file, head in zip(run, heads, strict=True):
-        # A head that does not check was copied aside with all up to the first record.
+        # A damaged head was quarantined with everything up to the first record.
         first_record = head[1] if head else 0
         source = Source(file.handle, file.name, file.length, first_record, log.upkeep.packing)
         for columns in file.rows:
@@ -156,12 +156,12 @@ def compactor(
 
 
 def sources_of(run: list[SegmentFile]) -> set[tuple[str, int]]:
-    """Names and generations of the files of a run."""
+    """Return names and generations of the files of a run."""
     return {(file.name, int(file.rows[0].generation)) for file in run}
 
 
 def rows_before(files: list[SegmentFile]) -> Iterator[Before]:
-    """The rows of files in which something is gone, oldest first."""
+    """Yield the rows of files with removed messages, oldest first."""
     for file in files:
         first = file.name_parts()[0]
         if file.rows[0].forgotten:

@@ -1,11 +1,11 @@
-"""The scrubber: full segments are read again and checked, slowly.
+"""The scrubber: reads full segments again and verifies them, slowly.
 
-Bit rot that nobody reads is found while the other copies of the data still exist: a start reads
-full segments by their index alone, and old messages may not be read for years. Every full
-segment is gone through once a day of engine time, a few megabytes per second, in steps; when each
-was last gone through stands in ``scrubbed``, so that a restart does not begin again. Damage is
-copied aside (``quarantine.py``). What can be made again is: an index file that does not check is
-removed and made again; a damaged manifest is written from the other copy.
+It finds bit rot while other copies of the data still exist: a start reads only the index files of
+full segments, and old messages may not be read for years. Every full segment is read once a day of
+engine time, a few megabytes per second, in steps; ``scrubbed`` records when each was last read, so
+that a restart does not start over. Damage is quarantined (``quarantine.py``). What can be derived
+is repaired: a damaged index file is removed and created again; a damaged manifest is written from
+the other copy.
 """
 
 from contextlib import suppress
@@ -42,7 +42,7 @@ _decoder: Final = msgspec.json.Decoder(dict[str, int])
 
 
 class Scrub(Task):
-    """Goes through one full segment, its index file and the manifests."""
+    """Verifies one full segment, its index file and the manifests."""
 
     def __init__(self, log: "StreamLog", file: SegmentFile) -> None:
         super().__init__(log.segments.files, [file.handle], "checking a segment")
@@ -55,10 +55,10 @@ class Scrub(Task):
         self.seed: int = log.codec.seed
         # Its own: a codec is used by one thread.
         self.codec: Codec = Codec(self.seed)
-        self.begun_ns: int = int(log.upkeep.now)
-        self.times: dict[str, int] = dict(log.upkeep.scrubbed) | {file.name: self.begun_ns}
+        self.started_ns: int = int(log.upkeep.now)
+        self.times: dict[str, int] = dict(log.upkeep.scrubbed) | {file.name: self.started_ns}
         generation = int(file.rows[0].generation)
-        # What is damaged and known is passed over.
+        # Known damage is skipped.
         self.known: dict[int, int] = {
             damage.offset: damage.offset + damage.length
             for key, damage in log.quarantine.known.items()
@@ -69,14 +69,14 @@ class Scrub(Task):
         self.counted: int = 0
         self.finished: bool = False
         self.found: list[int] = []
-        # The index file does not check.
+        # The index file is damaged.
         self.index_bad: bool = False
         self.manifest_bad: bool = False
 
     def step(self) -> bool:
-        """Check the next part; True when all of it, or a slice, was.
+        """Verify the next part; True when all of it, or a slice, is done.
 
-        Raises OSError when the disk refuses.
+        Raises OSError if the disk fails.
         """
         if self.moved >= self.slice_end:
             self.slice_end = int(self.moved) + SLICE
@@ -87,23 +87,23 @@ class Scrub(Task):
         elif self.at < self.length:
             self._check()
         else:
-            self._check_beside()
+            self._check_derived()
             self.files.replace(self.folder / NAME, frame(MAGIC, msgspec.json.encode(self.times)))
             self.finished = True
             return True
         return False
 
     def read_bytes(self) -> int:
-        """How much it read since this was asked last."""
+        """Return how much it read since the last call."""
         before, self.counted = self.counted, int(self.moved)
         return self.counted - before
 
     def _check(self) -> None:
-        """Check the next records."""
+        """Verify the next records."""
         if self.at in self.known:
             self.at = max(self.known[self.at], self.at + 1)
             return
-        # Not over what is known as damaged: the disk may refuse to read that.
+        # Not across known damage: the disk may fail to read that.
         end = min((at for at in self.known if at > self.at), default=self.length)
         data = self.files.read(self.handles[0], self.at, min(STEP_READ, end - self.at))
         if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
@@ -125,8 +125,8 @@ class Scrub(Task):
                 self.found.append(self.at)
             self.at += max(bad, 1) if bad or not data else len(data)
 
-    def _check_beside(self) -> None:
-        """Check what is made from other things."""
+    def _check_derived(self) -> None:
+        """Verify the index file and the manifests."""
         try:
             content = self.files.read_file(self.folder / (self.name + SUFFIX))
         except OSError:
@@ -143,9 +143,9 @@ class Scrub(Task):
             renew_manifests(self.files, self.folder, identity)
 
     def finish(self, failed: bool) -> None:
-        """A segment was gone through, as far as the disk let it: not again before tomorrow.
+        """Record that the segment was read, as far as possible: not again before tomorrow.
 
-        After a slice the rest follows when nothing else is to be done.
+        After a slice the rest follows when nothing else is due.
         """
         log = self._log
         found = len(self.found) if self.finished or failed else 0
@@ -153,7 +153,7 @@ class Scrub(Task):
         if not self.finished and not failed and not log.closed:
             log.upkeep.scrub_later(self)
             return
-        log.upkeep.note_scrubbed(self.name, self.begun_ns)
+        log.upkeep.note_scrubbed(self.name, self.started_ns)
         if log.closed:
             return
         if not failed and self.index_bad:
@@ -167,15 +167,15 @@ class Scrub(Task):
 
 
 def next_scrub(log: "StreamLog") -> Task | None:
-    """The next segment that was not gone through for a day; None when there is none."""
+    """Return the task for the next segment that was not read for a day; None if none."""
     now = int(log.upkeep.now)
     if now == 0:
         return None
-    begun = log.upkeep.take_scrubbing()
-    if begun is not None and begun.handles[0] in {int(c.handle) for c in log.index.segments}:
-        return begun
+    started = log.upkeep.take_scrubbing()
+    if started is not None and started.handles[0] in {int(c.handle) for c in log.index.segments}:
+        return started
     files = log.segments.list_files()[:-1]
-    # A time that is still to come is from before the clock was set back: it is not known.
+    # A time in the future is from before the clock was set back: it counts as unknown.
     times = {
         file.name: time if time <= now else 0
         for file in files
@@ -188,7 +188,7 @@ def next_scrub(log: "StreamLog") -> Task | None:
 
 
 def read_scrubbed(log: "StreamLog") -> dict[str, int]:
-    """When segments were last gone through, as earlier starts wrote it down."""
+    """Return when segments were last read, as recorded by earlier starts."""
     try:
         document = unframe(MAGIC, log.segments.files.read_file(log.segments.folder / NAME))
         return _decoder.decode(document) if document else {}

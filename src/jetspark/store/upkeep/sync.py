@@ -1,6 +1,6 @@
 """The task that syncs what was acknowledged before it was on disk (``durability.py``).
 
-Not compiled: the work is per period.
+Not compiled: runs once per period.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Syncing(Task):
-    """Syncs the newest segment, beside the loop."""
+    """Syncs the newest segment, in the background."""
 
     def __init__(self, log: "StreamLog") -> None:
         super().__init__(log.segments.files, [int(log.segments.handle)], "syncing it")
@@ -21,7 +21,7 @@ class Syncing(Task):
         self._error: OSError | None = None
 
     def step(self) -> bool:
-        """Sync; raises OSError when the disk refuses."""
+        """Sync; raises OSError if the disk fails."""
         try:
             self.files.sync(self.handles[0])
         except OSError as error:
@@ -30,7 +30,7 @@ class Syncing(Task):
         return True
 
     def finish(self, failed: bool) -> None:
-        """Note what is on disk now. A failed sync is a failed write: the log stops."""
+        """Record what is on disk now. A failed sync is a failed write: the log stops."""
         log = self._log
         log.durability.sync_ended()
         if failed:

@@ -1,4 +1,4 @@
-"""A task: work that keeps a log in order, beside its use."""
+"""A task: upkeep of a log, in the background."""
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -7,10 +7,10 @@ from jetspark.store.files import Files
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # most tasks wait for the disk
 class Task:
-    """Work in steps. They touch nothing that the log changes, so any thread can do them.
+    """Work in steps, which touch nothing that the log changes, so any thread can run them.
 
     ``finish`` belongs to the thread of the log. ``handles`` are the files of the log that the task
-    needs until then. ``purpose`` names it where a failure is reported.
+    needs until then. ``purpose`` names it in reports of a failure.
     """
 
     def __init__(self, files: Files, handles: list[int], purpose: str) -> None:
@@ -21,28 +21,28 @@ class Task:
         self.rate: i64 = 0
         self.moved: i64 = 0
         self.paced: i64 = 0
-        # When it fails, what is left to do is worth trying all the same.
+        # If it fails, the rest of the upkeep is still worth trying.
         self.is_optional: bool = False
-        # It may change the name of the log's folder.
+        # It may rename the log's folder.
         self.renames_folder: bool = False
 
     def step(self) -> bool:
-        """Do a bounded piece of the work; True when it is done. Raises OSError."""
+        """Do a bounded piece of the work; True when finished. Raises OSError."""
         raise NotImplementedError
 
     def note_moved(self, size: i64) -> None:
-        """So many bytes were read or written."""
+        """Count bytes that were read or written."""
         self.moved += size
 
     def pause_ns(self) -> int:
-        """How long to wait before the next step."""
+        """Return how long to wait before the next step."""
         moved = self.moved - self.paced
         self.paced = self.moved
         return int(moved) * 1_000_000_000 // int(self.rate) if self.rate > 0 else 0
 
     def finish(self, failed: bool) -> None:
-        """Let the log take over what was done, or note that it failed."""
+        """Apply the result to the log, or record the failure."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give back what it opened itself."""
+        """Close what it opened itself."""

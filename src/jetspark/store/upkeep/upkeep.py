@@ -1,6 +1,6 @@
-"""Upkeep of a log: the task under way, and what is known to decide which one is next.
+"""Upkeep of a log: the current task, and the facts that decide which one is next.
 
-Which tasks there are and their order: ``next_task.py``. One at a time; nothing waits for them.
+The tasks and their order: ``next_task.py``. One at a time; nothing waits for them.
 """
 
 from typing import Final
@@ -16,12 +16,12 @@ from jetspark.store.upkeep.counts import UpkeepCounts, UpkeepRates
 from jetspark.store.upkeep.task import Task
 
 DAY_NS: Final[i64] = 24 * 3600 * 1_000_000_000
-# How much removed bytes make looking for garbage worth it: this part of a segment.
+# How many removed bytes make looking for garbage worth it: this fraction of a segment.
 LOOK_PART: Final[i64] = 4
 
 
 class Upkeep:
-    """Which task of one log is under way, and what is due."""
+    """The current task of one log, and what is due."""
 
     def __init__(
         self,
@@ -41,46 +41,47 @@ class Upkeep:
         self.counts: UpkeepCounts = UpkeepCounts()
         # Engine time, as given last.
         self.now: i64 = 0
-        # The task under way, and whether another thread does it.
+        # The current task, and whether another thread runs it.
         self.task: Task | None = None
         self.is_out: bool = False
-        # A removal of files to be tried again: they are gone from the index.
+        # A removal of files to be retried: the index no longer has them.
         self.unremoved: Task | None = None
-        # Something may be due that no other field says.
+        # Something may be due that no other field shows.
         self.due: bool = True
         # A log that failed is to be opened again.
         self.reopen_due: bool = False
-        # How much of each segment has an index file, and from which end on another is worth it.
+        # How much of each segment is indexed, and from which end on another index file is worth
+        # it.
         self.indexed: dict[str, int] = {}
         self.index_at: i64 = 0
-        # Looking for garbage is worth it when this much was removed in all; after a failure,
-        # trying again is worth it from here on.
+        # Looking for garbage is worth it when this much was removed in total; after a failure, a
+        # retry is worth it from here on.
         self.compact_at: i64 = 0
         self.compact_after: i64 = 0
-        # That was because the disk refused, not because of damage.
+        # Because the disk failed, not because of damage.
         self.compact_refused: bool = False
-        # The disk is full, perhaps because of other streams: what can be given back should be.
+        # The disk is full, perhaps because of other streams: free what can be freed.
         self.space_wanted: bool = False
         # Compress what is rewritten, and rewrite what is full (``compression.py``).
         self.packing: bool = False
-        # When segments were last read and checked, and a check that is not done yet.
+        # When segments were last scrubbed, and a scrub that is not finished.
         self.scrubbed: dict[str, int] = {}
         self.scrubbing: Task | None = None
         self.scrub_at: i64 = 0
-        # A manifest says less than the log.
+        # A manifest is older than the log.
         self.manifest_due: bool = False
-        # What the manifests say of the files and of the last sequence, and whether it is time
-        # to say more (``manifests.py``).
+        # The files and the last sequence in the manifests, and whether it is time to update them
+        # (``manifests.py``).
         self.noted_segments: tuple[str, ...] = ()
         self.noted_seq: i64 = 0
         self.note_due: bool = False
 
     def tick(self, now: i64) -> None:
-        """It is this late."""
+        """Set the current engine time."""
         self.now = max(self.now, now)
 
     def has_task(self) -> bool:
-        """Say whether it is worth looking for a task; asked after each commit."""
+        """Return whether looking for a task is worth it; called after each commit."""
         return (
             self.due
             or self.space_wanted
@@ -96,30 +97,30 @@ class Upkeep:
         )
 
     def is_front_dead(self) -> bool:
-        """Say whether the oldest segment may have nothing left."""
+        """Return whether the oldest segment may have nothing left in it."""
         if self.unremoved is not None:
             return True
         segments = self.index.segments
         return len(segments) > 1 and segments[0].live == 0 and not segments[0].pinned
 
     def want_reopening(self, due: bool) -> None:
-        """Say whether a log that failed is to be opened again."""
+        """Set whether a log that failed is to be opened again."""
         self.reopen_due = due
 
-    # The task under way ------------------------------------------------------------------------
+    # The current task ---------------------------------------------------------------------------
 
     def begin(self, task: Task | None, is_out: bool) -> None:
-        """A task is under way; ``is_out``: another thread does its steps."""
+        """Set the current task; ``is_out``: another thread runs its steps."""
         self.task = task
         self.is_out = is_out and task is not None
 
     def end(self) -> None:
-        """None is under way any more."""
+        """Note that no task is running."""
         self.task = None
         self.is_out = False
 
     def found_nothing(self) -> None:
-        """Nothing is due: from when on looking again is worth it."""
+        """Note that nothing is due, and from when on looking again is worth it."""
         self.due = False
         self.space_wanted = False
         size = self.segments.size
@@ -127,107 +128,107 @@ class Upkeep:
         self.compact_at = self.index.removed_bytes + size // LOOK_PART
         self.scrub_at = min(self.scrubbed.values(), default=int(self.now)) + DAY_NS
 
-    def segment_begun(self) -> None:
-        """A segment is full, and another one was begun."""
+    def segment_started(self) -> None:
+        """Note that a segment is full, and another one was started."""
         self.due = True
         self.index_at = self.segments.size // 2
 
     def close(self) -> None:
-        """The log is closed: let go of what waits."""
+        """Release what waits: the log is closed."""
         self.unremoved = None
         self.scrubbing = None
 
     # Removal of files --------------------------------------------------------------------------
 
     def remove_later(self, removal: Task | None) -> None:
-        """Files are to be removed that the index does not know any more."""
+        """Set files to be removed that the index no longer has."""
         self.unremoved = removal
 
     def take_unremoved(self) -> Task | None:
-        """The removal that waits."""
+        """Return the removal that waits."""
         removal, self.unremoved = self.unremoved, None
         return removal
 
     # Index files -------------------------------------------------------------------------------
 
     def note_indexed(self, name: str, end: int) -> None:
-        """A segment has an index file up to here, or that was tried."""
+        """Note that a segment has an index file up to here, or that this was tried."""
         self.indexed[name] = end
 
     def forget_indexed(self, names: list[str]) -> None:
-        """Segments are gone, or their index files are."""
+        """Note that segments, or their index files, were removed."""
         for name in names:
             self.indexed.pop(name, 0)
 
     # Compaction --------------------------------------------------------------------------------
 
     def pack(self, packing: bool) -> None:
-        """Compress what is rewritten, or not."""
+        """Set whether rewritten segments are compressed."""
         self.packing = packing
 
     def compact_later(self) -> None:
-        """The disk refused: not again before there is more to gain."""
+        """Note that the disk failed: no retry before there is more to gain."""
         self.compact_after = self.index.removed_bytes + self.segments.size // LOOK_PART
         self.compact_refused = True
         self.space_wanted = False
 
     def want_space(self) -> None:
-        """The disk is full: look for what can be given back, until there is nothing more."""
+        """Note that the disk is full: free space until there is nothing more to free."""
         self.space_wanted = not self.segments.in_memory
         if self.compact_refused:
-            # What failed may have been too large: small runs find space where it did not.
+            # What failed may have been too large: small runs may find enough space.
             self.compact_refused = False
             self.compact_after = 0
 
     def compact_after_quarantine(self) -> None:
-        """Bytes do not check: not again before they were copied aside."""
+        """Note invalid bytes: no retry before they were quarantined."""
         self.compact_after = self.index.removed_bytes + 1
 
     def compact_again(self) -> None:
-        """What could not be rewritten because of damage can be now."""
+        """Allow rewriting what could not be rewritten because of damage."""
         self.compact_after = 0
 
     # Scrubbing ---------------------------------------------------------------------------------
 
     def adopt_scrubbed(self, times: dict[str, int]) -> None:
-        """When segments were last checked, as earlier starts noted it."""
+        """Set when segments were last scrubbed, as recorded by earlier starts."""
         self.scrubbed = times
 
     def scrub_later(self, scrub: Task) -> None:
-        """The rest of a check follows when nothing else is to be done."""
+        """Continue a scrub when nothing else is due."""
         self.scrubbing = scrub
 
     def take_scrubbing(self) -> Task | None:
-        """The check that is not done yet."""
+        """Return the scrub that is not finished."""
         scrub, self.scrubbing = self.scrubbing, None
         return scrub
 
     def note_scrubbed(self, name: str, time_ns: int) -> None:
-        """A segment was checked at a time; what is known of others that are gone is forgotten."""
+        """Record when a segment was scrubbed; forget removed segments."""
         names = {columns.name for columns in self.index.segments}
         self.scrubbed[name] = time_ns
         self.scrubbed = {name: time for name, time in self.scrubbed.items() if name in names}
 
     def index_file_is_bad(self, name: str) -> None:
-        """An index file does not check: make another one."""
+        """Note a damaged index file: create another one."""
         self.indexed.pop(name, 0)
         self.due = True
 
     # Manifests ---------------------------------------------------------------------------------
 
     def want_manifest(self, due: bool) -> None:
-        """Say whether the manifests say less than the log."""
+        """Set whether the manifests are older than the log."""
         self.manifest_due = due
 
     def want_note(self, due: bool) -> None:
-        """Say whether it is time to note how far the stream is stored."""
+        """Set whether it is time to record how far the stream is stored."""
         self.note_due = due
 
     def note_segments(self, segments: tuple[str, ...]) -> None:
-        """The manifests say which files there are, or that was tried."""
+        """Note that the manifests list the files, or that this was tried."""
         self.note_due = False
         self.noted_segments = segments
 
     def note_stored(self, seq: int) -> None:
-        """The manifests say that the stream is stored up to here."""
+        """Note that the manifests say that the stream is stored up to here."""
         self.noted_seq = seq

@@ -28,7 +28,7 @@ def facts(**more: Any) -> Facts:
     ("more", "outcome", "words"),
     [
         ({"subject": b"", "seq": 12}, Outcome.NOT_STORED, "ends at sequence 9"),
-        ({"subject": b"", "first_seq": 7}, Outcome.NOT_STORED, "begins at sequence 7"),
+        ({"subject": b"", "first_seq": 7}, Outcome.NOT_STORED, "starts at sequence 7"),
         ({"subject": b""}, Outcome.NOT_STORED, "deleted"),
         ({"matches": False}, Outcome.FILTERED, "'s.a' matches none"),
         (
@@ -36,7 +36,11 @@ def facts(**more: Any) -> Facts:
             Outcome.MAX_DELIVER,
             "max_deliver is 3",
         ),
-        ({"passed": True, "before_start": True}, Outcome.BEFORE_START, "deliver policy starts"),
+        (
+            {"passed": True, "before_start": True},
+            Outcome.BEFORE_START,
+            "the consumer's deliver policy",
+        ),
         ({"passed": True}, Outcome.ACKNOWLEDGED, "acknowledged"),
         ({"passed": True, "acks": False}, Outcome.DELIVERED, "no acknowledgements"),
         ({"min_last_seq": 20}, Outcome.GATED, "min_last_seq 20; it is at 9"),
@@ -79,7 +83,7 @@ def test_a_message_that_is_due_again_waits_for_the_same_as_a_new_one() -> None:
     due = {"pending": True, "passed": True, "deliveries": 1}
 
     assert explain(facts(**due, receivers=0)).outcome == Outcome.NO_PULL
-    assert explain(facts(**due)).reason == "nothing keeps it back: it is delivered again next"
+    assert explain(facts(**due)).reason == "nothing blocks it: it is delivered again next"
 
 
 def test_max_ack_pending_does_not_keep_back_what_is_delivered_again() -> None:

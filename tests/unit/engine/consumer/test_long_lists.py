@@ -38,7 +38,7 @@ def test_what_is_left_of_a_long_list_is_known_after_a_restart(bench: Bench) -> N
     body = json.dumps(CREATE).encode()
     handle(bench.engine, b"CONSUMER.CREATE.S.C", body, b"r", bench.now, bench.outbox)
     while not bench.outbox.now:
-        bench.engine.operations.go_on(bench.now, bench.outbox)
+        bench.engine.operations.handle_ready(bench.now, bench.outbox)
         bench.submit()
         if bench.on_the_way:
             bench.land()

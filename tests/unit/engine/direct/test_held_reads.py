@@ -103,13 +103,14 @@ def test_one_client_may_not_fill_the_gate(bench: Bench, streams: tuple[Stream, S
     gate = Gate(WAIT, HeldReads(10, per_client=2))
 
     kept = [
-        gate.hold(a, wanting(1), b"r", 0, direct=True, asker=who) for who in ("x", "x", "x", "y")
+        gate.hold(a, wanting(1), b"r", 0, direct=True, requester=who)
+        for who in ("x", "x", "x", "y")
     ]
     bench.store(a, b"a", b"m")
     gate.released(a)
 
     assert kept == [True, True, False, True]
-    assert gate.hold(a, wanting(9), b"r", 0, direct=True, asker="x")
+    assert gate.hold(a, wanting(9), b"r", 0, direct=True, requester="x")
 
 
 def test_what_waits_for_a_stream_that_is_deleted_hears_of_it(bench: Bench) -> None:

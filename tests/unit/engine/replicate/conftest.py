@@ -44,8 +44,8 @@ class CopyBench(Bench):
         """Turns and commits until nothing moves."""
         more = True
         operations = self.engine.operations
-        while more or self.engine.dirty or self.on_the_way or operations.may_go_on():
-            operations.go_on(self.now, self.outbox)
+        while more or self.engine.dirty or self.on_the_way or operations.has_ready():
+            operations.handle_ready(self.now, self.outbox)
             more = self.turn()
             self.submit()
             while self.on_the_way:

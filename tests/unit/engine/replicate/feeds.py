@@ -15,8 +15,8 @@ class ScriptedFeed:
     def __init__(self, stream: str, filters: Sequence[bytes], woken: Callable[[], None]) -> None:
         self.origin: OriginState | None = None
         self.error = b""
-        self.heard_ns = 0
-        self.parted = False
+        self.contact_ns = 0
+        self.diverged = False
         self.newest = NOTHING
         self.lag = 0
         self.stream = stream
@@ -49,7 +49,7 @@ class ScriptedFeed:
         self.origin = OriginState(
             config=wanted, created_ns=created_ns, first_seq=1, last_seq=last_seq
         )
-        self.heard_ns = now
+        self.contact_ns = now
         self.woken()
 
     def brings(self, *sequences: int, through: int = 0) -> None:

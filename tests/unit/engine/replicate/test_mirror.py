@@ -403,7 +403,7 @@ def test_an_unexpected_error_in_one_copy_costs_neither_it_nor_others_a_message(
     origin = bench.make("A", subjects=["a.>"])
     mirrors = [bench.make(name, mirror={"name": "A"}) for name in ("M", "N")]
     first = mirrors[0].copies[0]
-    first.meet(Raising(first.origin, 1))
+    first.set_origin(Raising(first.origin, 1))
     bench.put_only(origin, b"a.1")
     bench.turn()
     bench.submit()  # the first step of both is on its way

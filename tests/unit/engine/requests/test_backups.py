@@ -41,12 +41,12 @@ def drain(bench: Bench) -> list[Entry]:
     sent = bench.sent()
     while True:
         more = bench.engine.transfers.advance(bench.now, bench.outbox)
-        if bench.engine.operations.may_go_on():
-            bench.engine.operations.go_on(bench.now, bench.outbox)
+        if bench.engine.operations.has_ready():
+            bench.engine.operations.handle_ready(bench.now, bench.outbox)
         bench.submit()
         while bench.on_the_way:
             bench.land()
-        more = more or bench.engine.operations.may_go_on()
+        more = more or bench.engine.operations.has_ready()
         arrived = bench.sent()
         sent += arrived
         if not more and not arrived:
@@ -296,7 +296,7 @@ def test_what_is_no_archive_is_refused(filled: Bench) -> None:
 
     reply = restore(filled, begin(filled, answer), b"garbage" * 1000)
 
-    assert "no backup of jetspark" in reply["error"]["description"]
+    assert "not a backup of jetspark" in reply["error"]["description"]
 
 
 def test_a_restore_is_not_seen_before_its_end(filled: Bench) -> None:
@@ -451,14 +451,14 @@ def test_a_stream_that_is_made_meanwhile_keeps_its_name_and_the_restore_is_refus
     to = begin(filled, answer)
     send(filled, to, archive)
     held: list[tuple[Any, Any]] = []
-    beside = filled.engine.operations._beside
+    beside = filled.engine.operations._background
     with monkeypatch.context() as slow:
         slow.setattr(beside, "run", lambda work, finish, *_: held.append((work, finish)))
         config = b'{"name":"S","subjects":["s.>"],"description":"made"}'
         handle(filled.engine, b"STREAM.CREATE.S", config, b"made", filled.now, filled.outbox)
         filled.engine.transfers.handle(to, b"", b"c", filled.now, filled.outbox)
         for _ in range(3):
-            filled.engine.operations.go_on(filled.now, filled.outbox)
+            filled.engine.operations.handle_ready(filled.now, filled.outbox)
             filled.submit()
             while filled.on_the_way:
                 filled.land()
@@ -484,7 +484,7 @@ def test_a_restored_stream_waits_while_another_one_gets_very_many_subjects(fille
     subjects = filled.engine._subjects
     while not subjects.overlap(b"m.0", None):  # until some of them are entered, and s.0 is not
         assert "MANY" not in filled.engine.streams
-        filled.engine.operations.go_on(filled.now, filled.outbox)
+        filled.engine.operations.handle_ready(filled.now, filled.outbox)
     filled.engine.transfers.handle(to, b"", b"c", filled.now, filled.outbox)
 
     found = settle(filled)

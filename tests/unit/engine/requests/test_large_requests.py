@@ -43,9 +43,9 @@ def update(bench: Bench, name: str, wanted: list[str], reply: str) -> None:
 
 def turn(bench: Bench) -> bool:
     """One turn of the loop; False when there was nothing to do."""
-    if not bench.engine.operations.may_go_on():
+    if not bench.engine.operations.has_ready():
         return False
-    bench.engine.operations.go_on(bench.now, bench.outbox)
+    bench.engine.operations.handle_ready(bench.now, bench.outbox)
     return True
 
 
@@ -81,7 +81,7 @@ class SlowDisk:
     def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         self._bench = bench
         self._held: list[tuple[Callable[[], None], Callable[..., None]]] = []
-        monkeypatch.setattr(bench.engine.operations._beside, "run", self._run)
+        monkeypatch.setattr(bench.engine.operations._background, "run", self._run)
 
     def _run(
         self, work: Callable[[], None], finish: Callable[..., None], _now: int, _outbox: Outbox
@@ -291,7 +291,7 @@ def test_requests_that_hold_no_list_are_not_read_when_they_are_long(bench: Bench
     answer = json.loads(bench.request(b"STREAM.INFO.S", body))
 
     assert answer["error"]["err_code"] == 10025
-    assert "at most 16384 are read" in answer["error"]["description"]
+    assert "the limit is 16384" in answer["error"]["description"]
 
 
 def test_long_requests_are_carried_out_one_after_the_other(bench: Bench) -> None:

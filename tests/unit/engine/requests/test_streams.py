@@ -68,7 +68,7 @@ def test_a_remote_that_is_not_configured_is_refused_by_name(bench: Bench, what: 
 
     assert err_code(answer) == 10052
     assert "X has external.api '$JS.h.API'" in str(answer["error"])
-    assert "there is none" in str(answer["error"])
+    assert "none is configured" in str(answer["error"])
 
 
 def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:

@@ -33,9 +33,9 @@ def test_without_settings_everybody_is_in_the_global_account() -> None:
     directory = build_directory(Settings())
 
     assert not directory.required
-    assert directory.everybody.account.name == "$G"
-    assert directory.everybody.permissions() is None
-    assert directory.everybody.account.jetstream == AccountJetStream()
+    assert directory.default_user.account.name == "$G"
+    assert directory.default_user.permissions() is None
+    assert directory.default_user.account.jetstream == AccountJetStream()
     assert directory.system_account == Account(name="$SYS", system=True)
 
 
@@ -76,7 +76,7 @@ def test_users_of_the_system_alone_leave_the_server_open_to_the_others() -> None
     directory = build_directory(Settings(accounts=(account("$SYS", ANN),)))
 
     assert directory.required
-    assert directory.credentials.anonymous == directory.everybody
+    assert directory.credentials.anonymous == directory.default_user
     assert directory.credentials.unnamed
 
 

@@ -5,22 +5,21 @@ from typing import Any, Final
 
 import pytest
 
-from jetspark.server.config import (
-    FLAGS,
-    NOT_YET,
+from jetspark.server.config.command_line import (
     CheckedFile,
     Exit,
     Instruction,
     SendSignal,
-    Settings,
     ShowHelp,
     ShowTlsHelp,
     ShowVersion,
     from_command_line,
 )
-from jetspark.server.config.flags import FlagKind
+from jetspark.server.config.flags import FLAGS, FlagKind
 from jetspark.server.config.jetstream import AtomicLimits, Durability
+from jetspark.server.config.not_yet import NOT_YET
 from jetspark.server.config.secret import Secret
+from jetspark.server.config.settings import Settings
 from jetspark.server.config.tls import Tls
 from jetspark.server.config.unsupported import UNSUPPORTED_FLAGS
 from jetspark.units import minutes, seconds
@@ -218,7 +217,7 @@ def test_a_commit_delay_that_no_publisher_waits_for_is_refused(delay: str) -> No
 
     assert isinstance(refusal, Exit)
     assert refusal.code == 1
-    assert "'commit_delay': expected is 0s to 10s, got " in refusal.error
+    assert "'commit_delay': expected 0s to 10s, got " in refusal.error
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from jetspark.server.config import NOT_YET, ConfigRefused, Settings, load_file, load_text
 from jetspark.server.config.accounts import AccountJetStream, AccountLimits
 from jetspark.server.config.jetspark import Dashboard, FastLimits, Memory, Remote
 from jetspark.server.config.jetstream import AtomicLimits, Durability, JetStreamLimits
+from jetspark.server.config.loader import load_file, load_text
 from jetspark.server.config.mappings import Destination, SubjectMapping
+from jetspark.server.config.not_yet import NOT_YET
+from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.secret import Secret
-from jetspark.server.config.settings import WriteTimeout
+from jetspark.server.config.settings import Settings, WriteTimeout
 from jetspark.server.config.tls import Certificate, Tls
 from jetspark.server.config.top import FIELDS
 from jetspark.server.config.unsupported import UNSUPPORTED
@@ -366,7 +368,7 @@ def test_seconds_without_unit_are_taken_with_a_warning() -> None:
         ("ws { port: 1 }", 1, "requires TLS"),
         ("ws { no_tls: on }", 1, "expected a 'port'"),
         ("ws { listen: 1, port: 2, no_tls: on }", 1, "leave the others out"),
-        ("ws { port: 1, no_tls: on, origins: [a] }", 1, "is no origin"),
+        ("ws { port: 1, no_tls: on, origins: [a] }", 1, "is not an origin"),
         ("ws { port: 1, no_tls: on, headers { 'Sec-WebSocket-Key': a } }", 1, "sets it itself"),
         ("ws { port: 1, no_tls: on, no_auth_user: x }", 1, "not present as user"),
         ("mappings {\n 'a..b': c\n}", 2, "is not a valid subject"),
@@ -542,7 +544,7 @@ def test_a_missing_file_is_named() -> None:
         (f"{PAIR}, first: maybe", "true, false, auto or a duration"),
         (f"{PAIR}, cipher_suites: []", "cannot be empty"),
         (f"{PAIR}, cipher_suites: [X]", "unrecognized cipher"),
-        (f"{PAIR}, cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]", "gone from OpenSSL"),
+        (f"{PAIR}, cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]", "removed from OpenSSL"),
         (f"{PAIR}, cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]", "insecure cipher suites"),
         (f"{PAIR}, curve_preferences: [X]", "unrecognized curve"),
         (f"{PAIR}, pinned_certs: [X]", "64 hexadecimal digits"),

@@ -147,16 +147,16 @@ def test_settings_may_be_laid_out_in_many_ways(text: str) -> None:
         ('a: "\\x4z"', 1, "two hexadecimal digits"),
         ('a: "\\xff"', 1, "not UTF-8"),
         ("a: .5", 1, "starts with a digit"),
-        ("a: 5.", 1, "expected a digit behind '.'"),
-        ("a: -x", 1, "expected a digit behind '-'"),
+        ("a: 5.", 1, "expected a digit after '.'"),
+        ("a: -x", 1, "expected a digit after '-'"),
         ("a: 12-3", 1, "is a date"),
-        ("a: 2020-13-01T00:00:00Z", 1, "there is no date"),
+        ("a: 2020-13-01T00:00:00Z", 1, "is not a valid date"),
         ("a: 1kbb", 1, "unknown suffix"),
         ("a: 9223372036854775808", 1, "out of the range"),
         ("a: 10e", 1, "out of the range"),
         (f"a: {'9' * 400}.5", 1, "out of the range"),
         ("a: \u0663", 1, "expected the digits 0 to 9"),
-        ("a: $b\nb: 1", 1, "variable 'b' is not known"),
+        ("a: $b\nb: 1", 1, "variable 'b' is unknown"),
         ("include\n", 1, "expected a file name"),
         ("include [a]", 1, "expected a file name"),
         ("include 'a", 1, "no closing '"),
@@ -190,7 +190,7 @@ def test_variables_are_keys_of_the_blocks_around() -> None:
 
 
 def test_a_variable_of_a_closed_block_is_not_known() -> None:
-    assert "variable 'y' is not known" in problem("a { y: 2 }\nb: $y")
+    assert "variable 'y' is unknown" in problem("a { y: 2 }\nb: $y")
 
 
 def test_a_variable_that_was_taken_is_marked() -> None:
@@ -214,7 +214,7 @@ def test_the_environment_is_read_as_configuration(text: str, value: object) -> N
         ("$NAME", "the environment variable 'NAME' refers to itself"),
         ("$OTHER", "the environment variable 'NAME' refers to itself"),
         ("a b", "the environment variable 'NAME': expected the end of the line"),
-        ("$NOBODY", "variable 'NOBODY' is not known"),
+        ("$NOBODY", "variable 'NOBODY' is unknown"),
     ],
 )
 def test_a_bad_environment_is_named_where_it_was_asked_for(text: str, words: str) -> None:
@@ -249,7 +249,7 @@ def test_variables_come_out_of_an_include_and_do_not_go_in() -> None:
         "x": 1,
         "y": 1,
     }
-    with pytest.raises(ConfigRefused, match=r"^etc/one.conf:1: variable 'x' is not known"):
+    with pytest.raises(ConfigRefused, match=r"^etc/one.conf:1: variable 'x' is unknown"):
         parse_files({MAIN: "x: 1\ninclude one.conf", "etc/one.conf": "y: $x"})
 
 

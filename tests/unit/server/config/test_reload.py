@@ -2,8 +2,9 @@
 
 import pytest
 
-from jetspark.server.config import Settings, load_text, plan_reload
-from jetspark.server.config.reload import RELOADABLE
+from jetspark.server.config.loader import load_text
+from jetspark.server.config.reload import RELOADABLE, plan_reload
+from jetspark.server.config.settings import Settings
 
 BASE = "server_name: one\n"
 TLS = "tls { cert_file: c, key_file: k, "

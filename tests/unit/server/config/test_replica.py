@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jetspark.cli.serve.help import help_text
-from jetspark.server.config import Exit, Settings, from_command_line
+from jetspark.server.config.command_line import Exit, from_command_line
 from jetspark.server.config.replica import Replica
+from jetspark.server.config.settings import Settings
 
 
 def told(*flags: str, file: str = "") -> Settings | str:
@@ -50,8 +51,8 @@ def test_a_file_says_the_same_and_flags_win_over_it() -> None:
     [
         (["--streams", "KV_*"], "expected 'of' with the leader's URL"),
         (["--read-only"], "expected 'of' with the leader's URL"),
-        (["--replica-of", "http://leader"], "no URL of a leader"),
-        (["--replica-of", ""], "no URL of a leader"),
+        (["--replica-of", "http://leader"], "not the URL of a leader"),
+        (["--replica-of", ""], "not the URL of a leader"),
         (["--replica-of", "nats://a:1", "--streams", "KV.*"], "names have no dots"),
         (["--replica-of", "nats://a:1", "--streams", ""], "expected names of streams"),
     ],

@@ -4,8 +4,9 @@ from typing import Final
 
 import pytest
 
-from jetspark.server.config import ConfigRefused, load_text
+from jetspark.server.config.loader import load_text
 from jetspark.server.config.permissions import Permissions, Responses, SubjectPermission
+from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.users import User
 from jetspark.units import minutes, parse_duration, seconds
 

@@ -184,7 +184,7 @@ async def test_unknown_parts_are_refused(query: str) -> None:
     answer = await ask(create_app(busy_view()), f"/metrics?{query}")
 
     assert answer.status == 400
-    assert "is not known: expected" in answer.text
+    assert "is unknown: expected" in answer.text
 
 
 async def test_health_stands_both_ways_round() -> None:
@@ -307,7 +307,7 @@ async def test_a_replica_has_names_of_its_own_and_can_be_read_in_parts() -> None
     view = busy_view()
     view.held_replica = ReplicaState(
         leader="hub:4222", leader_id="L", leader_name="l", connected=True, read_only=False,
-        heard_ns=NOW - 2 * SECOND, reads_answered=7, reads_passed=1, streams=streams,
+        contact_ns=NOW - 2 * SECOND, reads_answered=7, reads_passed=1, streams=streams,
     )  # fmt: skip
 
     found = await scrape(view)

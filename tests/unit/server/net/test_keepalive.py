@@ -83,7 +83,7 @@ class FakeConnection:
     def waiting_bytes(self) -> int:
         return self.waiting
 
-    def cut_off(self, details: str, _reason: CloseReason) -> None:
+    def disconnect_slow(self, details: str, _reason: CloseReason) -> None:
         self.cut.append(details)
 
     def abort(self, _reason: CloseReason) -> None:

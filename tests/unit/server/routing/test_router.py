@@ -95,7 +95,13 @@ def test_a_message_given_out_in_steps_reaches_the_stream_as_it_was_sent(account:
 
     class Asked(Resolving):
         def request(
-            self, _target: Target, reply: bytes, _headers: bytes, body: bytes, _asker: object, /
+            self,
+            _target: Target,
+            reply: bytes,
+            _headers: bytes,
+            body: bytes,
+            _requester: object,
+            /,
         ) -> None:
             stored.append((reply, body))
 

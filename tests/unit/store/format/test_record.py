@@ -11,7 +11,6 @@ from xxhash import xxh3_64_intdigest
 from jetspark.store.format.record import (
     BAD_CHECK,
     BAD_FRAME,
-    CUT_OFF,
     FIXED,
     GROUP_FIRST,
     LENGTH_MAX,
@@ -19,6 +18,7 @@ from jetspark.store.format.record import (
     OVERHEAD,
     SKIP,
     SUBJECT_MAX,
+    TRUNCATED,
     Codec,
     body_end,
     headers_end,
@@ -168,7 +168,7 @@ def test_a_record_that_ends_too_early_is_cut_off() -> None:
     good = encoded()
     codec = Codec(STREAM_ID)
 
-    assert {int(codec.examine(good[:n], 0)) for n in range(len(good))} == {int(CUT_OFF)}
+    assert {int(codec.examine(good[:n], 0)) for n in range(len(good))} == {int(TRUNCATED)}
 
 
 def test_a_record_of_another_stream_does_not_check() -> None:
@@ -196,7 +196,7 @@ def test_no_change_of_a_record_makes_examine_raise(
         data[offset : offset + len(patch)] = patch
     length = Codec(STREAM_ID).examine(bytes(data[:end]), at)
 
-    assert length <= end - at if length > 0 else length in {CUT_OFF, BAD_FRAME, BAD_CHECK}
+    assert length <= end - at if length > 0 else length in {TRUNCATED, BAD_FRAME, BAD_CHECK}
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,6 @@ def test_a_segment_with_records_is_never_replaced(disk: SimulatedDisk) -> None:
     disk.write_synced(handle, [b"a record"], len(HEAD))
     disk.close(handle)
 
-    with pytest.raises(FileExistsError, match="a segment with records is in the way"):
+    with pytest.raises(FileExistsError, match="a segment with records exists"):
         create_segment(disk, PATH, HEAD)
     assert disk.open_handles == 0

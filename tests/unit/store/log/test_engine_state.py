@@ -271,5 +271,5 @@ def test_a_consumer_whose_document_is_damaged_is_reported_by_its_number(bench: "
     assert told(bench) == {}
     assert list(messages(bench.log)) == [1, 2]
     assert len(bench.recovery.damaged) == 1
-    assert any("consumer number 12" in note for note in bench.recovery.notes)
+    assert any("consumer id 12" in note for note in bench.recovery.notes)
     assert bench.log.staged.consumer_number == 12

@@ -286,7 +286,7 @@ def test_two_segments_with_each_others_names_cost_nothing(bench: Bench) -> None:
     bench.reopen(bench.disk)
 
     assert messages(bench.log) == before
-    assert len([note for note in bench.recovery.notes if "has its name again" in note]) == 2
+    assert len([note for note in bench.recovery.notes if "was renamed back" in note]) == 2
     assert lost(bench) == set()
     bench.reopen()
     assert bench.recovery.notes == []

@@ -48,7 +48,7 @@ def test_what_follows_the_records_of_an_overlong_segment_is_not_read(
     crowded.reopen(lengthen(crowded, number, more))
 
     assert crowded.recovery.bytes_read < 100_000
-    assert any("bytes, and no record begins after" in note for note in crowded.recovery.notes)
+    assert any("bytes, and no record starts after" in note for note in crowded.recovery.notes)
     assert messages(crowded.log) == before
     (seq,) = crowded.publish(b"next")
     # As many as fit may have been there, unless something says that nothing was.
@@ -64,7 +64,7 @@ def test_an_overlong_segment_with_more_than_can_be_searched_costs_its_own_stream
     monkeypatch.setattr(overlong, "SEARCH_MAX", 50_000)
     disk = lengthen(crowded, 0, bytes(300_000))
     end = crowded.disk.paths()[crowded.segments()[0]]
-    with pytest.raises(CorruptRecord, match=f"hold no record.*truncate -s {end}"):
+    with pytest.raises(CorruptRecord, match=f"contain no record.*truncate -s {end}"):
         crowded.reopen(disk)
 
     assert disk.open_handles == 0

@@ -371,7 +371,7 @@ def test_a_copy_of_a_segment_is_not_believed(bench: "Bench") -> None:
 
     assert bodies(bench) == {1: b"one", 2: b"two"}
     (damage,) = bench.log.quarantine.known.values()
-    assert damage.reason == "a copy of a segment lies beside it"
+    assert damage.reason == "the folder contains a copy of a segment"
     assert copy.with_name(copy.name + ".foreign") in bench.disk.paths(), "nothing is thrown away"
     seq = bench.publish(b"new")[0]
     bench.reopen()
@@ -541,7 +541,7 @@ def test_a_lost_manifest_is_written_anew(bench: "Bench", name: str, how: str) ->
         bench.disk.remove(path)
     bench.reopen(bench.disk)
 
-    assert bench.recovery.notes == [f"{name} was missing or did not check; it was written again"]
+    assert bench.recovery.notes == [f"{name} was missing or damaged; it was written again"]
     assert bodies(bench) == {1: b"one"}
     bench.reopen()
     assert bench.recovery.notes == []
@@ -559,7 +559,7 @@ def test_without_manifests_a_segment_says_which_stream_this_is(bench: "Bench") -
     assert bench.log.identity == identity
     assert bodies(bench) == {1: b"one"}
     lost, *written = bench.recovery.notes
-    assert "nobody can say whether messages after 1 are" in lost
+    assert "it is unknown whether messages after 1 are" in lost
     assert len(written) == 2
     while bench.log.maintain():
         pass
@@ -568,7 +568,7 @@ def test_without_manifests_a_segment_says_which_stream_this_is(bench: "Bench") -
     assert bench.recovery.notes == []
     # It is reported wherever a loss is, in later starts too.
     (damage,) = bench.log.quarantine.proven
-    assert damage.reason == "a manifest was lost: whether messages after 1 were is not known"
+    assert damage.reason == "a manifest was lost: it is unknown whether messages after 1 were"
     assert bench.log.quarantine.lost == []
 
 
@@ -583,7 +583,7 @@ def test_a_segment_that_is_lost_with_both_manifests_is_reported(bench: "Bench", 
         bench.disk.remove(folder / name)
     bench.reopen(bench.disk)
 
-    assert any("is not known" in damage.reason for damage in bench.log.quarantine.proven)
+    assert any("it is unknown" in damage.reason for damage in bench.log.quarantine.proven)
 
 
 def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:
@@ -592,7 +592,7 @@ def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:
     for name in bench.disk.list_folder(folder):
         bench.disk.put(folder / name, b"garbage")
 
-    with pytest.raises(CorruptRecord, match="nobody can say which stream this is; move") as caught:
+    with pytest.raises(CorruptRecord, match="the stream cannot be identified; move") as caught:
         bench.reopen(bench.disk)
     assert caught.value.path == str(folder)
     assert bench.disk.open_handles == 0
@@ -674,7 +674,7 @@ def test_a_mark_that_cannot_be_written_does_not_stop_the_start(
     bench.reopen(disk)
 
     assert bodies(bench) == {1: b"one"}
-    assert "could not be noted" in bench.recovery.notes[0]
+    assert "could not be recorded" in bench.recovery.notes[0]
     assert bench.log.access.read_only == (error != errno.ENOSPC)
     if error == errno.ENOSPC:
         seq = bench.publish(b"new")[0]

@@ -519,13 +519,13 @@ def test_the_files_of_a_removed_stream_that_could_not_be_removed_go_when_space_i
     bench: "Bench",
 ) -> None:
     fill(bench, 30)
-    bench.store.condemn(bench.log)
+    bench.store.mark_dropped(bench.log)
     bench.log.close()
     bench.disk.fail(1, errno.EIO, times=10)
-    bench.store.bury(bench.log)
+    bench.store.remove_dropped(bench.log)
     left = bench.segments()
     bench.disk.forget_failures()
-    bench.store.bury_again()
+    bench.store.retry_removals()
 
     assert left
     assert bench.segments() == []

@@ -135,7 +135,7 @@ def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFix
     keeper.close()
 
     assert ended == [True, False]
-    assert "Upkeep of stream 'S' failed: no disk; it is tried again later" in caplog.text
+    assert "Upkeep of stream 'S' failed: no disk; will be retried" in caplog.text
     assert "Traceback" not in caplog.text
 
 

@@ -70,7 +70,7 @@ def test_damage_met_by_a_reader_is_copied_aside(full: "Bench") -> None:
         segment=path.name,
         offset=offset,
         length=len(damaged),
-        reason="does not check",
+        reason="has a wrong checksum",
         first_seq=3,
         last_seq=3,
         messages=1,
@@ -224,7 +224,7 @@ def test_a_damaged_line_costs_what_it_said_and_is_noted(full: "Bench") -> None:
     full.disk.flip(full.log.segments.folder / "quarantine" / "found.jsonl", 200)
     full.reopen()
 
-    assert "1 lines of quarantine/found.jsonl do not check" in full.recovery.notes[0]
+    assert "1 lines of quarantine/found.jsonl are damaged" in full.recovery.notes[0]
     with pytest.raises(CorruptRecord):
         full.log.reader.locate(3)
     keep_house(full)

@@ -10,9 +10,9 @@ import contextlib
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
@@ -310,7 +310,7 @@ class EndlessPull:
         """Pause before the next request, longer each time until messages arrive."""
         if self._must_check:
             try:
-                await self._target.refresh()
+                await unless_stopped(self._stopped, self._target.refresh())
             except (ConsumerNotFound, StreamNotFound, ConnectionClosed) as error:
                 self._failure = error
                 return
@@ -327,6 +327,18 @@ async def rest(stopped: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stopped.wait()
+
+
+async def unless_stopped(stopped: asyncio.Event, call: Coroutine[Any, Any, object]) -> None:
+    """Wait for a call, or until it is stopped: then the call is given up."""
+    asking, stopping = asyncio.ensure_future(call), asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            asking.result()
+    finally:
+        asking.cancel()
+        stopping.cancel()
 
 
 class ChunkSource(Protocol):

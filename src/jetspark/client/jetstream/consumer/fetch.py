@@ -40,24 +40,34 @@ class Fetches:
         given, self._kept = self._kept[:batch], self._kept[batch:]
         return given
 
-    def keep(self, messages: list[JetStreamMessage]) -> None:
-        """Keep messages for the next fetch."""
-        self._kept.extend(messages)
+    def taken(self, fetch: "Fetch", batch: int) -> list[JetStreamMessage]:
+        """Return the messages of a fetch that ended; keep the surplus for the next one."""
+        messages = fetch.messages
+        if fetch.was_helped:
+            self._end_late(fetch)
+        if len(messages) > batch:
+            # When requested again after a reconnect, the server may have sent more.
+            self._kept.extend(messages[batch:])
+            return messages[:batch]
+        return messages
 
     def give_up(self, fetch: "Fetch") -> None:
         """A fetch was cancelled or failed: recover its messages in flight before ack_wait."""
-        self.keep(fetch.messages)
+        self._kept.extend(fetch.messages)
+        self._end_late(fetch)
+
+    def _end_late(self, fetch: "Fetch") -> None:
+        """End the request of a fetch that has returned, and recover its messages in flight."""
         task = asyncio.get_running_loop().create_task(self._take_late(fetch))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
     async def _take_late(self, fetch: "Fetch") -> None:
         late = await fetch.late_messages()
-        if not self._running:
-            self.keep(late)
-            return
-        for message in late:  # the server redelivers them at once, to waiting requests
-            message.nak()
+        # Not given back to the server: a redelivery counts against max_deliver.
+        for waiting in list(self._running):
+            late = waiting.help(late)
+        self._kept.extend(late)
 
     def add(self, fetch: "Fetch") -> None:
         """A fetch starts."""
@@ -90,6 +100,8 @@ class Fetch:
         self.messages: list[JetStreamMessage] = []
         self._ended: Error | None = None
         self._over = False  # the server reported the end: nothing is in flight
+        # Received messages of another fetch, so it may end before its request does.
+        self.was_helped = False
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
         )
@@ -100,6 +112,20 @@ class Fetch:
         """Stop waiting: ``run`` returns what has arrived, or raises ``error``."""
         self._ended = error
         await self._subscription.unsubscribe()
+
+    def help(self, messages: list[JetStreamMessage]) -> list[JetStreamMessage]:
+        """Take messages that came for another fetch; returns those that there is no room for."""
+        room = self._batch - len(self.messages) - self._subscription.pending_msgs
+        if room <= 0 or not messages:
+            return messages
+        self.was_helped = True
+        self._subscription.hand_over(
+            [
+                Message(each.subject, each.data, each.reply, each.header_block)
+                for each in messages[:room]
+            ]
+        )
+        return messages[room:]
 
     async def run(
         self, subject: bytes, body: Callable[[int, float], bytes], lasts: float, alarm: float
@@ -133,6 +159,8 @@ class Fetch:
             await self._take_pending()
             raise
         core.up_listeners.discard(ask)
+        if self.was_helped:
+            return  # late_messages ends the request
         await self._subscription.unsubscribe()
         await self._take_pending()
 
@@ -184,13 +212,13 @@ class Fetch:
 
     async def late_messages(self) -> list[JetStreamMessage]:
         """End an abandoned fetch; returns the messages that were in flight."""
-        taken = len(self.messages)
+        self.messages = []  # those received before were returned, or are kept
         if not self._over:
             with suppress(Error):
                 await self._subscription.stop(self._core.options.timeout)
         await self._subscription.unsubscribe()
         await self._take_pending()
-        return self.messages[taken:]
+        return self.messages
 
     def _awaits(self) -> bool:
         here = len(self.messages) + self._subscription.pending_msgs

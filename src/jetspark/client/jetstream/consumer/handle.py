@@ -159,9 +159,7 @@ class Consumer:
             pin = find_value(fetch.messages[-1].header_block, PIN_ID)
             if pin is not None:
                 self._pins[group.name] = pin.decode()
-        # When requested again after a reconnect, the server may have sent more.
-        self._fetches.keep(fetch.messages[batch:])
-        return fetch.messages[:batch]
+        return self._fetches.taken(fetch, batch)
 
     async def next(
         self, *, group: PullGroup | None = None, timeout: Timeout | None = None

@@ -97,7 +97,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_power_cut_costs_redeliveries_and_nothing_else(seed: int) -> None:
+def test_a_power_failure_causes_redeliveries_and_nothing_else(seed: int) -> None:
     life = Life(seed)
 
     for _ in range(4):

@@ -84,7 +84,7 @@ def test_a_bad_page_costs_the_records_it_meets(kind: str, how: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_cut_at_any_byte_costs_what_was_cut_off(kind: str) -> None:
+def test_a_file_truncated_at_any_byte_loses_only_what_was_truncated(kind: str) -> None:
     """R5: truncation at every byte offset; in the other samples at every seventh.
 
     Behind a segment that is full there is another one, so what is missing of it is reported. The

@@ -73,7 +73,7 @@ async def put_again(kv: KeyValue, key: str, value: bytes) -> int:
 
 
 @pytest.mark.parametrize("kind", ["pull", "ordered-pull", "ordered-push"])
-async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
+async def test_reading_continues_over_a_step_down_and_a_killed_node(
     cluster: Cluster, name: str, kind: str
 ) -> None:
     async with await opened(cluster) as nc:

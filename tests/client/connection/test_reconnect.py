@@ -84,7 +84,7 @@ async def test_subscriptions_requests_and_buffered_publishes_survive_a_restart(
     assert len(found) == 1
 
 
-async def test_jetstream_goes_on_after_a_restart(restartable: Restartable, name: str) -> None:
+async def test_jetstream_continues_after_a_restart(restartable: Restartable, name: str) -> None:
     async with await connect(restartable.url, **QUICK) as nc:
         js = nc.jetstream(timeout=20)
         await js.create_stream(name, subjects=[name])

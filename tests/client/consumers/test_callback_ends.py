@@ -126,7 +126,7 @@ async def test_a_drain_that_takes_too_long_still_deletes_the_consumer(
         assert [each async for each in stream.consumer_names()] == []
 
 
-async def test_a_drain_waits_as_long_as_it_was_told_to(client: Connect, name: str) -> None:
+async def test_a_drain_waits_up_to_its_timeout(client: Connect, name: str) -> None:
     async with client(timeout=0.1) as nc, asyncio.timeout(5):
         js = nc.jetstream(timeout=2)
         await filled(js, name)

@@ -58,7 +58,9 @@ async def test_an_ordered_consumer_reads_the_stream_in_order(
 
 
 @MODES
-async def test_it_starts_where_it_was_told_to(client: Connect, name: str, push: bool) -> None:
+async def test_it_starts_at_the_configured_sequence(
+    client: Connect, name: str, push: bool
+) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 30)
         from_seq = ConsumerConfig(
@@ -84,7 +86,7 @@ async def test_it_starts_where_it_was_told_to(client: Connect, name: str, push: 
 
 
 @MODES
-async def test_fetch_and_next_go_on_where_the_last_ended(
+async def test_fetch_and_next_continue_where_the_last_ended(
     client: Connect, name: str, push: bool
 ) -> None:
     async with client() as nc:
@@ -102,7 +104,7 @@ async def test_fetch_and_next_go_on_where_the_last_ended(
 
 
 @MODES
-async def test_a_deleted_consumer_is_made_anew(client: Connect, name: str, push: bool) -> None:
+async def test_a_deleted_consumer_is_created_again(client: Connect, name: str, push: bool) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 5)
@@ -195,7 +197,7 @@ async def test_messages_between_two_consumers_are_not_missed(
 
 
 @MODES
-async def test_a_stream_made_anew_is_read_from_its_beginning(
+async def test_a_stream_created_again_is_read_from_its_beginning(
     client: Connect, name: str, push: bool
 ) -> None:
     """Its sequences are lower than what was read: waiting for the next one would be for ever."""
@@ -265,7 +267,7 @@ async def test_reading_one_by_one_does_not_ask_one_by_one(client: Connect, name:
         assert asked.pending_msgs < 20
 
 
-async def test_trouble_that_does_not_end_is_told(client: Connect, name: str) -> None:
+async def test_a_persistent_problem_is_reported(client: Connect, name: str) -> None:
     """One restart is nothing to speak of; another one without a message in between is."""
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc, asyncio.timeout(10):

@@ -251,7 +251,7 @@ async def lock_of_a_closed_bucket(s: Scene) -> tuple[Waiting, Waiting]:
         lock_of_a_closed_bucket,
     ],
 )
-async def test_what_waits_for_a_handle_that_is_ended_hears_that_it_has_ended(
+async def test_calls_that_wait_for_a_handle_are_notified_when_it_ends(
     server: ServerProcess,
     pair: Callable[[Scene], Awaitable[tuple[Waiting, Waiting]]],
     name: str,

@@ -27,7 +27,7 @@ async def listed(kv: KeyValue, **options: Any) -> list[str]:
     return [each.key async for each in pager]
 
 
-async def test_a_moment_that_has_not_come_cannot_be_shown(client: Connect, name: str) -> None:
+async def test_a_revision_in_the_future_cannot_be_shown(client: Connect, name: str) -> None:
     """nats-server answers a ``up_to_seq`` beyond its end with nothing, as a copy behind would."""
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
@@ -54,7 +54,7 @@ async def test_a_watch_does_not_resume_beyond_the_end(client: Connect, name: str
         assert entry.value == b"2"
 
 
-async def test_reading_a_bucket_that_is_gone_says_so(client: Connect, name: str) -> None:
+async def test_reading_a_deleted_bucket_says_so(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         kv = await made(js, name)

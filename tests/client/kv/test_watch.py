@@ -93,7 +93,9 @@ async def test_the_end_comes_when_there_is_nothing(client: Connect, name: str) -
             assert empty.initial_done
 
 
-async def test_the_end_comes_although_what_was_due_is_gone(client: Connect, name: str) -> None:
+async def test_the_end_is_reached_although_counted_messages_were_deleted(
+    client: Connect, name: str
+) -> None:
     """ADR-8: the signal must always be sent."""
     async with client() as nc:
         js = nc.jetstream()
@@ -265,7 +267,7 @@ async def test_a_gap_in_the_initial_data_shows_no_old_values(client: Connect, na
         assert seen(later) == [("a", b"1"), ("a", b"2")]
 
 
-async def test_no_change_is_missed_although_nothing_was_there_at_first(
+async def test_no_change_is_missed_although_the_bucket_was_empty_at_first(
     client: Connect, name: str
 ) -> None:
     """A watch of keys without values, whose consumer is lost: every change counts all the same."""

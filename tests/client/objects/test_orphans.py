@@ -88,7 +88,7 @@ async def test_what_a_killed_process_leaves_is_removed(
         assert (await store.purge_orphans(older_than=0)).objects == 0
 
 
-async def test_objects_links_and_puts_under_way_keep_their_chunks(
+async def test_objects_links_and_puts_in_progress_keep_their_chunks(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:

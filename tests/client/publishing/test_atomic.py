@@ -115,7 +115,7 @@ async def test_batches_follow_each_other_without_waiting(client: Connect, name: 
         assert nc.stats.requests_pending == 0
 
 
-async def test_a_batch_over_two_streams_is_told_what_may_be_wrong(
+async def test_a_batch_over_two_streams_names_what_may_be_wrong(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:

@@ -100,7 +100,7 @@ async def test_a_refused_message_ends_the_batch(client: Connect, name: str) -> N
         assert await stored(stream) == [b"1"]
 
 
-async def test_with_gaps_allowed_a_refused_message_is_told_and_it_goes_on(
+async def test_with_gaps_allowed_a_refused_message_is_reported_and_it_continues(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:

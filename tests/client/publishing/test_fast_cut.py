@@ -54,7 +54,7 @@ async def test_cuts_of_the_connection_lose_nothing_unnoticed(
         await ingest.check(exact=gap == "fail")
 
 
-async def test_a_batch_goes_on_when_a_cut_lost_nothing(server: Any, name: str) -> None:
+async def test_a_batch_continues_when_a_cut_lost_nothing(server: Any, name: str) -> None:
     """The server is asked what it has: all of it, so there is no gap."""
     async with (
         ChaosProxy(server.address) as proxy,

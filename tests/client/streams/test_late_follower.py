@@ -49,7 +49,7 @@ async def seen(messages: Pager[StreamMessage]) -> list[tuple[str, int]]:
     return sorted([(m.subject, m.seq) async for m in messages], key=lambda each: each[1])
 
 
-async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_asked_for(
+async def test_a_replica_that_lags_gives_no_stale_read_when_a_sequence_is_required(
     tmp_path: Path,
 ) -> None:
     async with (

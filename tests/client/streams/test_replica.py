@@ -137,7 +137,7 @@ async def test_a_key_that_is_not_copied_is_asked_for_at_once(client: Connect, na
 
 
 @pytest.mark.parametrize("again", [True, False])
-async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
+async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_created_again(
     server: Any, client: Connect, name: str, again: bool
 ) -> None:
     """Noticed when the consumer is made anew: after a reconnect, or 20 s of silence."""
@@ -168,7 +168,7 @@ async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
         await replica.close()
 
 
-async def test_a_stream_that_was_made_anew_is_another_one(
+async def test_a_stream_that_was_created_again_is_another_one(
     server: Any, client: Connect, name: str
 ) -> None:
     async with (

@@ -224,7 +224,7 @@ async def test_purge_by_subject_sequence_and_count(client: Connect, name: str) -
             await stream.purge(seq=1, keep=1)
 
 
-async def test_a_deleted_message_is_gone(client: Connect, name: str) -> None:
+async def test_a_deleted_message_cannot_be_read(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 3)
         await stream.delete_msg(2)
@@ -293,7 +293,7 @@ async def test_a_subject_without_a_stream_fails_at_once(client: Connect, name: s
             nc.jetstream(publish_retries=-1)
 
 
-async def test_a_publish_that_nobody_took_is_repeated(client: Connect, name: str) -> None:
+async def test_a_publish_without_responders_is_repeated(client: Connect, name: str) -> None:
     """Issue 7, "Publish": retries on no-responders; such a message cannot have been stored."""
     async with client() as nc:
         js = nc.jetstream()
@@ -352,7 +352,7 @@ async def test_a_refused_windowed_publish_is_raised_by_its_ack(client: Connect, 
         await js.publish_async_complete()
 
 
-async def test_failures_that_nobody_looked_at_are_raised_at_the_end(
+async def test_failures_that_were_not_read_are_raised_at_the_end(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
@@ -368,7 +368,7 @@ async def test_failures_that_nobody_looked_at_are_raised_at_the_end(
 
 
 @pytest.mark.parametrize("read_after_write", [False, True])
-async def test_an_answer_that_is_no_ack_is_told_and_nothing_else_suffers(
+async def test_an_answer_that_is_no_ack_is_reported_and_nothing_else_suffers(
     client: Connect, name: str, read_after_write: bool
 ) -> None:
     """Somebody else listens on the subject and answers."""

@@ -53,7 +53,7 @@ def in_child(work: Callable[[], str]) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_is_told_that_the_connection_is_not_its_own(
+def test_a_forked_child_is_refused_because_the_connection_is_the_parents(
     nc: sync.Client, name: str
 ) -> None:
     subscription = nc.subscribe(name)
@@ -92,9 +92,7 @@ def test_a_forked_child_may_leave_the_with_block_and_connect_again(url: str) -> 
         outer.flush()
 
 
-def test_a_process_that_closes_nothing_ends_at_once_and_without_a_word(
-    url: str, name: str
-) -> None:
+def test_a_process_that_closes_nothing_ends_at_once_and_silently(url: str, name: str) -> None:
     """Whatever its threads are waiting for; what was published before is not lost."""
     script = f"""
         import threading

@@ -75,7 +75,7 @@ async def test_nothing_is_published_for_a_client_with_a_wrong_password(
     assert not heard.removeprefix(VIOLATION)
 
 
-async def test_a_client_with_a_wrong_password_hears_nothing(tmp_path: Path) -> None:
+async def test_a_client_with_a_wrong_password_receives_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, client):
         listening = asyncio.create_task(sent(server, connect("ann", "wrong"), SUBSCRIBES))
         while not listening.done():

@@ -161,7 +161,7 @@ async def test_a_client_is_served_in_the_order_it_sent() -> None:
         assert busy.subjects.count(b"mine") == 1
 
 
-async def test_a_client_that_does_not_read_its_answers_waits_and_is_not_cut_off(
+async def test_a_client_that_does_not_read_its_answers_waits_and_is_not_disconnected(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "replica.conf"

@@ -306,7 +306,9 @@ async def test_before_a_read_only_replica_knows_what_is_stored_nothing_passes(
         assert not seen & {"anything", "$JS.API.INFO"}
 
 
-async def test_a_replica_that_is_asked_for_its_name_writes_for_nobody(tmp_path: Path) -> None:
+async def test_a_discovery_request_at_a_replica_writes_nothing_for_its_sender(
+    tmp_path: Path,
+) -> None:
     async with secured(tmp_path) as at:
         await stored(at)
         heard = [await at.at_leader.subscribe(subject) for subject in ("s.>", "$JS.API.>")]
@@ -358,7 +360,7 @@ def replica_with(folder: Path, listens: str, leader: str) -> ReplicaServer:
 
 @pytest.mark.parametrize("listens", OPEN)
 @pytest.mark.parametrize("leader", CREDENTIALS)
-async def test_a_replica_does_not_lend_its_credentials_to_everybody(
+async def test_a_replica_does_not_lend_its_credentials_to_all_clients(
     tmp_path: Path, listens: str, leader: str
 ) -> None:
     with pytest.raises(ConfigRefused, match="requires none from its own clients"):

@@ -68,7 +68,7 @@ def told(client: RawClient) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("options", ["", '"name":"me","lang":"test","version":"1.2",'])
-def test_every_step_is_told_of_as_nats_server_does(tmp_path: Path, options: str) -> None:
+def test_every_step_is_reported_as_nats_server_does(tmp_path: Path, options: str) -> None:
     with nats_server(tmp_path / "theirs", options) as client:
         theirs = told(client)
     with jetspark_server(tmp_path / "ours", options) as client:

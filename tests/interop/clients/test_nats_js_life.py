@@ -102,7 +102,7 @@ def test_a_server_that_stops_closes_cleanly(life: Results) -> None:
 
 
 @pytest.mark.parametrize("check", ["slow", "slowTls"])
-def test_a_client_that_stalls_is_cut_off_and_comes_back(life: Results, check: str) -> None:
+def test_a_client_that_stalls_is_disconnected_and_reconnects(life: Results, check: str) -> None:
     assert life[check] == "back"
 
 

@@ -95,7 +95,7 @@ OLD_ROWS = [str(row) if row % 3 else "same" for row in range(1, 61)]
 
 
 @pytest.mark.parametrize("name", ["DEFAULT", "LEDGERED"])
-def test_a_checkpoint_of_0_1_0_goes_on_inside_its_epoch_on_other_partitions(
+def test_a_checkpoint_of_0_1_0_continues_inside_its_epoch_on_other_partitions(
     spark: SparkSession, streams: "Streams", tmp_path: Path, name: str
 ) -> None:
     js, origin = streams.jetstream, f"OLD{name}"

@@ -333,7 +333,7 @@ def test_a_purge_of_one_subject_after_the_head_is_no_data_loss(streams: "Streams
     assert [seq for part in parts for seq in _sequences(reader.read(part))] == []
 
 
-def test_a_read_goes_on_when_the_server_was_restarted(
+def test_a_read_continues_when_the_server_was_restarted(
     start_nats: "Callable[..., NatsServer]",
 ) -> None:
     """Stale connections are tried again inside the task."""
@@ -377,7 +377,7 @@ def test_a_missing_stream_is_one_line(streams: "Streams") -> None:
         reader.partitions()
 
 
-def test_a_user_without_permission_is_told_in_the_planning(
+def test_a_missing_permission_is_reported_at_planning_time(
     start_nats: "Callable[..., NatsServer]",
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,

@@ -160,7 +160,7 @@ class _Late:
 
 
 @pytest.mark.timeout(600)
-def test_a_replica_that_was_stopped_and_is_behind_loses_no_row(tmp_path: Path) -> None:
+def test_a_replica_that_was_stopped_and_lags_loses_no_row(tmp_path: Path) -> None:
     asyncio.run(_stopped_and_continued(tmp_path))
 
 

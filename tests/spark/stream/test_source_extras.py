@@ -57,7 +57,7 @@ def test_an_unknown_answer_to_a_stream_created_again_is_refused() -> None:
         parse_source_options(given, streaming=True)
 
 
-def test_a_read_of_several_filters_goes_on_where_each_was(
+def test_a_read_of_several_filters_continues_where_each_was(
     streams: "Streams", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection lost between two filters loses no row and repeats none."""

@@ -65,7 +65,7 @@ def test_a_waiting_reader_is_woken_once_per_chunk() -> None:
     assert (recorder.wakes, len(queue.messages)) == (1, 50)
 
 
-def test_nobody_is_woken_when_nobody_waits() -> None:
+def test_no_wakeup_without_a_waiter() -> None:
     receiver, _, recorder = make_queue()
     feed(receiver, b"MSG a 7 1\r\nx\r\n" * 50)
 

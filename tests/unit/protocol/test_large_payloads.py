@@ -68,7 +68,7 @@ def script(size: int) -> bytes:
 
 @pytest.mark.parametrize("chunk", [48 * 1024, 65_537, 1 << 20, 1 << 30])
 @pytest.mark.parametrize("more", [-40, -2, -1, 0, 1, 70_000])
-def test_frames_are_those_of_a_parser_that_joins_by_itself(chunk: int, more: int) -> None:
+def test_frames_are_those_of_a_parser_that_joins_chunks_itself(chunk: int, more: int) -> None:
     data = script(ASSEMBLE_MIN + more)
     alone, beside, late = (Recorder(beside=flag) for flag in (False, True, True))
     feed(alone, data, chunk)

@@ -149,7 +149,7 @@ def test_size_decides(size: int, inline: bool) -> None:
     assert (disk.threads[1:] == [threading.current_thread().name]) == inline
 
 
-def test_a_disk_that_slows_down_moves_commits_beside_the_loop_and_back() -> None:
+def test_a_disk_that_slows_down_moves_commits_off_the_loop_and_back() -> None:
     """The moving average decides, and it decays."""
     disk, loop = SlowDisk(), Loop()
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, disk.clock)

@@ -209,7 +209,7 @@ def test_a_stream_is_found_again_with_its_identity(bench: "Bench") -> None:
     assert [message.body for message in messages(bench.log).values()] == [b"one"]
 
 
-def test_a_dropped_stream_is_gone(bench: "Bench") -> None:
+def test_a_dropped_stream_no_longer_exists(bench: "Bench") -> None:
     bench.publish(b"one")
     bench.store.drop(bench.log)
     bench.store.close()
@@ -344,7 +344,7 @@ def test_a_stream_whose_name_cannot_be_undone_takes_no_writes(bench: "Bench", ti
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_stream_whose_removal_was_refused_is_there_after_a_stop(
+def test_a_stream_whose_removal_was_refused_exists_after_a_stop(
     bench: "Bench", times: int
 ) -> None:
     """Also when the disk refused to undo its new name, and nobody opened it again since."""

@@ -155,7 +155,7 @@ def test_a_large_batch_takes_several_turns(bench: Bench) -> None:
     assert len(bench.outlet.written) == READ_RECORDS_PER_TURN + 10 + 1
 
 
-def test_a_batch_waits_for_a_full_receiver_and_ends_when_it_is_gone(
+def test_a_batch_waits_for_a_full_receiver_and_ends_when_it_disconnects(
     bench: Bench, stream: Stream
 ) -> None:
     bench.outlet.full_after = 2

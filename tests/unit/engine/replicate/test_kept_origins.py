@@ -110,7 +110,7 @@ def test_a_copy_that_cannot_store_keeps_what_is_for_it(bench: CopyBench) -> None
     assert held(bench) == []
 
 
-def test_a_restart_does_not_let_go_of_what_was_not_copied(
+def test_a_restart_does_not_remove_what_was_not_copied(
     open_bench: Callable[..., CopyBench],
 ) -> None:
     """The origin is taken over behind its copies: its consumers alone do not decide."""
@@ -152,7 +152,7 @@ def test_retention_that_changes_is_followed(bench: CopyBench) -> None:
     assert held(bench) == [3]
 
 
-def test_what_was_copied_of_a_stream_before_says_nothing_of_one_made_anew(
+def test_an_old_copy_says_nothing_about_a_stream_created_again(
     bench: CopyBench,
 ) -> None:
     origin = bench.make("O", subjects=["o.>"], retention="interest")

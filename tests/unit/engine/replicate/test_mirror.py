@@ -114,7 +114,7 @@ def test_a_mirror_of_a_purged_stream_begins_where_that_is(bench: CopyBench) -> N
     assert (state["messages"], state["first_seq"], state["last_seq"]) == (0, 5, 4)
 
 
-def test_a_mirror_goes_on_behind_its_last_sequence_when_its_origin_is_made_anew(
+def test_a_mirror_continues_after_its_last_sequence_when_its_origin_is_created_again(
     bench: CopyBench,
 ) -> None:
     bench.make("A", subjects=["a.>"])
@@ -176,7 +176,7 @@ def test_a_mirror_may_begin_at_a_sequence_or_a_time(bench: CopyBench) -> None:
     assert bench.info("Z")["state"]["last_seq"] == 99
 
 
-def test_a_full_mirror_waits_and_goes_on_where_it_was(bench: CopyBench) -> None:
+def test_a_full_mirror_waits_and_continues_where_it_was(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     mirror = bench.make("M", mirror={"name": "A"}, max_msgs=2, discard="new")
     for n in range(4):
@@ -189,7 +189,7 @@ def test_a_full_mirror_waits_and_goes_on_where_it_was(bench: CopyBench) -> None:
     assert [row[3] for row in rows(mirror)] == [b"2", b"3"]
 
 
-def test_a_mirror_goes_on_after_a_restart_without_gap_or_double(bench: CopyBench) -> None:
+def test_a_mirror_continues_after_a_restart_without_gaps_or_duplicates(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     bench.make("M", mirror={"name": "A"})
     for n in range(3):
@@ -271,7 +271,7 @@ def test_a_mirror_that_is_promoted_takes_publishes_and_copies_no_more(bench: Cop
     assert [row[3] for row in rows(mirror)] == [b"copied", b"own"]
 
 
-def test_a_mirror_answers_direct_gets_for_an_origin_that_is_gone(bench: CopyBench) -> None:
+def test_a_mirror_answers_direct_gets_for_a_deleted_origin(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"], allow_direct=True)
     bench.make("F", mirror={"name": "A", "filter_subject": "x"})
     mirror = bench.make("M", mirror={"name": "A"})

@@ -84,7 +84,7 @@ def live(seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_power_cut_costs_copies_nothing(seed: int) -> None:
+def test_a_power_failure_loses_nothing_in_copies(seed: int) -> None:
     assert live(seed) > 5
 
 
@@ -129,5 +129,7 @@ def live_with_interest(seed: int, retention: str) -> int:
 
 @pytest.mark.parametrize("retention", ["interest", "workqueue"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_power_cut_costs_a_stream_that_lets_go_nothing(seed: int, retention: str) -> None:
+def test_a_power_failure_loses_nothing_of_a_stream_that_removes_messages(
+    seed: int, retention: str
+) -> None:
     assert live_with_interest(seed, retention) > 5

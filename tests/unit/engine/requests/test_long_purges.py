@@ -153,7 +153,7 @@ def test_one_subject_of_many_is_purged_by_its_chain(
         bench.restart()
 
 
-def test_messages_on_their_way_are_purged_with_their_subject(bench: Bench) -> None:
+def test_messages_in_flight_are_purged_with_their_subject(bench: Bench) -> None:
     stream = bench.create()
     for _ in range(200):
         bench.publish(stream, b"s.other", b"x")

@@ -236,7 +236,7 @@ class TestNoAuthUser:
         assert authenticator.required
         assert not authenticator.announced
 
-    def test_info_asks_for_them_when_nobody_was_named(self, examiner: Examiner) -> None:
+    def test_info_asks_for_them_if_no_user_was_given(self, examiner: Examiner) -> None:
         """Observed: auth_required is true though clients without credentials are let in."""
         user = User(user="s", password=Secret("t"))
         authenticator = examiner(Settings(accounts=(Account(name="$SYS", users=(user,)),)))

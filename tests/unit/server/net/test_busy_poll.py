@@ -47,7 +47,7 @@ def test_it_looks_out_for_a_while_and_sleeps_then() -> None:
     assert POLL_NS // 1000 <= loop.sleep() <= POLL_NS // 1000 + 2
 
 
-def test_it_goes_on_as_long_as_somebody_sends_in_time() -> None:
+def test_it_continues_as_long_as_a_sender_sends_in_time() -> None:
     loop = Loop()
     loop.busy_poll.on_chunk()
 
@@ -69,7 +69,7 @@ def test_the_time_counts_from_the_answer_on() -> None:
     assert loop.sleep() >= POLL_NS // 1000
 
 
-def test_where_nobody_sends_again_it_sleeps_at_once() -> None:
+def test_without_another_message_it_sleeps_at_once() -> None:
     loop = distrusting()
 
     slept = []

@@ -186,7 +186,7 @@ def test_unsubscribing_after_a_count_holds_within_one_chunk(account: Account) ->
     assert account.router.sublist.count == 0
 
 
-def test_inboxes_share_a_route_until_somebody_subscribes_to_one(account: Account) -> None:
+def test_inboxes_share_a_route_until_a_client_subscribes_to_one(account: Account) -> None:
     """One-shot inboxes are not cached, and stay correct."""
     mux, literal, writer = account.client(), account.client(), account.client()
     mux.parser.feed(b"SUB _INBOX.m.* 1\r\n")
@@ -235,7 +235,7 @@ def test_subjects_that_shared_a_result_part_when_streams_change(account: Account
     assert router.route(b"o.1").target is second
 
 
-def test_a_requester_hears_at_once_that_nobody_listens(account: Account) -> None:
+def test_a_requester_is_notified_of_no_responders_at_once(account: Account) -> None:
     """wire.md, Core protocol: 503 with the subject asked."""
     client = account.client()
     client.no_responders = True

@@ -150,7 +150,7 @@ def test_every_flipped_bit_is_noticed(kind: int) -> None:
     assert unnoticed == []
 
 
-def test_a_damaged_length_is_told_from_a_damaged_body() -> None:
+def test_a_damaged_length_is_distinguished_from_a_damaged_body() -> None:
     """The frame word does that without a second hash."""
     good = encoded()
     codec = Codec(STREAM_ID)
@@ -164,7 +164,7 @@ def test_a_damaged_length_is_told_from_a_damaged_body() -> None:
     assert codec.framed_length(bytes(wrong), 0) == len(good)
 
 
-def test_a_record_that_ends_too_early_is_cut_off() -> None:
+def test_a_record_that_ends_too_early_is_truncated() -> None:
     good = encoded()
     codec = Codec(STREAM_ID)
 

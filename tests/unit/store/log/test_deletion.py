@@ -188,7 +188,7 @@ def check_model(index: StreamIndex, model: dict[bytes, list[int]]) -> None:
         assert found == {subject for subject in model if matches(subject, pattern)}
 
 
-def test_a_number_on_its_way_is_kept() -> None:
+def test_a_staged_number_is_kept() -> None:
     index = StreamIndex()
     staged = index.entry(b"staged")
     index.entry(b"gone")
@@ -254,7 +254,7 @@ def test_decisions_see_the_last_message_that_stays(bench: "Bench") -> None:
     assert bench.log.index.last_time > 0
 
 
-def test_a_message_on_its_way_that_was_deleted_is_not_seen_again_when_it_lands(
+def test_a_staged_message_that_was_deleted_does_not_reappear_when_it_is_durable(
     bench: "Bench",
 ) -> None:
     """Its record is durable before that of the delete: decisions see what stays."""
@@ -375,7 +375,7 @@ def test_a_purge_takes_what_came_below_a_bound_that_an_earlier_one_named(mixed: 
     assert settled(mixed) == []
 
 
-def test_a_purge_counts_what_is_on_its_way(mixed: "Bench") -> None:
+def test_a_purge_counts_what_is_in_flight(mixed: "Bench") -> None:
     mixed.stage(b"ten", subject=b"x.1")
     group = mixed.log.take_group()
     assert group is not None

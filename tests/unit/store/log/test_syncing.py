@@ -51,7 +51,7 @@ def test_a_group_is_visible_when_it_is_written(lazy: "Bench") -> None:
     assert lazy.log.durability.unsynced
 
 
-def test_a_kill_loses_nothing_and_a_power_cut_only_what_was_not_synced(lazy: "Bench") -> None:
+def test_a_kill_loses_nothing_and_a_power_failure_only_what_was_not_synced(lazy: "Bench") -> None:
     publish(lazy, b"one")
     lazy.log.durability.want_sync(True)
     while lazy.log.maintain():
@@ -77,7 +77,7 @@ def test_a_kill_loses_nothing_and_a_power_cut_only_what_was_not_synced(lazy: "Be
     assert lazy.recovery.damaged == []
 
 
-def test_a_segment_is_synced_before_the_next_one_is_begun(lazy: "Bench") -> None:
+def test_a_segment_is_synced_before_the_next_one_is_started(lazy: "Bench") -> None:
     for _ in range(12):
         publish(lazy, b"x" * 1_000)
     assert len(lazy.segments()) == 2
@@ -96,7 +96,7 @@ def test_closing_syncs_and_gives_sequences_back(lazy: "Bench") -> None:
     assert lazy.publish(b"two") == [2]
 
 
-def test_a_batch_is_there_as_a_whole_or_not_at_all(lazy: "Bench") -> None:
+def test_a_batch_exists_as_a_whole_or_not_at_all(lazy: "Bench") -> None:
     """Groups behind it prove nothing: they were not synced either."""
     publish(lazy, b"first")
     lazy.log.staged.begin_batch()

@@ -312,7 +312,9 @@ def test_a_new_stream_needs_no_other_manifest_and_a_hurried_close_writes_none(
     assert manifests() > before
 
 
-def test_what_was_gone_is_not_lost_with_a_file_that_a_manifest_still_lists(bench: Bench) -> None:
+def test_deleted_messages_are_not_lost_with_a_file_that_a_manifest_still_lists(
+    bench: Bench,
+) -> None:
     """An older version removes files without a word to the manifests."""
     fill(bench)
     kill(bench)

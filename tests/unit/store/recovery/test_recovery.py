@@ -131,7 +131,7 @@ def test_sectors_in_any_order_cost_nothing_that_was_acknowledged(
         assert (bench.recovery.damaged, bench.recovery.doubtful) == first
 
 
-def test_a_good_record_behind_a_bad_one_is_kept(bench: "Bench") -> None:
+def test_a_good_record_after_a_bad_one_is_kept(bench: "Bench") -> None:
     """Whether its group was acknowledged or not cannot be known, so it stays."""
     bench.publish(b"one")
     bench.stage(b"two" * 200, b"three" * 200, b"four" * 200)
@@ -205,7 +205,7 @@ def test_a_torn_tail_is_cut_and_leaves_only_a_skip(bench: "Bench") -> None:
     assert bench.disk.paths()[bench.segments()[0]] == size + OVERHEAD + 40
 
 
-def test_garbage_behind_the_last_record_stays_and_is_reported_once_more(bench: "Bench") -> None:
+def test_garbage_after_the_last_record_stays_and_is_reported_once_more(bench: "Bench") -> None:
     """It may have been acknowledged: nobody can know, so nobody throws it away."""
     bench.publish(b"one")
     stop(bench)
@@ -514,7 +514,7 @@ def test_a_head_that_cannot_be_renewed_makes_the_stream_read_only(bench: "Bench"
     assert "read-only" in bench.recovery.notes[1]
 
 
-def test_a_stream_whose_segments_are_gone_begins_anew(bench: "Bench") -> None:
+def test_a_stream_whose_segments_are_lost_starts_again(bench: "Bench") -> None:
     bench.publish(b"one")
     path = bench.segments()[0]
     stop(bench)
@@ -531,7 +531,7 @@ def test_a_stream_whose_segments_are_gone_begins_anew(bench: "Bench") -> None:
 
 @pytest.mark.parametrize("name", ["manifest.a", "manifest.b"])
 @pytest.mark.parametrize("how", ["damaged", "missing"])
-def test_a_lost_manifest_is_written_anew(bench: "Bench", name: str, how: str) -> None:
+def test_a_lost_manifest_is_written_again(bench: "Bench", name: str, how: str) -> None:
     bench.publish(b"one")
     path = bench.log.segments.folder / name
     stop(bench)
@@ -586,7 +586,7 @@ def test_a_segment_that_is_lost_with_both_manifests_is_reported(bench: "Bench", 
     assert any("it is unknown" in damage.reason for damage in bench.log.quarantine.proven)
 
 
-def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:
+def test_an_unknown_folder_is_named(bench: "Bench") -> None:
     folder = bench.log.segments.folder
     stop(bench)
     for name in bench.disk.list_folder(folder):
@@ -710,7 +710,7 @@ def test_a_newest_segment_that_cannot_be_made_durable_is_read_only(
     assert bench.publish(b"three") > [3]
 
 
-def test_a_kill_does_not_show_what_a_power_cut_can_take_away(bench: "Bench") -> None:
+def test_a_kill_does_not_show_what_a_power_failure_can_lose(bench: "Bench") -> None:
     """What a killed process left unsynced is synced first."""
     bench.publish(b"one")
     bench.stage(b"two")

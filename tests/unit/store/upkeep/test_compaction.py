@@ -50,7 +50,7 @@ def on_disk(bench: "Bench") -> int:
     return sum(size for path, size in bench.disk.paths().items() if path.suffix == ".seg")
 
 
-def test_what_is_gone_leaves_the_disk(small: "Bench") -> None:
+def test_deleted_messages_leave_the_disk(small: "Bench") -> None:
     seqs = fill(small)
     kept = seqs[::5]
     delete(small, [seq for seq in seqs if seq not in kept])
@@ -80,7 +80,7 @@ def test_what_was_rewritten_is_counted(small: "Bench") -> None:
     assert small.log.segments.disk_bytes == on_disk(small)
 
 
-def test_what_is_left_is_there_after_the_next_start(small: "Bench") -> None:
+def test_remaining_messages_exist_after_the_next_start(small: "Bench") -> None:
     seqs = fill(small)
     kept = seqs[::7]
     delete(small, [seq for seq in seqs if seq not in kept])
@@ -130,7 +130,7 @@ def test_few_files_are_left_of_many(small: "Bench") -> None:
     assert len(messages(small.log)) == len(range(0, 1500, 40)) + 2
 
 
-def test_rows_of_what_is_gone_go_with_it(small: "Bench") -> None:
+def test_rows_of_deleted_things_are_removed(small: "Bench") -> None:
     """The memory of an index follows what is there."""
     small.log.set_limits(0, 0, 1)
     small.publish(BODY, subject=b"rare")
@@ -400,7 +400,7 @@ def test_two_streams_do_not_mind_each_other(small: "Bench") -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_head_that_cannot_be_read_for_a_moment_is_no_damage(small: "Bench", times: int) -> None:
+def test_a_header_that_cannot_be_read_temporarily_is_no_damage(small: "Bench", times: int) -> None:
     seqs = fill(small)
     kept = seqs[::5]
     keep_house(small)
@@ -434,7 +434,7 @@ def test_messages_that_were_deleted_are_not_lost_with_the_head_of_their_segment(
     assert sequences(small.log) == kept
 
 
-def test_on_a_full_disk_even_the_newest_segment_gives_back_what_is_gone(bench: "Bench") -> None:
+def test_on_a_full_disk_even_the_newest_segment_is_compacted(bench: "Bench") -> None:
     """Nothing is removed or rewritten of the segment that is written to: another one is begun."""
     seqs = fill(bench, 30)
     (newest,) = bench.segments()

@@ -112,7 +112,7 @@ def test_chores_of_one_kind_share_one_pace() -> None:
     assert [chore.left for chore in chores] == [4, 5, 5]
 
 
-def test_a_chore_that_waited_goes_on() -> None:
+def test_a_task_that_waited_continues() -> None:
     loop = Loop()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back, time.monotonic_ns)
@@ -139,7 +139,7 @@ def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFix
     assert "Traceback" not in caplog.text
 
 
-def test_closing_stops_after_the_step_under_way() -> None:
+def test_closing_stops_after_the_step_in_progress() -> None:
     loop, gate = Loop(), threading.Event()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)

@@ -231,7 +231,7 @@ def test_a_damaged_line_costs_what_it_said_and_is_noted(full: "Bench") -> None:
     assert full.log.quarantine.lost == [(3, 3)]
 
 
-def test_in_a_rewritten_segment_only_what_was_there_counts_as_lost(bench: "Bench") -> None:
+def test_in_a_rewritten_segment_only_its_contents_count_as_lost(bench: "Bench") -> None:
     """It has few of its sequences; the others are gone, not lost."""
     bench.segment_size = 3000
     bench.reopen()

@@ -32,7 +32,7 @@ def test_silence_for_the_alarm_time_is_overdue() -> None:
     assert watched.is_overdue(0, 3 * SECOND)
 
 
-def test_anything_that_arrives_starts_the_time_anew() -> None:
+def test_anything_that_arrives_restarts_the_timer() -> None:
     """ADR-15: "that either messages or status is received"."""
     watched = monitor()
 
@@ -41,7 +41,7 @@ def test_anything_that_arrives_starts_the_time_anew() -> None:
     assert watched.is_overdue(1, 5 * SECOND)
 
 
-def test_a_long_silence_is_told_of_again() -> None:
+def test_a_long_silence_is_reported_again() -> None:
     watched = monitor()
 
     assert watched.is_overdue(0, 3 * SECOND)

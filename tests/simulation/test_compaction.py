@@ -1,4 +1,4 @@
-"""Rewritten segments replay to exactly what was there."""
+"""Rewritten segments replay to exactly what existed."""
 
 import pytest
 from tests.campaigns.store.crashes import run_crashes

@@ -12,7 +12,7 @@ SETUP = Path(__file__).resolve().parents[2] / "setup.py"
 
 
 class Built:
-    """A run of setup.py with a compiler that does as it is told."""
+    """A run of setup.py with a compiler that follows a script."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, mode: str, *, mistake: bool) -> None:
         self.words: list[str] = []

@@ -360,7 +360,7 @@ async def test_cancelling_loses_no_message(
 async def test_a_subscription_is_drained_at_once_without_a_connection(
     restartable: Restartable,
 ) -> None:
-    """Nothing can be on its way: what has arrived is all there will be."""
+    """Nothing can be in flight: what has arrived is all there will be."""
     nc = await connect(restartable.url, **QUICK)
     subscription = await nc.subscribe("a")
     await nc.flush()

@@ -81,7 +81,7 @@ async def test_a_push_callback_may_end_its_subscription(
 
 
 async def test_what_a_callback_waited_for_may_be_cancelled(client: Connect, name: str) -> None:
-    """It is the callback's failure, told to the error callback; the next message is handed out."""
+    """It is the callback's failure, reported to the error callback; the next message follows."""
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc, asyncio.timeout(5):
         stream = await filled(nc.jetstream(), name)

@@ -12,7 +12,7 @@ from tests.support.waiting import until, wait_until
 from jetspark import Consumer, JetStream, JetStreamMessage, Message, Stream, sync
 from jetspark.errors import RequestTimeout, SubscribeRefused
 
-LONG = 3600.0  # seconds: nothing is delivered again by itself
+LONG = 3600.0  # seconds: nothing is delivered again on its own
 
 
 async def stream_of(js: JetStream, name: str, count: int, keys: int = 1) -> Stream:
@@ -28,7 +28,7 @@ async def consumer_of(js: JetStream, name: str, count: int, keys: int = 1) -> Co
 
 
 class Workers:
-    """A callback that stays until it is let go; counts how many run at the same time."""
+    """A callback that stays until it is released; counts how many run at the same time."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -158,7 +158,7 @@ async def test_long_work_is_kept_by_signals(client: Connect, name: str, concurre
 
         await nc.subscribe(f"$JS.ACK.{name}.w.>", callback=heard)
         workers = Workers()
-        # One key: the second waits for the first, and is kept all the same.
+        # One key: the second waits for the first, and is kept anyway.
         async with consumer.consume(
             workers, concurrency=concurrency, ordered_by="subject", in_progress=True
         ):
@@ -510,7 +510,7 @@ def test_a_blocking_callback_gives_back_what_it_did_not_begin(server: Any, name:
             for message in consumer.fetch(8, timeout=1):
                 message.ack()
                 others.append(message.data)
-            # The next one could have begun in the same moment: it comes with the end.
+            # The next one could have started at the same time: it comes with the end.
             return len(others) >= 6
 
         wait_until(fetched)

@@ -372,7 +372,7 @@ async def test_acks_are_taken(client: Connect, name: str) -> None:
         fourth.in_progress()
 
         async def are_taken() -> bool:
-            """A nats-server takes acks beside the requests that follow them."""
+            """A nats-server takes acks next to the requests that follow them."""
             info = await consumer.info()
             return (info.num_ack_pending, info.ack_floor.stream_seq) == (2, 3)
 
@@ -724,7 +724,7 @@ async def test_consume_is_drained(client: Connect, name: str) -> None:
 
 
 async def test_silence_is_reported_and_the_request_repeated(client: Connect, name: str) -> None:
-    """ADR-15: an alarm to the error callback after three heartbeats; then it goes on."""
+    """ADR-15: an alarm to the error callback after three heartbeats; then it continues."""
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()

@@ -38,7 +38,7 @@ async def test_keep_keeps_the_consumer_of_a_subscription(
             await js.publish(name, data)
             subscription = await js.subscribe(name, durable="d", keep=True)
             message = await subscription.next()
-            assert message.data == data  # it goes on where the one before ended
+            assert message.data == data  # it continues where the one before ended
             await message.ack_sync()
             await getattr(subscription, end)()
             assert await names(stream) == ["d"]
@@ -217,7 +217,7 @@ async def test_messages_in_flight_to_a_cancelled_fetch_go_to_the_next_one(
             await until(is_sent)
             fetch.cancel()
             await asyncio.wait([fetch])
-            # What is held back comes late all the same; more would pile up, second after second.
+            # What is held back comes late anyway; more would pile up, second after second.
             proxy.latency = 0.0
             seen: set[bytes] = set()
             async with asyncio.timeout(60):
@@ -243,7 +243,7 @@ async def test_a_member_of_a_queue_that_left_is_forgotten(
         assert len(nc._core.up_listeners) == before
 
 
-LONG = 300.0  # seconds of ack_wait: what is delivered to nobody does not come again in a test
+LONG = 300.0  # seconds of ack_wait: what is delivered to no one does not come again in a test
 
 
 @pytest.mark.parametrize("reader", ["consume", "messages"])

@@ -178,7 +178,7 @@ async def test_a_gap_that_a_heartbeat_tells_of_is_closed(client: Connect, name: 
 async def test_messages_between_two_consumers_are_not_missed(
     client: Connect, name: str, push: bool, policy: DeliverPolicy, first: int
 ) -> None:
-    """What is new, and what is last, is another message when the consumer is made anew."""
+    """What is new, and what is last, is another message when the consumer is created again."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 5)
@@ -311,7 +311,7 @@ async def test_its_consumer_is_deleted_in_the_end(client: Connect, name: str, pu
             assert info.config.ack_policy is AckPolicy.NONE
             assert info.config.mem_storage
 
-        # The deletion is asked for and not waited for; nats-server does it beside other requests.
+        # The deletion is asked for and not waited for; nats-server does it next to other requests.
         async def is_gone() -> bool:
             return [name async for name in stream.consumer_names()] == []
 
@@ -376,7 +376,7 @@ async def test_large_data_is_paced_by_flow_control(client: Connect, name: str) -
 async def test_a_stream_made_again_is_noticed_by_a_reader_that_gave_up_meanwhile(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The question where the new stream ends may be cut off by a timeout: it is asked again."""
+    """The request where the new stream ends may time out: it is asked again."""
     look = OrderedReader._begins_behind_the_end
     cut_off = asyncio.Event()
 

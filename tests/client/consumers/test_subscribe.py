@@ -111,13 +111,13 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
         js = nc.jetstream()
         stream = await filled(js, name, 1)
         call = asyncio.ensure_future(getattr(js, kind)(f"{name}.a", stream=name))
-        await asyncio.sleep(0)  # the request to make the consumer is under way
+        await asyncio.sleep(0)  # the request to make the consumer is in progress
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        async with asyncio.timeout(2):  # by itself it would go after 5 s
+        async with asyncio.timeout(2):  # on its own it would go after 5 s
             while nc.stats.requests_pending:
-                await asyncio.sleep(0.001)  # its answer: it is there now
+                await asyncio.sleep(0.001)  # its answer: it exists now
             while await names(stream):
                 pass
 
@@ -190,7 +190,7 @@ async def test_drain_takes_what_has_arrived_then_deletes(client: Connect, name: 
         await subscription.drain()
 
         assert seen == list(range(1, 101))
-        assert errors == []  # the consumer was there to take the last ack
+        assert errors == []  # the consumer existed to take the last ack
         assert subscription.is_closed
         assert await names(stream) == []
 
@@ -455,7 +455,7 @@ async def test_a_queue_member_that_loses_the_race_joins(
 
         assert not two.created_consumer
         assert two.cached_info.config.deliver_subject == one.cached_info.config.deliver_subject
-        assert other.stats.subscriptions == 1  # the one made before is gone
+        assert other.stats.subscriptions == 1  # the one made before was deleted
         await one.drain()
         await fill(js, name, 1, 2)
         assert await numbers(two, 2) == [1, 2]

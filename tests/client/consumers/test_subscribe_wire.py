@@ -19,7 +19,7 @@ ANSWERS: dict[str, Any] = {
 
 
 class Recorder:
-    """A server that knows one stream and writes down what it is told."""
+    """A server that knows one stream and records what it receives."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []

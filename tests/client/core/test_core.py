@@ -353,7 +353,7 @@ async def test_the_limit_of_pending_bytes_holds_too(client: Connect, name: str) 
 
 
 async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name: str) -> None:
-    """Whoever waited there would never be woken."""
+    """A task that waited there would never be woken."""
     async with client() as nc:
         subscription = await nc.subscribe(name)
 
@@ -372,6 +372,6 @@ async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name:
         await nc.flush()
 
         assert (nc.stats.requests_pending, nc.stats.subscriptions) == (0, 1)
-        # Nothing was begun there, and so nothing was ended here.
+        # Nothing was started there, and so nothing was ended here.
         nc.publish(name, b"still open")
         assert (await subscription.next()).data == b"still open"

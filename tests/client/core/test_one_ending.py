@@ -58,7 +58,7 @@ def each_call(ending: int) -> pytest.MarkDecorator:
 
 @contextlib.contextmanager
 def nothing_unhandled() -> Iterator[None]:
-    """Fail when a task ended with an error that nobody looked at."""
+    """Fail when a task ended with an error that no one looked at."""
     unhandled: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
@@ -228,7 +228,7 @@ async def lock_of_a_closed_bucket(s: Scene) -> tuple[Waiting, Waiting]:
     await made.create("k", b"somebody else")
 
     async def close() -> None:
-        # It asks for the lock first: a watch that begins after the end of the others goes on.
+        # It asks for the lock first: a watch that begins after the end of the others continues.
         while not made._watches._running:
             await asyncio.sleep(0.001)
         await made.close()

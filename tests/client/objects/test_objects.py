@@ -1,4 +1,4 @@
-"""Object stores over a server (ADR-20), and beside nats-py's (ADR-53 for the sequences)."""
+"""Object stores over a server (ADR-20), and next to nats-py's (ADR-53 for the sequences)."""
 
 import asyncio
 import io
@@ -391,7 +391,7 @@ async def test_a_range_far_into_an_object_does_not_read_what_is_before_it(
         for start in (SEEK_MIN, 9 * CHUNK_SIZE, 9 * CHUNK_SIZE + 1):
             part = await store.open("a", start=start, length=10)
             assert await part.read() == data[start : start + 10]
-        await nc.flush()  # what the server sent behind the ranges
+        await nc.flush()  # what the server sent after the ranges
         before = nc.stats.in_bytes
         last = await store.open("a", start=len(data) - 5)
         assert await last.read() == data[-5:]

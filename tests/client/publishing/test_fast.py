@@ -214,7 +214,7 @@ async def test_an_exception_leaves_the_batch_open_for_the_server_to_end(
 
 
 async def test_many_tasks_publish_into_one_batch(client: Connect, name: str) -> None:
-    """Each is told its own place, and none waits for an answer that another one took."""
+    """Each gets its own sequence, and none waits for an answer that another one took."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await made(js, name)

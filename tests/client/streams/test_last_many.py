@@ -93,7 +93,7 @@ async def test_too_many_subjects_are_split(client: Connect, name: str) -> None:
 async def test_the_parts_of_a_split_request_show_one_point_in_time(
     client: Connect, name: str
 ) -> None:
-    """What is written while it is read belongs to a later moment, whichever part it is in."""
+    """What is written while it is read belongs to a later point in time, in any part."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await users(js, name)
@@ -188,7 +188,7 @@ async def test_what_pages_cannot_prove_is_read_with_a_consumer(client: Connect, 
 async def test_a_consumer_that_starts_late_still_shows_the_same_point_in_time(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is published between the bound and the consumer is not shown; what was there is."""
+    """What is published between the bound and the consumer is not shown; what existed is."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await users(js, name)

@@ -1,4 +1,4 @@
-"""Reads from a replica that is behind (decisions.md, Read-after-write).
+"""Reads from a replica that lags (decisions.md, Read-after-write).
 
 The routes of one node of a real cluster run through proxies that hold everything back, so the
 replica there answers direct gets from the past whenever it is asked.

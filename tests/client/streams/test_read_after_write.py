@@ -1,6 +1,6 @@
 """ADR-53, "Note about testing": consumers that ask for a sequence that is not there yet.
 
-Single gets: test_scan.py; many at once: test_last_many.py; copies that are behind:
+Single gets: test_scan.py; many at once: test_last_many.py; copies that lag:
 test_late_follower.py. On a server without ADR-53 the client keeps the promise (decisions.md).
 """
 
@@ -224,7 +224,7 @@ async def test_what_a_watch_saw_is_asked_for(client: Connect, name: str) -> None
         again = await js.create_key_value(KeyValueConfig(bucket=name))
 
         assert asked.data == b'{"min_last_seq":%d}' % revision
-        # A bucket made anew begins at 1 again.
+        # A bucket created again begins at 1 again.
         assert await again.put("a", b"2") == 1
         assert (await again.get("a")).value == b"2"
 

@@ -348,7 +348,7 @@ async def test_a_refused_windowed_publish_is_raised_by_its_ack(client: Connect, 
         with pytest.raises(WrongLastSequence):
             await bad
         assert isinstance(bad.exception(), WrongLastSequence)
-        # Somebody has looked at it: it is not raised again.
+        # Someone has looked at it: it is not raised again.
         await js.publish_async_complete()
 
 
@@ -371,7 +371,7 @@ async def test_failures_that_were_not_read_are_raised_at_the_end(
 async def test_an_answer_that_is_no_ack_is_reported_and_nothing_else_suffers(
     client: Connect, name: str, read_after_write: bool
 ) -> None:
-    """Somebody else listens on the subject and answers."""
+    """Someone else listens on the subject and answers."""
     async with client(allow_reconnect=False) as nc:
         js = nc.jetstream(read_after_write=read_after_write)
         await nc.subscribe(name, callback=lambda message: message.respond(b"hello"))
@@ -572,7 +572,7 @@ async def test_reads_that_make_no_sense_are_refused_before_they_are_sent(
 async def test_a_user_who_may_read_one_subject_gets_its_messages(
     nats_server: Callable[[str], ServerProcess],
 ) -> None:
-    """ADR-31: the subject-appended form is there for permissions by subject."""
+    """ADR-31: the subject-appended form exists for permissions by subject."""
     server = nats_server(
         """jetstream: enabled
         accounts { A { jetstream: enabled, users [

@@ -1,4 +1,4 @@
-"""Errors that nobody expected end one request; one stream or consumer never stops the others."""
+"""Errors that no one expected end one request; one stream or consumer never stops the others."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ async def test_waiting_pulls_hear_that_the_server_ends(tmp_path: Path) -> None:
 
 
 async def test_an_account_without_jetstream_gets_an_error(tmp_path: Path) -> None:
-    """503 / 10039, as nats-server; on 02f3840 nobody answers."""
+    """503 / 10039, as nats-server; on 02f3840 no one answers."""
     config = tmp_path / "server.conf"
     config.write_text(
         'listen: "127.0.0.1:-1"\n'

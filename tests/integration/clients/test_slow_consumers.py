@@ -1,4 +1,4 @@
-"""Clients that do not read: cut off with a reason, at nobody else's cost."""
+"""Clients that do not read: disconnected with a reason, at no one else's cost."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.support.watched import Peer, Watched
 QUIET: Final = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 STRICT: Final = "max_pending: 1MB\nmax_payload: 64KB\nhttp: 127.0.0.1:-1\n"
 SIZE: Final = 32 * 1024
-# More than the kernel keeps for a socket that nobody reads, and max_pending on top.
+# More than the kernel keeps for a socket that no one reads, and max_pending on top.
 MESSAGES: Final = 600
 
 
 @pytest.fixture
 def strict(tmp_path: Path) -> Iterator[Watched]:
-    """A server that lets nobody have more than a megabyte waiting."""
+    """A server that lets no one have more than a megabyte waiting."""
     server = Watched(tmp_path, STRICT)
     yield server
     server.end()

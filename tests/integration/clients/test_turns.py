@@ -1,6 +1,6 @@
 """No client makes the others wait: no turn of the loop is long, whatever one of them does.
 
-Each test is a client that does much of something, beside a probe that measures how much CPU time
+Each test is a client that does much of something, next to a probe that measures how much CPU time
 the longest turn of the server's loop took. The long forms are in ``tests/campaigns/turns.py``.
 """
 

@@ -1,4 +1,4 @@
-"""Very many requests that wait for a stream to be made or removed hold up nobody."""
+"""Very many requests that wait for a stream to be made or removed hold up no one."""
 
 from __future__ import annotations
 

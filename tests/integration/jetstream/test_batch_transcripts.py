@@ -14,7 +14,7 @@ CREATE = (
 
 
 class Wire:
-    """A connection that says bytes and hears frames."""
+    """A connection that sends bytes and receives frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

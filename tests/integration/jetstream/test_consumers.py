@@ -43,7 +43,7 @@ async def test_a_thousand_consumers_add_no_task_and_no_timer() -> None:
             await api(client, f"CONSUMER.CREATE.S.c{n}", stream_name="S", config=config)
 
         assert len(asyncio.all_tasks()) <= tasks
-        # The few timers that a server and a connection have by themselves come and go.
+        # The few timers that a server and a connection have on their own come and go.
         assert timers(loop) <= handles + 10
         await client.close()
 

@@ -37,7 +37,7 @@ MIRROR = {"name": "A", "external": HUB}
 def hub(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
-    """An upstream that nobody kills."""
+    """An upstream that no one kills."""
     running = ServerProcess(request.param, tmp_path_factory.mktemp("hub"), "-js")
     yield running
     running.kill()
@@ -72,7 +72,7 @@ async def test_a_mirror_has_everything_as_it_was(hub: ServerProcess) -> None:
 
 
 async def test_a_mirror_passes_an_end_that_was_deleted(hub: ServerProcess) -> None:
-    """Whoever asks for these sequences (ADR-53) hears that the mirror is past them."""
+    """A read of these sequences (ADR-53) reports that the mirror is past them."""
     async with both(hub.url) as (there, here):
         await make(here, "M", mirror=MIRROR)
         await fill(there, 10)
@@ -155,7 +155,7 @@ async def test_a_promoted_mirror_continues_automatically(hub: ServerProcess) -> 
 
 
 async def test_a_purge_and_a_new_stream_of_the_name(hub: ServerProcess) -> None:
-    """A purge leaves the copies alone; a stream made anew is another stream."""
+    """A purge leaves the copies alone; a stream created again is another stream."""
     async with both(hub.url) as (there, here):
         await make(here, "M", mirror=MIRROR)
         await make(here, "S", sources=[MIRROR])

@@ -265,7 +265,7 @@ async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -
 
 
 async def test_what_was_deleted_while_it_was_being_copied_is_not_read_from_the_copy() -> None:
-    """It has come and is not stored yet: the copy is compared when it is there, not before."""
+    """It has come and is not stored yet: the copy is compared when it exists, not before."""
     async with pair(streams=["S"]) as at:
         js = at.at_replica.jetstream()
         stream = await js.create_stream(StreamConfig(name="S", subjects=("s",), allow_direct=True))
@@ -315,7 +315,7 @@ async def test_a_delete_is_followed_while_the_stream_is_written_to() -> None:
 async def test_a_stream_created_again_is_noticed_without_advisories(
     kind: str, tmp_path: Path
 ) -> None:
-    """The consumer of the copy ends with its stream, which is heard of at once."""
+    """The consumer of the copy ends with its stream, which is noticed at once."""
     config = tmp_path / "leader.conf"
     config.write_text(
         "authorization { users: [{user: u, password: p, permissions: "

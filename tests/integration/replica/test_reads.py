@@ -244,7 +244,7 @@ async def test_without_its_leader_a_bucket_can_be_opened_and_read_at_a_replica()
 
 
 async def test_a_frozen_leader_does_not_keep_reads_waiting() -> None:
-    """The connection is there and nothing comes: the read is refused like any unmet one."""
+    """The connection exists and nothing comes: the read is refused like any unmet one."""
     async with pair() as at:
         assert at.leader._inner.default_account.driver is not None
         router = at.leader._inner.default_account.router

@@ -61,7 +61,7 @@ async def test_messages_reach_all_clients_once_wherever_they_are_connected() -> 
 
 
 async def test_a_drained_subscription_gets_all_that_its_client_sent_before() -> None:
-    """Also what the replica had not passed on yet when it heard of the end."""
+    """Also what the replica had not passed on yet when it learned of the end."""
     async with pair() as at:
         subscription = await at.at_replica.subscribe("a")
         for number in range(2_000):

@@ -86,7 +86,7 @@ def test_sighup_switches_tracing_of_open_connections(tmp_path: Path) -> None:
     server = Watched(tmp_path)
     peer = Peer(server)
     try:
-        # Half a message is on its way: the trace begins with the next one.
+        # Half a message is in flight: the trace begins with the next one.
         peer.ask(b'CONNECT {"verbose":false}\r\n')
         peer.send(b"PUB first 7\r\nPUB")
         time.sleep(0.05)
@@ -204,7 +204,7 @@ def test_signal_is_sent_by_the_command_line(serve: Serve, tmp_path: Path) -> Non
 
 
 async def test_sigterm_ends_a_server_whose_clients_keep_publishing(serve: Serve) -> None:
-    """It waited until nobody published any more."""
+    """It waited until no one published any more."""
     served = serve()
     client = await nats.connect(served.url, allow_reconnect=False)
     await client.request("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=20)

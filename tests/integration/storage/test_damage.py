@@ -1,4 +1,4 @@
-"""Damage on disk is reported wherever somebody looks."""
+"""Damage on disk is reported wherever someone looks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_an_emptied_segment_is_reported_although_its_contents_are_unknown(
 async def test_damage_in_an_idle_stream_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On 02f3840 nobody looked after a stream between its start and its next message."""
+    """On 02f3840 no one looked after a stream between its start and its next message."""
     monkeypatch.setattr("jetspark.server.jetstream.driver.HOUSE_PERIOD", 0.05)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
@@ -96,7 +96,7 @@ async def test_damage_in_an_idle_stream_is_reported(
 
 
 async def test_the_rest_of_an_interrupted_write_is_reported_as_no_loss(tmp_path: Path) -> None:
-    """A power cut leaves a write without its middle: it was never acknowledged."""
+    """A power failure leaves a write without its middle: it was never acknowledged."""
     cut = tmp_path / "cut"
     async with jetspark.Server(store_dir=tmp_path / "live") as server:
         client = await nats.connect(server.client_url)

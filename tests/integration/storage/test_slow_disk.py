@@ -1,4 +1,4 @@
-"""A disk that takes its time: who asked for something waits for it, nobody else notices.
+"""A disk that takes its time: who asked for something waits for it, no one else notices.
 
 Syncs here wait for a gate, so nothing depends on how quick the machine is: what a client gets
 while the gate is closed, it got without the disk.
@@ -198,7 +198,7 @@ async def test_no_client_waits_for_a_restore(serve: Serve) -> None:
         assert "deliver_subject" in begun, begun
 
         async def give_up() -> dict[str, Any]:
-            """No archive at all: what was begun is removed before that is answered."""
+            """No archive at all: what was started is removed before that is answered."""
             answer = await world.asking.request(begun["deliver_subject"], b"", timeout=WAIT)
             found: dict[str, Any] = json.loads(answer.data)
             return found
@@ -331,7 +331,7 @@ async def test_a_stream_whose_removal_failed_is_what_it_was(serve: Serve) -> Non
         world.files.gate.clear()
         removing = asyncio.ensure_future(world.ask("STREAM.DELETE.S"))
         await world.asked()
-        # It is there until it is removed: read at once, written to afterwards.
+        # It exists until it is removed: read at once, written to afterwards.
         found = await world.other.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=WAIT)
         assert found.data == b"kept"
         publishing = asyncio.ensure_future(world.publish("S.a", b"meanwhile"))

@@ -1,4 +1,4 @@
-"""Streams that are on disk and cannot be served: others are, and nobody takes their names."""
+"""Streams that are on disk and cannot be served: others are, and no one takes their names."""
 
 import asyncio
 import errno

@@ -55,7 +55,7 @@ def masked(value: Any) -> Any:
 def told(client: RawClient) -> dict[str, list[Any]]:
     """The advisories of the script by their subjects, in an order of ours.
 
-    nats-server sends them beside its answers, and under load not in their order.
+    nats-server sends them next to its answers, and under load not in their order.
     """
     client.listen("$JS.EVENT.>")
     for verb, body in SCRIPT:

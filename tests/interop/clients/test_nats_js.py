@@ -262,7 +262,7 @@ def test_accounts_do_not_see_each_other(security: Results) -> None:
 
 
 def test_tls_is_spoken_in_every_way(security: Results) -> None:
-    """Behind INFO or first, with a client certificate or without, and either with `auto`."""
+    """After INFO or first, with a client certificate or without, and either with `auto`."""
     assert security["tls"] == {
         "behind INFO": True,
         "behind INFO, verified": True,

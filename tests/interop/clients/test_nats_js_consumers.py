@@ -56,7 +56,7 @@ def test_next_naks_and_terms(results: Results) -> None:
 
 
 def test_consume_gets_everything_through_a_restart(results: Results) -> None:
-    """A message whose acknowledgement was under way may come twice."""
+    """A message whose acknowledgement was in progress may come twice."""
     assert results["consume"]["everything"] is True
     assert results["consume"]["twice"] <= 20
 

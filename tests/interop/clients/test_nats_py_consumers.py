@@ -33,7 +33,7 @@ COUNT = 200
 
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[tuple[Restarted, Client, Watch]]:
-    """A server, and a client that comes back by itself."""
+    """A server, and a client that comes back on its own."""
     watch = Watch()
     async with (
         Restarted(folder / "store") as server,
@@ -281,7 +281,7 @@ async def test_consumers_are_made_listed_paused_and_deleted(tmp_path: Path) -> N
 
 
 async def watched(watcher: Any, count: int) -> list[str]:
-    """The next updates of a watcher; nothing is the end of what was there at the start."""
+    """The next updates of a watcher; nothing is the end of what existed at the start."""
     found = []
     for _ in range(count):
         entry = await watcher.updates(timeout=PATIENCE_S)

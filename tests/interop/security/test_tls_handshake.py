@@ -57,7 +57,7 @@ def opened(server: jetspark.Server) -> socket.socket:
 
 
 def read_info(client: socket.socket) -> bytes:
-    """INFO, and nothing behind it."""
+    """INFO, and nothing after it."""
     line = b""
     while not line.endswith(b"\r\n"):
         line += client.recv(1)
@@ -116,7 +116,7 @@ def read_to_end(client: socket.socket) -> bytes:
 def test_a_client_that_breaks_off_is_forgotten(
     run: Callable[..., Any], configure: Configure, certificates: Certificates
 ) -> None:
-    """With room for one connection, the next one is served only when the first is gone."""
+    """With room for one connection, the next one is served only when the first is closed."""
 
     def is_served(client: socket.socket) -> bool:
         read_info(client)

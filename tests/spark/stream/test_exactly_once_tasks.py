@@ -442,7 +442,7 @@ def test_jobs_whose_names_begin_alike_do_not_take_the_rows_of_each_other_for_the
     for version in range(3):
         job("job", version, 10 * version)
         job("job.1", version, 100 + 10 * version)
-    # A first version under way, and one that is run again.
+    # A first version in progress, and one that is run again.
     job("job.4", 7, 200)
     job("job", 4, 50, killed=True)
     job("job.4", 8, 210)
@@ -649,7 +649,7 @@ def test_an_epoch_continues_under_another_atomic_scope(
 def test_a_ledger_of_an_older_state_lets_no_row_in_twice(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", epochs: int
 ) -> None:
-    """The bucket was restored from a backup; ids in the stream tell that the epoch was begun."""
+    """The bucket was restored from a backup; ids in the stream tell that the epoch was started."""
     name = f"RESTORED{epochs}"
     stream = _stream(jetstream, name)
     first = _writer(url, name)

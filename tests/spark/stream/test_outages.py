@@ -1,4 +1,4 @@
-"""A query that runs outlives a restart of its server; a new one is told at once."""
+"""A query that runs outlives a restart of its server; a new one fails at once."""
 
 import threading
 from collections import Counter

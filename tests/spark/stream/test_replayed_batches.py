@@ -49,7 +49,7 @@ class Query:
         source = self._format(options=self._options)
         self.reader: Any = source.streamReader(source.schema())
         if self.ends:
-            # Spark asks so for nothing before it goes on.
+            # Spark asks so for nothing before it continues.
             last = json.loads(self.ends[-1])
             assert self.reader.partitions(last, last) == []
 

@@ -96,7 +96,7 @@ def test_committed_messages_are_purged_on_request(streams: "Streams") -> None:
     before = stream.info().state.first_seq
     first.commit(end)
     after = stream.info().state.first_seq
-    # The last batch of a run is not told of: the next run begins with it.
+    # The last batch of a run is not reported: the next run begins with it.
     last = first.latestOffset(end, ReadAllAvailable())
     second = reader()
     second.latestOffset(last, ReadAllAvailable())

@@ -248,7 +248,7 @@ def test_what_is_no_answer_raises(wire: bytes) -> None:
 
 
 def test_proof_of_a_read_comes_with_message_and_error() -> None:
-    """MSG.GET answers have ``min_last_seq`` beside message or error."""
+    """MSG.GET answers have ``min_last_seq`` next to message or error."""
     found = MsgGetResponse(message=StoredMessage(subject="a", seq=3), min_last_seq=7)
     missing = MsgGetResponse(
         error=ApiErrorBody(code=404, err_code=10037, description="no message found"),

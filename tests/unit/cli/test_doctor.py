@@ -139,7 +139,7 @@ def test_repair_copies_damage_aside_and_the_next_check_finds_nothing_new(store: 
 
 
 def test_a_segment_that_was_lost_is_in_every_later_report(store: Store) -> None:
-    """A start has noticed it, and nothing is there to be copied aside."""
+    """A start has noticed it, and nothing exists to be copied aside."""
     path = sorted(store.stream.glob("*.seg"))[1]
     lost = int(sorted(store.stream.glob("*.seg"))[2].name[:20]) - int(path.name[:20])
     path.unlink()

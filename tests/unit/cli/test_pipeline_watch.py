@@ -1,6 +1,6 @@
 """`jetspark pipeline run --continuous` around its flows (docs/pipelines.md, "Run modes").
 
-The flows are told here what to do, so that no Spark is needed; those of Spark are in tests/spark.
+The flows are scripted here, so that no Spark is needed; those of Spark are in tests/spark.
 """
 
 import os
@@ -25,7 +25,7 @@ from jetspark.spark.pipelines.only_run import LOCK_NAME
 
 
 class Flows:
-    """What a run looks like; ``on_step`` is what happens while it goes on."""
+    """What a run looks like; ``on_step`` is what happens while it continues."""
 
     on_step: Callable[["Flows"], None]
     stopped: list[float]

@@ -1,4 +1,4 @@
-"""Export files by themselves (docs/export.md): whole or not there, hostile content, bad input."""
+"""Export files on their own (docs/export.md): whole or not there, hostile content, bad input."""
 
 import errno
 import io

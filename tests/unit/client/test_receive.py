@@ -30,7 +30,7 @@ def make_queue(
 
 
 def feed(receiver: Receiver, wire: bytes) -> None:
-    """Parse one chunk and wake whoever asked for it, as the driver does."""
+    """Parse one chunk and wake the waiters, as the driver does."""
     ClientParser(receiver, 4096, -1).feed(wire)
     woken, receiver.woken = receiver.woken, []
     for sink in woken:

@@ -74,7 +74,7 @@ async def test_the_thread_ends_with_the_subscription() -> None:
 
 async def test_a_coroutine_function_is_refused() -> None:
     async def wrong(_message: Message) -> None:
-        """Nobody would await it."""
+        """No one would await it."""
 
     with pytest.raises(TypeError, match="pass a plain function"):
         ThreadCallback[Message](wrong)
@@ -82,7 +82,7 @@ async def test_a_coroutine_function_is_refused() -> None:
 
 async def test_a_coroutine_that_comes_out_is_reported_and_not_left_lying() -> None:
     async def wrong() -> None:
-        """Nobody would await it."""
+        """No one would await it."""
 
     errors: list[Exception] = []
     callback = ThreadCallback[Message](lambda _: wrong())
@@ -103,7 +103,7 @@ async def test_an_exit_inside_the_function_ends_nothing() -> None:
 
 
 def test_a_loop_that_has_ended_is_not_notified() -> None:
-    """The process is ending: a traceback of a daemon thread would help nobody."""
+    """The process is ending: a traceback of a daemon thread would help no one."""
     begun, released = threading.Event(), threading.Event()
     problems: list[object] = []
     hook, threading.excepthook = threading.excepthook, problems.append

@@ -25,7 +25,7 @@ class Somebody:
 
 @pytest.fixture
 def heard(bench: Bench) -> Bench:
-    """Somebody listens to everything."""
+    """Someone listens to everything."""
     bench.ports.listening = lambda _subject: True
     return bench
 

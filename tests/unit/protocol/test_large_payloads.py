@@ -1,4 +1,4 @@
-"""Payloads so large that somebody else puts them together: the same frames, in the same order."""
+"""Payloads so large that someone else puts them together: the same frames, in the same order."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_what_comes_after_the_end_of_a_connection_is_not_carried_out() -> None:
 
 
 def test_sizes_are_those_of_the_line() -> None:
-    """``pe`` goes on to say where the payload would end."""
+    """``pe`` continues to say where the payload would end."""
     sizes: list[i64] = []
 
     class Sizes(Recorder):

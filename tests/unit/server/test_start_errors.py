@@ -43,7 +43,7 @@ from jetspark.server.start_errors import cannot_listen, cannot_open_store, in_wo
 def test_a_port_that_cannot_be_opened_is_named_with_advice(
     number: int, advice: str, flags: str
 ) -> None:
-    """A program is told its arguments, the command line its flags."""
+    """A program sees its arguments, the command line its flags."""
     error = cannot_listen("clients", "0.0.0.0", 4222, OSError(number, "long text of asyncio"))
 
     assert error.errno == number
@@ -100,7 +100,7 @@ def test_a_log_that_cannot_be_written_is_refused_before_anything_is_logged(tmp_p
 async def test_a_full_budget_is_reported_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Clients are told 10023, which does not say whose limit it was."""
+    """Clients get 10023, which does not say whose limit it was."""
     config = tmp_path / "server.conf"
     config.write_text(f'port: -1, jetstream {{ store_dir: "{tmp_path}/store", max_file: 4KiB }}')
     caplog.set_level(logging.ERROR, "jetspark")

@@ -1,4 +1,4 @@
-"""The real file system behind the file layer, and the simulated one: both keep one contract."""
+"""The real file system below the file layer, and the simulated one: both keep one contract."""
 
 import errno
 import os

@@ -28,7 +28,7 @@ def identity(name: str, *, number: int = 5) -> Identity:
 
 
 def ignore(_identity: Identity, _recovery: Recovery) -> None:
-    """Nobody asks what recovery found."""
+    """No one asks what recovery found."""
 
 
 def started(disk: SimulatedDisk) -> list[str]:
@@ -228,7 +228,7 @@ def test_two_streams_may_have_the_same_name_in_two_accounts(bench: "Bench") -> N
 
 
 def cut_short(disk: SimulatedDisk) -> list[tuple[SimulatedDisk, SimulatedDisk]]:
-    """Before every step that follows: what a kill leaves, and what a power cut may leave."""
+    """Before every step that follows: what a kill leaves, and what a power failure may leave."""
     found: list[tuple[SimulatedDisk, SimulatedDisk]] = []
 
     def look(operation: Operation) -> None:
@@ -347,7 +347,7 @@ def test_a_stream_whose_name_cannot_be_undone_takes_no_writes(bench: "Bench", ti
 def test_a_stream_whose_removal_was_refused_exists_after_a_stop(
     bench: "Bench", times: int
 ) -> None:
-    """Also when the disk refused to undo its new name, and nobody opened it again since."""
+    """Also when the disk refused to undo its new name, and no one opened it again since."""
     bench.publish(b"one")
     bench.disk.fail(2, errno.EIO, times=times)
     with pytest.raises(OSError, match="Input/output"):

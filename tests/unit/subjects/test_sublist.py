@@ -340,7 +340,7 @@ def test_a_shared_entry_is_not_used_where_the_last_token_matters() -> None:
 
 
 def test_places_of_removed_patterns_are_given_up() -> None:
-    """An inbox would otherwise not share an entry again after ``_INBOX.*.done`` is gone."""
+    """An inbox would otherwise not share an entry again after ``_INBOX.*.done`` is removed."""
     subscriptions = sublist(b"_INBOX.*.done", b"_INBOX.c1.*", b"a.*.b.>", b"a.*.b.c.*")
     for pattern in (b"_INBOX.*.done", b"a.*.b.>", b"a.*.b.c.*"):
         assert subscriptions.remove(pattern, b"", pattern)

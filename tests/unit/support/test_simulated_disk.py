@@ -23,7 +23,7 @@ def contents(found: list[SimulatedDisk], path: Path = F) -> set[bytes]:
 
 
 def during(disk: SimulatedDisk, kind: str) -> list[SimulatedDisk]:
-    """Images of the moment before each step of a kind; filled while the disk is used."""
+    """Images of the state before each step of a kind; filled while the disk is used."""
     found: list[SimulatedDisk] = []
 
     def look(operation: Operation) -> None:
@@ -231,7 +231,7 @@ def test_a_failed_write_has_written_a_part() -> None:
 
 
 def test_a_failed_sync_is_not_made_good_by_the_next_one() -> None:
-    """What Linux does: the error is told once, the pages are forgotten."""
+    """What Linux does: the error is reported once, the pages are forgotten."""
     disk, handle = made(b"")
     disk.fail(2, errno.EIO)
     with pytest.raises(OSError, match="Input/output"):
@@ -277,7 +277,7 @@ def test_a_full_disk_takes_what_fits() -> None:
         disk.open(Path("/g"), create=True)
     with pytest.raises(OSError, match="No space"):
         disk.make_folder(Path("/d"))
-    # What is there can be written again, and what is cut makes room.
+    # What exists can be written again, and what is cut makes room.
     disk.write_synced(handle, [b"abc"], 0)
     disk.truncate(handle, 3)
     disk.close(disk.open(Path("/g"), create=True))

@@ -1,4 +1,4 @@
-"""What a fast batch concludes from what it hears, without a server (ADR-50, client design)."""
+"""What a fast batch concludes from what it receives, without a server (ADR-50, client design)."""
 
 from typing import Literal
 

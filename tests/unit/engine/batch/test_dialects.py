@@ -1,4 +1,4 @@
-"""The two dialects of fast ingest word by word: transcripts of what each is told.
+"""The two dialects of fast ingest word by word: transcripts of what each receives.
 
 ADR-50 for the headers, wire.md, Batches for the reply subjects; decisions.md says which errors.
 """

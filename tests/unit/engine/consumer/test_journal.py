@@ -295,7 +295,7 @@ def test_a_deleted_stream_is_not_kept_for_the_journal_of_its_consumers(world: Wo
 
 
 def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> None:
-    """What went while nobody looked is not taken off the count of who looks later."""
+    """What went while no one looked is not taken off the count of who looks later."""
     stream = world.stream()
     world.publish(stream, b"s.a", b"s.b", b"s.b")
     consumer = world.consumer(stream, "c")

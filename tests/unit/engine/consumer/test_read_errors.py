@@ -169,7 +169,7 @@ def test_a_push_consumer_waits_and_continues(world: World) -> None:
 
 
 def test_a_work_queue_loses_nothing_to_five_read_errors(world: World) -> None:
-    """Five errors in a row are more than one read tries: the queue waits, and goes on."""
+    """Five errors in a row are more than one read tries: the queue waits, and continues."""
     stream = filled(world, 6, retention=Retention.WORKQUEUE)
     world.consumer(stream)
     stream, _ = reopened(world)

@@ -1,4 +1,4 @@
-"""Interest and work queue retention (wire.md, Publishing): what nobody needs is not kept."""
+"""Interest and work queue retention (wire.md, Publishing): what no one needs is not kept."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_work_queue_keeps_messages_without_a_request(world: World, queue: Stre
 
 
 def test_a_work_queue_keeps_what_a_reset_passes_over(world: World, queue: Stream) -> None:
-    """Nobody acknowledged it; after a reset back it is delivered."""
+    """No one acknowledged it; after a reset back it is delivered."""
     world.publish(queue, *[b"s.a"] * 6)
     consumer = world.consumer(queue)
     world.pull(b"2")
@@ -254,7 +254,7 @@ def test_an_answered_ack_means_that_the_message_is_deleted(world: World, queue: 
 def test_a_consumer_created_after_the_last_one_left_does_not_see_messages_without_interest(
     world: World,
 ) -> None:
-    """The answer to CONSUMER.DELETE means that the messages are gone, too."""
+    """The answer to CONSUMER.DELETE means that the messages are deleted, too."""
     stream = world.stream(retention="interest")
     first = world.consumer(stream, "first")
     world.consumer(stream, "other", filter_subject="s.b")
@@ -267,7 +267,7 @@ def test_a_consumer_created_after_the_last_one_left_does_not_see_messages_withou
 
 
 def test_a_removal_that_the_disk_refused_is_decided_again(world: World, queue: Stream) -> None:
-    """Nobody would ask for it: the consumer is done with the message."""
+    """No one would ask for it: the consumer is done with the message."""
     world.publish(queue, *[b"s.a"] * 3)
     world.consumer(queue)
     world.pull(b"2")

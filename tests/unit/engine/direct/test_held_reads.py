@@ -1,4 +1,4 @@
-"""The gate of read-after-write: bounded, in order, and cheap for streams nobody waits for."""
+"""The gate of read-after-write: bounded, in order, and cheap for streams no one waits for."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_waiters_for_a_stream_are_notified_when_it_is_deleted(bench: Bench) -> N
     bench.submit()
 
     handle(bench.engine, b"STREAM.DELETE.A", b"", b"d", bench.now, bench.outbox)
-    assert bench.sent() == []  # it waits for what is on its way
+    assert bench.sent() == []  # it waits for what is in flight
     bench.land()
     answers = {entry[0]: entry[3] or entry[4] for entry in bench.sent()}
 

@@ -113,7 +113,7 @@ def test_a_copy_that_cannot_store_keeps_what_is_for_it(bench: CopyBench) -> None
 def test_a_restart_does_not_remove_what_was_not_copied(
     open_bench: Callable[..., CopyBench],
 ) -> None:
-    """The origin is taken over behind its copies: its consumers alone do not decide."""
+    """The origin is taken over after its copies: its consumers alone do not decide."""
     bench = open_bench()
     # By name, and so by folder, the origin comes first and last.
     for name in ("A", "Z"):
@@ -161,7 +161,7 @@ def test_an_old_copy_says_nothing_about_a_stream_created_again(
     bench.submit()
     bench.land()
     bench.turn()
-    bench.submit()  # the copy is on its way to the disk
+    bench.submit()  # the copy is in flight to the disk
 
     bench.ask("STREAM.DELETE.O")
     again = json.dumps({"name": "O", "subjects": ["o.>"], "retention": "interest"}).encode()
@@ -172,7 +172,7 @@ def test_an_old_copy_says_nothing_about_a_stream_created_again(
     bench.submit()
     while bench.on_the_way:
         bench.land()
-    # Nobody else needs the message, and the copy has not got it yet.
+    # No one else needs the message, and the copy has not got it yet.
     handle(bench.engine, b"CONSUMER.DELETE.O.d", b"", b"_I", bench.now, bench.outbox)
     bench.submit()
     while bench.on_the_way:

@@ -292,7 +292,7 @@ def test_a_mirror_answers_direct_gets_for_a_deleted_origin(bench: CopyBench) -> 
 
 
 def test_a_mirror_is_past_messages_deleted_before_it_came(bench: CopyBench) -> None:
-    """ADR-53: a read that asks for their sequence is answered, by what is there."""
+    """ADR-53: a read that asks for their sequence is answered, by what exists."""
     bench.make("A", subjects=["a"], allow_direct=True)
     bench.put("A", b"a")
     bench.put("A", b"a")
@@ -375,12 +375,12 @@ def test_a_mirror_of_a_stream_with_another_clock_has_its_times_and_ages_by_its_o
     bench.wait(30)
 
     assert found[0][-1] == found[1][-1] == times(origin)[-1]
-    # A clock behind makes what it stored look old, a clock ahead never makes it look young.
+    # A slow clock makes what it stored look old, a fast clock never makes it look young.
     assert (before, after, len(rows(mirror))) == ((3, 1, 0) if lead > 0 else (2, 1, 0))
 
 
 class Raising:
-    """An origin that raises what nobody expects, once."""
+    """An origin that raises what no one expects, once."""
 
     def __init__(self, origin: Origin, after: int) -> None:
         self._origin = origin
@@ -399,14 +399,14 @@ class Raising:
 def test_an_unexpected_error_in_one_copy_costs_neither_it_nor_others_a_message(
     bench: CopyBench,
 ) -> None:
-    """A step of it is on its way to the disk: what comes after has other sequences."""
+    """A step of it is in flight to the disk: what comes after has other sequences."""
     origin = bench.make("A", subjects=["a.>"])
     mirrors = [bench.make(name, mirror={"name": "A"}) for name in ("M", "N")]
     first = mirrors[0].copies[0]
     first.set_origin(Raising(first.origin, 1))
     bench.put_only(origin, b"a.1")
     bench.turn()
-    bench.submit()  # the first step of both is on its way
+    bench.submit()  # the first step of both is in flight
     bench.publish(origin, b"a.2", b"x")
     bench.engine.mark_dirty(origin)
     for stream, group in bench.engine.take_groups(bench.now):

@@ -1,4 +1,4 @@
-"""Power cuts while streams are copied: nothing is skipped and nothing comes twice.
+"""Power failures while streams are copied: nothing is skipped and nothing comes twice.
 
 Before every step of the simulated disk an image is taken of what a cut may leave. On each an
 engine is started, its copies come to rest, and what they hold is held against their origin.
@@ -89,7 +89,7 @@ def test_a_power_failure_loses_nothing_in_copies(seed: int) -> None:
 
 
 def live_with_interest(seed: int, retention: str) -> int:
-    """One life of a stream that lets go of what its mirror has; how many cuts were judged."""
+    """One life of a stream that removes what its mirror has; how many cuts were judged."""
     random = Random(seed)
     disk = SimulatedDisk()
     images: list[tuple[SimulatedDisk, int]] = []

@@ -37,7 +37,7 @@ def filled(bench: Bench) -> Bench:
 
 
 def drain(bench: Bench) -> list[Entry]:
-    """Let everything go on until it waits for somebody; what was sent."""
+    """Let everything continue until it waits for someone; what was sent."""
     sent = bench.sent()
     while True:
         more = bench.engine.transfers.advance(bench.now, bench.outbox)

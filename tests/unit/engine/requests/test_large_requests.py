@@ -76,7 +76,7 @@ def stored_by(bench: Bench, subject: bytes) -> str:
 
 
 class SlowDisk:
-    """Holds back what is done beside the loop."""
+    """Holds back what is done in the background."""
 
     def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         self._bench = bench

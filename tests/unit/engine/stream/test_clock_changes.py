@@ -118,7 +118,7 @@ def test_times_never_decrease_and_keep_their_distance_over_restarts(bench: Bench
 def test_a_clock_set_forward_over_a_restart_ends_what_would_have_ended_by_then(
     bench: Bench,
 ) -> None:
-    """Nobody can tell it from a server that was down that long."""
+    """No one can tell it from a server that was down that long."""
     stream = made(bench, max_age=Nanoseconds(HOUR))
     ask(bench, stream)
     wait(bench, 1800)

@@ -581,7 +581,7 @@ def test_the_name_of_a_user_is_its_nkey_if_it_has_one() -> None:
 
 
 def test_the_limits_of_batches_reach_the_engine() -> None:
-    """Atomic and fast; ADR-50's numbers unless told otherwise."""
+    """Atomic and fast; ADR-50's numbers by default."""
     plain = batch_limits(load(""))
     told = batch_limits(
         load(

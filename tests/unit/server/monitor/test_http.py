@@ -253,7 +253,7 @@ async def test_an_event_stream_ends_itself_when_the_port_stops() -> None:
 async def test_a_response_that_does_not_end_is_closed_on_stop(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One second, then the server stops all the same."""
+    """One second, then the server stops anyway."""
     caplog.set_level(logging.CRITICAL)
 
     async def deaf(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:

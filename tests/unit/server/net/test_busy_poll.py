@@ -1,4 +1,4 @@
-"""The loop stays awake for a moment when somebody waits for each answer (hot-path.md, Disk)."""
+"""The loop stays awake briefly when someone waits for each answer (hot-path.md, Disk)."""
 
 from collections import deque
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Loop:
 
 
 def distrusting() -> Loop:
-    """A loop that has learnt that nobody sends again in time."""
+    """A loop that has learnt that no one sends again in time."""
     loop = Loop()
     for _ in range(CREDIT_MAX):
         loop.busy_poll.on_chunk()

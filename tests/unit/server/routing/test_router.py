@@ -70,7 +70,7 @@ def test_a_frame_is_forwarded_as_it_came(account: Account) -> None:
 
 
 def test_messages_that_wait_for_another_turn_arrive_as_they_were_sent(account: Account) -> None:
-    """The parser goes on with the same frame: what is held must not change with it."""
+    """The parser continues with the same frame: what is held must not change with it."""
     reader, writer = account.client(), account.client()
     reader.parser.feed(b"SUB > 7\r\n")
     writer.pause()
@@ -123,7 +123,7 @@ def test_a_message_given_out_in_steps_reaches_the_stream_as_it_was_sent(account:
 
 
 def test_headers_go_to_clients_that_understand_them(account: Account) -> None:
-    """`headers:false` subscribers get MSG with the header block cut off."""
+    """`headers:false` subscribers get MSG with the header block removed."""
     modern, old, writer = account.client(), account.client(headers=False), account.client()
     modern.parser.feed(b"SUB a 1\r\n")
     old.parser.feed(b"SUB a 1\r\n")

@@ -22,7 +22,7 @@ def put(folder: Path, *names: str) -> None:
 
 
 def ran(project: Project, table: str, flow: str, *, written: int, planned: int) -> None:
-    """What a run of so many micro-batches leaves behind; the log is compacted now and then."""
+    """What a run of so many micro-batches leaves; the log is compacted now and then."""
     put(project.warehouse / table / "_spark_metadata", "0", f"{written}.compact", ".1.crc")
     place = project.checkpoints / "spark_catalog/default" / table / flow / "0"
     put(place / "offsets", *map(str, range(planned + 1)))

@@ -138,7 +138,7 @@ def test_every_flipped_bit_is_noticed(kind: int) -> None:
     """Header and body of every record are checked."""
     good = encoded(kind=kind)
     codec = Codec(STREAM_ID)
-    # More bytes behind it: a flipped length must not be excused by the end of the data.
+    # More bytes after it: a flipped length must not be excused by the end of the data.
     behind = encoded(seq=8, body=b"x" * 300)
     unnoticed = []
     for bit in range(len(good) * 8):
@@ -172,7 +172,7 @@ def test_a_record_that_ends_too_early_is_truncated() -> None:
 
 
 def test_a_record_of_another_stream_does_not_check() -> None:
-    """No payload can contain a record that checks; the id is shown to nobody."""
+    """No payload can contain a record that checks; the id is shown to no one."""
     assert Codec(STREAM_ID + 1).examine(encoded(), 0) == BAD_FRAME
     # The same low half: the frame word holds, the check does not.
     assert Codec(STREAM_ID ^ 1 << 60).examine(encoded(), 0) == BAD_CHECK

@@ -206,7 +206,7 @@ def test_a_damaged_batch_in_a_full_segment_keeps_the_rest(bench: "Bench") -> Non
 
 
 def test_a_damaged_batch_that_may_be_a_torn_one_is_dropped_and_reported(bench: "Bench") -> None:
-    """And stays dropped, whatever is written behind it."""
+    """And stays dropped, whatever is written after it."""
     bench.publish(b"before")
     stage_batch(bench, b"a" * 100, b"b" * 100, b"c" * 100)
     commit(bench)

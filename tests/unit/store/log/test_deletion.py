@@ -29,7 +29,7 @@ def commit(bench: "Bench") -> None:
 
 
 def settled(bench: "Bench") -> list[int]:
-    """What is there, after checking that the counts agree and that a restart finds the same."""
+    """What exists, after checking that the counts agree and that a restart finds the same."""
     check_counts(bench.log, messages(bench.log))
     before = messages(bench.log)
     first, last = bench.log.index.first_seq, bench.log.index.last_seq
@@ -416,7 +416,7 @@ def test_a_torn_purge_did_not_happen(mixed: "Bench") -> None:
 
 @pytest.mark.parametrize("kind", ["delete", "purge", "configuration"])
 def test_an_old_removal_that_turns_up_again_is_not_believed(mixed: "Bench", kind: str) -> None:
-    """A copy of a record behind newer messages names an older end than is there."""
+    """A copy of a record after newer messages names an older end than exists."""
     path = mixed.segments()[-1]
     before = mixed.disk.paths()[path]
     if kind == "delete":

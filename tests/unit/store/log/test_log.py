@@ -253,7 +253,7 @@ def test_the_first_group_does_not_leave_an_empty_segment(bench: "Bench") -> None
 def test_a_new_segment_that_cannot_be_made_loses_nothing(
     bench: "Bench", step: int, error: int
 ) -> None:
-    """A failed roll may leave the new file behind; nothing may go to the old one then."""
+    """A failed roll may leave the new file; nothing may go to the old one then."""
     bench.publish(b"x" * 9_000)
     bench.stage(b"y" * 1_200)
     handles = bench.disk.open_handles
@@ -350,7 +350,7 @@ def forget_cache(bench: "Bench") -> None:
 
 
 def test_a_page_does_not_remember_a_group_that_failed(bench: "Bench") -> None:
-    """A reader may read while a group is written just behind its record."""
+    """A reader may read while a group is written just after its record."""
     bench.publish(b"one")
     forget_cache(bench)
     # As long as the skip record that will lie in its place.
@@ -469,7 +469,7 @@ def test_close_gives_every_handle_back_once(bench: "Bench") -> None:
 
 
 def test_a_group_in_flight_keeps_its_file_until_it_is_reported(bench: "Bench") -> None:
-    """A handle that was closed too early would be somebody else's when the write comes."""
+    """A handle that was closed too early would be someone else's when the write comes."""
     for ending in ("commit", "fail"):
         bench.reopen()
         bench.stage(b"one")

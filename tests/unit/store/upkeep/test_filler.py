@@ -1,4 +1,4 @@
-"""Filler behind the records of the newest segment: written with a group, and never in the way."""
+"""Filler after the records of the newest segment: written with a group, and never in the way."""
 
 import errno
 from typing import TYPE_CHECKING

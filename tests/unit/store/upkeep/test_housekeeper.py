@@ -1,4 +1,4 @@
-"""Chores beside the loop: done once, reported once, and stopped at any point."""
+"""Chores in the background: done once, reported once, and stopped at any point."""
 
 import threading
 import time
@@ -169,7 +169,7 @@ def test_a_closed_housekeeper_that_had_nothing_to_do_has_no_thread() -> None:
 
 
 def test_a_log_closes_when_its_chore_comes_back(bench: "Bench") -> None:
-    """A file that a chore reads must not be somebody else's meanwhile."""
+    """A file that a chore reads must not be someone else's meanwhile."""
     for _ in range(30):
         bench.publish(b"x" * 1_000)
     chore = bench.log.take_task()
@@ -209,7 +209,7 @@ def test_a_removal_comes_back_too(bench: "Bench", failed: bool) -> None:
 
 
 def test_chores_are_done_while_the_log_is_written(bench: "Bench") -> None:
-    """The steps run in a thread, the log goes on, and a start finds everything."""
+    """The steps run in a thread, the log continues, and a start finds everything."""
     loop = Loop()
     keeper = Housekeeper(loop.hand_back)
     ended = 0

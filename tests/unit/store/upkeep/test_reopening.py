@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def fail_sync(bench: "Bench") -> None:
-    """Write the group on its way on a disk that loses it and says so."""
+    """Write the group in flight on a disk that loses it and says so."""
     group = bench.log.take_group()
     assert group is not None
     bench.disk.fail(2, errno.EIO)

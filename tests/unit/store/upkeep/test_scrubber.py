@@ -1,4 +1,4 @@
-"""The scrubber finds damage that nobody reads."""
+"""The scrubber finds damage that no one reads."""
 
 import errno
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ def full(bench: "Bench") -> "Bench":
 
 
 def keep_house(bench: "Bench", now: int) -> int:
-    """Do all that is to be done; how many segments were gone through."""
+    """Do all that is to be done; how many segments were scrubbed."""
     scrubs = set()
     while bench.log.maintain(now):
         chore = bench.log.upkeep.task
@@ -81,7 +81,7 @@ def test_a_restart_does_not_start_over(full: "Bench") -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_stop_it(full: "Bench") -> None:
-    """On 02f3840 nothing was gone through until the clock had caught up."""
+    """On 02f3840 nothing was scrubbed until the clock had caught up."""
     count = len(full.log.segments.list_files()) - 1
     keep_house(full, NOW)
     full.reopen()

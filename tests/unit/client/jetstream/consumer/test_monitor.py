@@ -67,7 +67,7 @@ def gap(found: ConsumerGap | None) -> tuple[int, int] | None:
 def test_a_gap_between_messages_is_found() -> None:
     watched = monitor()
 
-    assert watched.on_message(7) is None  # a consumer that was there before starts anywhere
+    assert watched.on_message(7) is None  # a consumer that existed before starts anywhere
     assert watched.on_message(8) is None
     assert gap(watched.on_message(10)) == (9, 10)
     assert watched.on_message(11) is None

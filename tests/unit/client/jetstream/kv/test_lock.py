@@ -28,7 +28,7 @@ TTL = 5.0
 
 
 class ExpiringBackend(MemoryBackend):
-    """Keys end with their time to live. ``delays`` are seconds before and behind a write."""
+    """Keys end with their time to live. ``delays`` are seconds before and after a write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ExpiringBackend(MemoryBackend):
         before, behind = self.delays
         try:
             async with asyncio.timeout(self.seconds(timeout)):
-                # What was sent is stored, whether or not somebody still waits for the answer.
+                # What was sent is stored, whether or not someone still waits for the answer.
                 storing = asyncio.ensure_future(
                     self._store(before, key, data, operation, expected, ttl)
                 )

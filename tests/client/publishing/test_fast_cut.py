@@ -104,14 +104,14 @@ async def test_an_end_that_was_lost_is_said_again(
         fast = js.fast_publisher(ack_timeout=0.1)
         await fast.publish(f"{name}.a", b"1")
         said: list[tuple[int, int]] = []
-        say = fast._say
+        say = fast._send_control
 
         def lose_the_first(operation: int, seq: int) -> None:
             said.append((operation, seq))
             if len(said) > 1:
                 say(operation, seq)
 
-        monkeypatch.setattr(fast, "_say", lose_the_first)
+        monkeypatch.setattr(fast, "_send_control", lose_the_first)
         ack = await fast.commit()
 
         assert ack.count == 1
@@ -126,8 +126,10 @@ async def test_an_end_that_never_arrives_is_an_error(
         await made(js, name)
         fast = js.fast_publisher(ack_timeout=0.05)
         await fast.publish(f"{name}.a", b"1")
-        say = fast._say
-        monkeypatch.setattr(fast, "_say", lambda operation, seq: operation == 3 or say(4, seq))
+        say = fast._send_control
+        monkeypatch.setattr(
+            fast, "_send_control", lambda operation, seq: operation == 3 or say(4, seq)
+        )
 
         with pytest.raises(RequestTimeout, match="was not answered in 5 attempts"):
             await fast.commit()

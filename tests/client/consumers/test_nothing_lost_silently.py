@@ -192,7 +192,7 @@ async def test_a_member_whose_consumer_cannot_be_made_again_hears_it(
 
         with pytest.raises(ConsumerDeleted) as heard:
             await joined.next(timeout=20)
-        assert "by the member before, and cannot be made again" in heard.value.__notes__[0]
+        assert "by the previous member, and cannot be created again" in heard.value.__notes__[0]
 
 
 async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(

@@ -51,7 +51,7 @@ NOTES_MAX_NS: Final = 1_000_000_000
 
 
 def private_folder() -> str:
-    """A new folder for a store that nobody named; removed with the server."""
+    """Create a folder for a store without a configured one; removed with the server."""
     from tempfile import mkdtemp  # with all that copies and compresses files: 600 KB
 
     return mkdtemp(prefix="jetspark-")

@@ -180,7 +180,7 @@ BARS = {
     "kv.get": 1.5,
     "kv.keys": 3.0,
 }
-# The rate of nats.go on two such cores, in another run, for comparison.
+# The rate of the Go client on two such cores, in another run, for comparison.
 GO = {
     "core publish": 3_560_000,
     "js.publish, awaited": 22_500,

@@ -74,7 +74,7 @@ def compare(case: Case, rounds: int, count: int) -> None:
         f"{case.name:<34} {theirs:>10,.0f}/s {ours:>10,.0f}/s {ours / theirs:>6.2f}   "
         f"{cheapest[0]:,.0f} {cheapest[1]:,.0f}"
         + (f", {together:,.1f}" if together else "")
-        + (f"   (beside {case.peer})" if case.peer != PEER else "")
+        + (f"   (compared with {case.peer})" if case.peer != PEER else "")
     )
 
 

@@ -13,9 +13,9 @@ import asyncio, time
 import jetspark
 from jetspark.server.server import Server
 async def main():
-    begun = time.perf_counter()
+    started = time.perf_counter()
     async with Server():
-        print((time.perf_counter() - begun) * 1000)
+        print((time.perf_counter() - started) * 1000)
 asyncio.run(main())
 """
 
@@ -30,9 +30,9 @@ def embedded_ms() -> float:
 
 def process_ms(name: str) -> float:
     """From starting the process to its `Server is ready`."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with running(name):
-        return (time.perf_counter() - begun) * 1000
+        return (time.perf_counter() - started) * 1000
 
 
 def idle_mb(name: str) -> float:

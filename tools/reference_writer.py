@@ -54,7 +54,7 @@ def tree_of(module: str) -> ast.Module:
 
 
 def found(dotted: str) -> object:
-    """The object behind a dotted name such as ``jetspark.client.KeyValue``."""
+    """The object of a dotted name such as ``jetspark.client.KeyValue``."""
     module, _, name = dotted.rpartition(".")
     return getattr(importlib.import_module(module), name)
 

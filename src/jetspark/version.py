@@ -6,7 +6,7 @@ from typing import Final
 VERSION: Final = "0.1.0"
 
 # The released server whose features and wire behaviour ours has. Clients switch features on by
-# this number, so INFO announces it; our own version stands beside it (decisions.md).
+# this number, so INFO announces it; our own version is next to it (decisions.md).
 NATS_VERSION: Final = "2.15.1"
 
 

@@ -138,7 +138,7 @@ class Work:
         self._take(publish=publish)
 
     def hurry(self) -> None:
-        """Have something on its way when the kill comes."""
+        """Have something in flight when the kill comes."""
         self._publish()
         self._wire.publish("$JS.API.CONSUMER.MSG.NEXT.K.c", b"%d" % BATCH, reply=b"pulled")
 

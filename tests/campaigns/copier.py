@@ -14,7 +14,7 @@ from tests.support.remotes import copying
 
 
 async def serve(store: str, url: str) -> None:
-    """Serve until somebody kills the process."""
+    """Serve until someone kills the process."""
     async with copying(url, Path(store)):
         await asyncio.Event().wait()
 

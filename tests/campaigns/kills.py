@@ -46,7 +46,7 @@ class Kills:
             assert reply.data == payload, f"sequence {seq} was acknowledged and is not there"
 
     async def _publish_and_kill(self, client: Client, served: Served) -> None:
-        """Keep publishes in flight; kill when some are acknowledged and others on their way."""
+        """Keep publishes in flight; kill when some are acknowledged and others in flight."""
         js = client.jetstream(timeout=10)
         payloads: dict[asyncio.Task[PubAck], bytes] = {}
         wanted = self._random.randrange(1, 2000)

@@ -143,12 +143,12 @@ class Stalls(Protocol):
         """Hold it up."""
 
     def end(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
 
 
 @asynccontextmanager
 async def stalling(stall: Stalls, seed: int) -> AsyncIterator[None]:
-    """Stall and go on, at random, until the end."""
+    """Stall and continue, at random, until the end."""
     dice = random.Random(seed)
 
     async def shake() -> None:
@@ -167,7 +167,7 @@ async def stalling(stall: Stalls, seed: int) -> AsyncIterator[None]:
 
 
 class Stopped:
-    """A process that is stopped and goes on."""
+    """A process that is stopped and continues."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -1,4 +1,4 @@
-"""Random permissions and random actions over sockets, beside a naive model of who may see what.
+"""Random permissions and random actions over sockets, next to a naive model of who may see what.
 
 Users of one account subscribe, publish, ask and consume, at a server or at a replica of one.
 Every message has a number of its own, so each one that arrives can be traced to where it was
@@ -442,7 +442,7 @@ class Campaign:
         await self._ask_admin(f"CONSUMER.DELETE.{STREAM}.{user.name}")
 
     async def _race(self) -> None:
-        """Subscribe, and leave while messages are on their way."""
+        """Subscribe, and leave while messages are in flight."""
         user = self._anybody()
         sid = await self._subscribe(user, self.make.pattern(), "")
         await self._settle()
@@ -476,7 +476,7 @@ class Campaign:
         accepted = len(user.wire.errors) == before
         assert accepted == user.rights.may_ask(subject, reply), self._context(user, subject, reply)
         self.denied += not accepted
-        # Answers come behind what waits for the disk: the same stream is asked once more.
+        # Answers come after what waits for the disk: the same stream is asked once more.
         await self._ask_admin(f"STREAM.INFO.{STREAM}")
         return accepted
 
@@ -546,7 +546,7 @@ class Campaign:
                 assert not stored or not user.checked or own, context
 
     async def _settle(self) -> None:
-        """Nothing is on its way from before."""
+        """Nothing is in flight from before."""
         await self._flush()
         for user in self.users:
             self._check_permitted(user, user.wire.got)

@@ -1,4 +1,4 @@
-"""Hostile clients of full size, one after the other, beside a probe of the loop's turns."""
+"""Hostile clients of full size, one after the other, next to a probe of the loop's turns."""
 
 import json
 import random

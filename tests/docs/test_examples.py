@@ -111,7 +111,7 @@ def test_settings_are_changed_once_and_seen(
 ) -> None:
     seen = run("settings", url)
 
-    # What was there when the watch began, or only what replaced it: both are right.
+    # What existed when the watch began, or only what replaced it: both are right.
     assert seen in ([100, 200], [200])
     assert "wrong last sequence: 2" in capsys.readouterr().out
 

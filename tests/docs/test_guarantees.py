@@ -1,4 +1,4 @@
-"""docs/guarantees.md promises only what a test proves: every test that it names is there."""
+"""docs/guarantees.md promises only what a test proves: every test that it names exists."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/mirrors.md: its examples run as they stand, and every test that it names is there."""
+"""docs/mirrors.md: its examples run as they stand, and every test that it names exists."""
 
 import re
 from pathlib import Path

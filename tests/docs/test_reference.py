@@ -37,7 +37,7 @@ def test_every_blocking_name_is_a_twin_or_described() -> None:
 
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_everything_on_a_page_is_explained(name: str) -> None:
-    """A signature alone is no reference: behind each stands at least a sentence."""
+    """A signature alone is no reference: each has at least a sentence."""
     silent = re.findall(
         r"^##+ (\w+)\n\n```python\n[^`]*```\n\n(?=##|\Z)", MADE[name], re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""docs/replicas.md names tests that are there, and its example runs."""
+"""docs/replicas.md names tests that exist, and its example runs."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Power cuts around the commits of batches (issue 6: 20,000 crash states, never half a batch)."""
+"""Power failures around the commits of batches (20,000 crash states, never half a batch)."""
 
 import pytest
 from tests.campaigns.store.batch_crashes import BatchCrashes, BatchLife, run_batch_crashes

@@ -1,4 +1,4 @@
-"""Rewritten segments replay to exactly what was there."""
+"""Rewritten segments replay to exactly what existed."""
 
 import pytest
 from tests.campaigns.store.crashes import run_crashes
@@ -22,7 +22,7 @@ def test_no_crash_among_rewritten_segments_loses_what_was_acknowledged() -> None
     assert done.acked > 100
 
 
-def test_without_the_list_of_what_is_gone_messages_would_come_back(
+def test_without_the_list_of_deleted_messages_they_would_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The campaign finds the mistake that it is for (the compactor is never compiled)."""

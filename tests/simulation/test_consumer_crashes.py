@@ -1,6 +1,6 @@
-"""Power cuts while consumers work: at least once, no floor ahead of the truth.
+"""Power failures while consumers work: at least once, no floor ahead of the truth.
 
-Every image that the simulated disk may leave behind is good enough to go on from: what nobody
+Every image that the simulated disk may leave is good enough to continue from: what no one
 acknowledged is delivered again or is still to be delivered, and what was acknowledged by a request
 that was answered is over.
 """
@@ -78,7 +78,7 @@ class Life:
         if groups and self.random.random() < 0.5:
             for _, group in groups:
                 assert isinstance(group, Group)
-                write(world.files, group)  # written, and nobody learned of it
+                write(world.files, group)  # written, and no one learned of it
         world.files = world.files.image(self.random)
         world.outbox.now.clear()
         world.inboxes.clear()
@@ -97,7 +97,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_power_cut_costs_redeliveries_and_nothing_else(seed: int) -> None:
+def test_a_power_failure_causes_redeliveries_and_nothing_else(seed: int) -> None:
     life = Life(seed)
 
     for _ in range(4):

@@ -31,7 +31,7 @@ class CountingFiles(OsFiles):
         return data
 
     def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
-        # Not synced: nothing here is about power cuts, and a test must not wear out a disk.
+        # Not synced: nothing here is about power failures, and a test must not wear out a disk.
         self.write(handle, blobs, offset)
 
 
@@ -52,7 +52,7 @@ def test_opening_a_million_messages_reads_their_indexes_and_the_tail(tmp_path: P
         while log.maintain():
             pass
     written = sum(path.stat().st_size for path in tmp_path.rglob("*.seg"))
-    # As after SIGKILL: nobody said that the end is near.
+    # As after SIGKILL: no one said that the end is near.
     store.close()
     files.bytes_read = 0
 
@@ -60,7 +60,7 @@ def test_opening_a_million_messages_reads_their_indexes_and_the_tail(tmp_path: P
 
     assert (opened.index.messages, opened.index.subject_count) == (MESSAGES, SUBJECTS)
     assert written > 180 * MIB
-    # 16 bytes a message, and what came behind the last index.
+    # 16 bytes a message, and what came after the last index.
     assert files.bytes_read < 16 * MESSAGES + 17 * MIB
     opened.close()
     log.close()

@@ -1,4 +1,4 @@
-"""Power cuts, kills and errors against the store.
+"""Power failures, kills and errors against the store.
 
 These are the short forms; ``tools/torture.py`` calls the same functions for hours.
 """

@@ -84,11 +84,11 @@ def test_a_bad_page_costs_the_records_it_meets(kind: str, how: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_cut_at_any_byte_costs_what_was_cut_off(kind: str) -> None:
+def test_a_file_truncated_at_any_byte_loses_only_what_was_truncated(kind: str) -> None:
     """R5: truncation at every byte offset; in the other samples at every seventh.
 
-    Behind a segment that is full there is another one, so what is missing of it is reported. The
-    newest one that is cut looks like a write that was interrupted: nobody can tell.
+    After a segment that is full there is another one, so what is missing of it is reported. The
+    newest one that is cut looks like a write that was interrupted: no one can tell.
     """
     sample = Sample(kind)
     for path in sorted(sample.places):
@@ -114,7 +114,7 @@ def check_cut(sample: Sample, opened_disk: object, path: Path, length: int) -> N
         assert missing <= {place.seq for place in cut}
         assert found.items() <= sample.published[number].items()
         assert path in sample.newest or missing <= lost | unreadable
-        # What was removed is back only when its removal was cut off.
+        # What was removed is back only when its removal was truncated.
         back = found.keys() - sample.messages[number].keys()
         assert not back or any(place.removes for place in cut)
     opened.close()
@@ -122,7 +122,7 @@ def check_cut(sample: Sample, opened_disk: object, path: Path, length: int) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_is_no_segment_can_be_cut_or_missing(kind: str) -> None:
-    """Nothing but segments holds what cannot be made anew."""
+    """Nothing but segments holds what cannot be created again."""
     sample = Sample(kind)
     for path, size in sample.files.items():
         if path in sample.places:

@@ -31,6 +31,6 @@ def test_a_violation_names_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
         run_file_faults(3, seed=5)
 
 
-def test_what_could_not_be_read_comes_back_although_a_segment_was_begun_meanwhile() -> None:
+def test_unreadable_messages_come_back_although_a_segment_was_started_meanwhile() -> None:
     """The new segment said that the stream begins after it, and the next start removed it."""
     assert run_file_faults(1, seed=20262257) == {"no reads": 1}

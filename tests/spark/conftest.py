@@ -115,7 +115,7 @@ class NatsServer:
         self.start(port="-1")
 
     def start(self, port: str = "") -> None:
-        """Start, on the port it had before unless told otherwise, and wait until it is ready."""
+        """Start, on the port it had before by default, and wait until it is ready."""
         command = [_executable(), "-a", "127.0.0.1", "-js", "-sd", str(self._folder / "store")]
         command += ["-p", port or self.url.rpartition(":")[2], *self._arguments]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

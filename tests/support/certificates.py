@@ -26,7 +26,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Certificates:
-    """What one authority signed, and a client that nobody knows.
+    """What one authority signed, and a client that no one knows.
 
     The server's certificate is good for ``localhost``, ``127.0.0.1`` and ``::1``.
     """

@@ -23,7 +23,7 @@ class ChaosProxy:
         self.latency = 0.0  # seconds that every chunk is held back
         self.write_size = 0  # bytes per write; 0 writes chunks as they come
         self.refusing = False  # new connections are reset at once
-        self._denial = b""  # what new connections are told after the server's INFO
+        self._denial = b""  # what new connections receive after the server's INFO
         self.connections = 0
 
     @property
@@ -39,7 +39,7 @@ class ChaosProxy:
         return f"nats://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Reset every connection: what is on its way is lost."""
+        """Reset every connection: what is in flight is lost."""
         for pair in list(self._pairs):
             pair.reset()
 

@@ -25,7 +25,7 @@ class Cluster:
 
     ``behind`` puts proxies before the routes of the last node: it maps the route port of another
     node to the port of its proxy. Servers tell each other where to dial, so nodes advertise the
-    proxies, and the last one a port where nobody listens.
+    proxies, and the last one a port where no one listens.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Cluster:
         )
 
     def kill(self, node: int) -> None:
-        """End a node without a word (SIGKILL)."""
+        """End a node silently (SIGKILL)."""
         process = self._nodes[node]
         if process is not None:
             process.kill()
@@ -86,7 +86,7 @@ class Cluster:
         self._signal(node, signal.SIGSTOP)
 
     def resume(self, node: int) -> None:
-        """Let a paused node go on."""
+        """Let a paused node continue."""
         self._signal(node, signal.SIGCONT)
 
     def node_of(self, address: str) -> int:

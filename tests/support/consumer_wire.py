@@ -174,11 +174,11 @@ class Wire:
         return taken
 
     def arrived(self) -> bool:
-        """Say whether something came that nobody took."""
+        """Say whether something came that no one took."""
         return any(self._arrived.values())
 
     def left_over(self) -> list[Message]:
-        """Answers that nobody asked for."""
+        """Answers that no one asked for."""
         self.flush()
         return list(self._arrived[b"1"])
 

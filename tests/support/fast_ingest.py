@@ -47,11 +47,11 @@ class Ingest:
         except BatchIncomplete:
             if fast.is_exact:
                 return fast.acked
-            # The server's last word was lost too; nobody else writes, so the stream tells.
+            # The server's last word was lost too; no one else writes, so the stream tells.
             self.looked_up += 1
             return (await self._stream.info(timeout=20)).state.last_seq - self.stored
         except (NoResponders, ConnectionClosed):
-            assert fast.sent <= 1  # nobody leads the stream yet: the batch did not begin
+            assert fast.sent <= 1  # no one leads the stream yet: the batch did not begin
             await asyncio.sleep(0.05)
             return 0
         return fast.ack.count

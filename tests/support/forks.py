@@ -55,7 +55,7 @@ class Fork:
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
             told = os.read(self._status, STATUS_SIZE)
             os.close(self._status)
-            # Nothing is told when the process that forks was ended itself.
+            # Nothing is reported when the process that forks was ended itself.
             self.returncode = int.from_bytes(told, "big", signed=True) if told else -1
         return self.returncode
 
@@ -199,7 +199,7 @@ def report_ended(running: dict[int, int]) -> None:
         if ended:
             code = os.waitstatus_to_exitcode(status)
             answer = running.pop(pid)
-            with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+            with contextlib.suppress(BrokenPipeError):  # no one waits for it any more
                 os.write(answer, code.to_bytes(STATUS_SIZE, "big", signed=True))
             os.close(answer)
 

@@ -12,7 +12,7 @@ ANY_URL = "nats://127.0.0.1:4222"
 
 
 async def run_page(page: Path, url: str) -> int:
-    """Execute every Python block; a text block behind one is what it must have printed.
+    """Execute every Python block; a text block after one is what it must have printed.
 
     Returns how many blocks were executed.
     """

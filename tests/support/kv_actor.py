@@ -25,7 +25,7 @@ class Actor:
         self._known: dict[str, int] = {}
 
     async def act(self, kv: KeyValue, goal: int) -> None:
-        """Go on until so many operations were begun."""
+        """Continue until so many operations were started."""
         history, choose = self._history, self._dice.choice
         while self._count < goal:
             kind = choose(self._kinds)
@@ -80,7 +80,7 @@ class Actor:
         return [Done("put", key, began, ended, revisions[key], text) for key in keys]
 
     async def _cut(self, kv: KeyValue) -> Cut:
-        """Some keys as of one moment."""
+        """Some keys as of one point in time."""
         keys = self._dice.sample(self._keys, min(4, len(self._keys)))
         began = time.monotonic_ns()
         found = await kv.get_many(keys)

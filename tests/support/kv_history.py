@@ -39,7 +39,7 @@ class Done(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
-    """Several keys read as of one moment: revision and value of those that had one."""
+    """Several keys read as of one point in time: revision and value of those that had one."""
 
     keys: tuple[str, ...]
     began: int
@@ -85,7 +85,7 @@ class History:
             self._judge_cut(cut, clock, versions)
 
     def _judge_log(self) -> None:
-        """What was acknowledged is there, what was read was written, nothing else was."""
+        """What was acknowledged exists, what was read was written, nothing else was."""
         found = list(self.log)
         if found != list(range(1, len(found) + 1)):
             raise Violation("the log of writes has gaps, or is not in order")
@@ -108,7 +108,7 @@ class History:
             raise Violation(f"nobody wrote revision {first}: {self.log[first]}")
 
     def _judge_conditions(self, versions: dict[str, list[int]]) -> None:
-        """What expected a revision was stored right behind it; refusals had a reason."""
+        """What expected a revision was stored right after it; refusals had a reason."""
         for done in self.done:
             if done.kind == "refused" and done.revision and done.revision == done.expected:
                 raise Violation(f"refused although it was as expected: {done}")
@@ -182,7 +182,7 @@ class _Clock:
 
 
 def _judge_order(operations: list[Done]) -> None:
-    """Nothing sees less than what had ended before it began; writes come behind all of it."""
+    """Nothing sees less than what had ended before it began; writes come after all of it."""
     ends = sorted((done.ended, done.revision) for done in operations)
     at, floor = 0, 0
     for done in sorted(operations, key=lambda done: done.began):

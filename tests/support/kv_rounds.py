@@ -39,7 +39,7 @@ class Round(NamedTuple):
 async def played(
     clients: Sequence[Client], bucket: str, plan: Round, goal: int, *, together: bool
 ) -> History:
-    """Let the workers loose until so many operations were begun; what they saw and wrote.
+    """Let the workers loose until so many operations were started; what they saw and wrote.
 
     ``together``: transactions too.
     """
@@ -81,7 +81,7 @@ async def watched(watcher: KeyWatcher) -> dict[int, Written]:
 
 
 async def complete_log(history: History, kv: KeyValue, seen: dict[int, Written]) -> None:
-    """Every revision by what its writer was told; what a reader sees there counts more."""
+    """Every revision by what its writer was answered; what a reader sees there counts more."""
     acked = {
         done.revision: Written(done.key, done.value)
         for done in history.done

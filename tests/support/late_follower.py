@@ -11,7 +11,7 @@ from tests.support.scripted import unused_port
 
 from jetspark import Client, Stream
 
-LATE = 2  # the node behind the proxies
+LATE = 2  # the node that is reached through the proxies
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,7 @@
 """Requests with extreme values in every field, as a table made from the models of the requests.
 
 Whatever a model of ``jetspark.api`` has as a field is tried here without being listed, so a field
-that is added later is tried as well. Values of a wrong kind, odd texts and numbers that nobody
+that is added later is tried as well. Values of a wrong kind, odd texts and numbers that no one
 takes have turns from field to field, and so have odd bodies from request to request; with
 JETSPARK_WHOLE_TABLE=1 in the environment (``make torture``) every one has all of them.
 """
@@ -287,7 +287,7 @@ def changed_streams(prefix: str) -> Iterator[Case]:
 
 
 def restores(prefix: str) -> Iterator[Case]:
-    """STREAM.RESTORE; the caller ends what has begun."""
+    """STREAM.RESTORE; the caller ends what has started."""
     # A configuration is read as in STREAM.CREATE, so a few of its values will do.
     chosen = few(streams.StreamConfig, 4)
     n = 0

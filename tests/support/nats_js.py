@@ -45,7 +45,7 @@ class Script:
         return results
 
     def release(self) -> None:
-        """Let it go on where it reads its standard input."""
+        """Let it continue where it reads its standard input."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
 

@@ -55,7 +55,7 @@ class Prober:
             self._socket.sendall(line + case.headers + case.body + b"\r\nPING\r\n")
             self._until_pong()
             if is_answered(case):
-                # nats-server answers these beside the connection, and drops some if they pile up.
+                # nats-server answers these next to the connection, and drops some if they pile up.
                 self._until_answered(number)
         except ConnectionError:
             self.lost.append(case.name)

@@ -26,7 +26,7 @@ FAST = ReplicaTimes(
         connect=1.0, ping=0.5, reconnect_first=0.02, reconnect_max=0.1,
     ),
 )  # fmt: skip
-# One that takes a slow machine for what it is, not for a leader that is gone.
+# One that takes a slow machine for what it is, not for a leader that is down.
 PATIENT = ReplicaTimes(
     poll=0.2,
     bridge=LinkTimes(
@@ -66,7 +66,7 @@ def _nothing(now: int) -> bool:  # noqa: ARG001
 
 
 class Stall:
-    """Keeps a replica's copies from going on, as a slow disk or network would."""
+    """Keeps a replica's copies from continuing, as a slow disk or network would."""
 
     def __init__(self, replica: ReplicaServer) -> None:
         assert replica.default_account.driver is not None
@@ -78,7 +78,7 @@ class Stall:
         self._engine.copies.advance = _nothing  # type: ignore[method-assign]
 
     def end(self) -> None:
-        """Go on."""
+        """Continue."""
         self._engine.copies.advance = self._advance  # type: ignore[method-assign]
         for stream in self._engine.streams.values():
             self._engine.copies.changed(stream)

@@ -170,7 +170,7 @@ def _write_launcher(home: SparkHome, java: Java, options: list[str]) -> None:
     text = _LAUNCHER.format(java=real, options=shlex.join([*JAVA_OPTIONS, *options]))
     if launcher.exists() and launcher.read_text() == text:
         return
-    # Another test process may be running the one that is there.
+    # Another test process may be running the one that exists.
     fresh = launcher.with_suffix(".new")
     fresh.write_text(text)
     fresh.chmod(0o755)

@@ -1,4 +1,4 @@
-"""An event loop whose time passes only while everybody waits: an hour of timeouts in no time."""
+"""An event loop whose time passes only while everyone waits: an hour of timeouts in no time."""
 
 import asyncio
 import selectors

@@ -5,7 +5,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 
-# Nobody waits so long unless something is wrong.
+# No one waits so long unless something is wrong.
 PATIENCE_S = 60.0
 
 

@@ -22,12 +22,12 @@ from jetspark import (
     connect,
 )
 
-PATIENCE = 30.0  # seconds of the calls: long enough that none of them ends by itself
+PATIENCE = 30.0  # seconds of the calls: long enough that none of them ends on its own
 FAR = 10_000  # a sequence that no stream here gets to
 
 
 class Scene(NamedTuple):
-    """A client behind a proxy, another one beside it, and names of one test."""
+    """A client connected through a proxy, another one next to it, and names of one test."""
 
     client: Client
     js: JetStream

@@ -66,7 +66,7 @@ class Watched(Served):
 
 
 class Peer:
-    """A raw client of a `Watched` server. It reads when it is told to."""
+    """A raw client of a `Watched` server. It reads when it is configured to."""
 
     def __init__(self, server: Watched, *, receive_buffer: int = 0) -> None:
         self._socket = socket.socket()

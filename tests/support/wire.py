@@ -2,7 +2,7 @@
 
 A script writes to one or several raw connections; what comes back is cut into frames, made
 comparable and collected per connection. No script waits for time to pass: within a script a PING
-and its PONG say that a server has done what it was told; at the end, a publish that exceeds every
+and its PONG say that a server has done what it was asked; at the end, a publish that exceeds every
 limit makes it close, and it is read until then.
 """
 
@@ -28,7 +28,7 @@ import jetspark
 
 NATS_SERVER: Final = Path(sys.executable).parent / "nats-server"
 TIMEOUT_S: Final = 10.0
-# More than any max_payload of the configurations here: whoever is still open closes.
+# More than any max_payload of the configurations here: a connection that is still open closes.
 FAREWELL: Final = b"PUB goodbye 999999999\r\n"
 
 _T = TypeVar("_T")
@@ -39,7 +39,7 @@ class Turn:
     """Bytes for one connection. ``wait`` has the answers read before the next turn begins.
 
     ``pings`` is how many PONGs they cause: None counts lines that begin with PING. ``single``
-    writes them one by one. ``ends`` reads until the server has closed the connection by itself;
+    writes them one by one. ``ends`` reads until the server has closed the connection on its own;
     ``last`` makes it close if it has not.
     """
 
@@ -220,7 +220,7 @@ def comparable(data: bytes) -> list[bytes]:
 def agree(ours: dict[str, list[bytes]], theirs: dict[str, list[bytes]]) -> bool:
     """Say whether two servers said the same, apart from what is a matter of chance or of timing.
 
-    When they say `TIMELY` is the one; which subscription of several is told that nobody responds
+    When they say `TIMELY` is the one; which subscription of several learns that no one responds
     is the other.
     """
     if ours == theirs:

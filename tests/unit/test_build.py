@@ -12,7 +12,7 @@ SETUP = Path(__file__).resolve().parents[2] / "setup.py"
 
 
 class Built:
-    """A run of setup.py with a compiler that does as it is told."""
+    """A run of setup.py with a compiler that follows a script."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, mode: str, *, mistake: bool) -> None:
         self.words: list[str] = []
@@ -43,7 +43,7 @@ def test_only_the_compiled_modules_are_judged(monkeypatch: pytest.MonkeyPatch) -
     assert built.modules == ["module"]
 
 
-def test_auto_goes_on_with_the_interpreted_modules_and_says_so(
+def test_auto_continues_with_the_interpreted_modules_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     built = Built(monkeypatch, "auto", mistake=True)

@@ -118,7 +118,7 @@ def test_engine_time_passes_whatever_the_wall_clock_does() -> None:
 
 
 def test_the_time_that_a_machine_was_asleep_has_passed() -> None:
-    """The monotonic clock of Linux stands still meanwhile; nobody set the clock."""
+    """The monotonic clock of Linux stands still meanwhile; no one set the clock."""
     machine = Machine()
     clock = machine.clock()
     machine.sleep(8 * HOUR)

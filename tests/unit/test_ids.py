@@ -21,7 +21,7 @@ def number_of(text: str) -> int:
 
 
 class Dice:
-    """A random source that gives the numbers it was told to, then goes on counting up."""
+    """A random source that gives the numbers it was configured to, then continues counting up."""
 
     def __init__(self, *numbers: int) -> None:
         self.numbers = list(numbers)

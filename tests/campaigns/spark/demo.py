@@ -38,5 +38,5 @@ def check_output(output: Path, said: str, *, events: int) -> str:
     assert 0 < report["killed_at_s"] < report["back_at_s"] < report["caught_up_at_s"]
     assert report["totals_at_kill"]["revision"] > 0
     assert (output / "plot.png").read_bytes().startswith(b"\x89PNG")
-    assert "SIGKILL: the Spark driver is gone" in said
+    assert "SIGKILL: the Spark driver is dead" in said
     return f"{events} events, {report['copies']} copies left out, each of the others once"

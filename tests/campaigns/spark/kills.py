@@ -230,7 +230,7 @@ def campaign(
     deadline: float,
     masters: Sequence[str] = MASTERS,
 ) -> str:
-    """Kill at random places, for so many lives and so long; the last life ends by itself."""
+    """Kill at random places, for so many lives and so long; the last life ends on its own."""
     dice = random.Random(seed)
     kills = SparkKills(url, folder, rows=20_000, per_trigger=2_000)
     try:

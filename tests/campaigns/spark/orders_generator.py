@@ -185,7 +185,7 @@ class Generator:
             self._leave(stream)
 
     def _leave(self, source: str) -> None:
-        """Rows are gone: look once what becomes of an old DataFrame, then load new ones."""
+        """Rows were deleted: look once what becomes of an old DataFrame, then load new ones."""
         old = [name for name, known in self._frames.items() if source in known.sources]
         if old:
             some = self._dice.choice(old)
@@ -607,7 +607,7 @@ class Generator:
         self._steps.append(Act(frames=(origin,), actions=("count",)))
 
     def _stream(self) -> None:
-        """A streaming query, or one that goes on."""
+        """A streaming query, or one that continues."""
         dice = self._dice
         if self._flows and dice.random() < 0.45:
             flow = dice.choice(list(self._flows.values()))

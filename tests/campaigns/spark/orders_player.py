@@ -437,7 +437,7 @@ class Player:
         return False
 
     def _refused(self, frame: Frame, action: str, *, must: bool) -> None:
-        """Rows are gone: an error must come, unless the action may do without them."""
+        """Rows were deleted: an error must come, unless the action may do without them."""
         must = must and action in {"collect", "count", "local", "arrow", "parquet"}
         try:
             got = self._run(frame.ours, action)
@@ -579,7 +579,7 @@ class Player:
             )
 
     def _ready(self, static: Frame) -> bool:
-        """Whether the rows of a static side are defined: none is gone, none is cached."""
+        """Whether the rows of a static side are defined: none was deleted, none is cached."""
         self._static = True
         try:
             if self._expect(static) or self._world_refuses(static):

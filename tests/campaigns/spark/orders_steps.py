@@ -106,7 +106,7 @@ class Persist(Step, frozen=True, kw_only=True, tag=True):
 
 
 class Checkpoint(Step, frozen=True, kw_only=True, tag=True):
-    """``localCheckpoint`` or ``checkpoint``: a new DataFrame with the rows of this moment."""
+    """``localCheckpoint`` or ``checkpoint``: a new DataFrame with the current rows."""
 
     frame: str
     origin: str
@@ -147,7 +147,7 @@ class Flow(Step, frozen=True, kw_only=True, tag=True):
 
 
 class Resume(Step, frozen=True, kw_only=True, tag=True):
-    """A flow goes on from its checkpoint, perhaps with other options that keep its rows."""
+    """A flow continues from its checkpoint, perhaps with other options that keep its rows."""
 
     flow: str
     options: dict[str, str] = {}

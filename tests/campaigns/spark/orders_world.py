@@ -2,7 +2,7 @@
 
 What is stored is read back message by message with the client's get requests, which share no code
 with the scans of the Spark formats. From that record the rows of a read follow: which messages its
-options choose at the moment it is planned, and which of them still exist when it runs.
+options choose now it is planned, and which of them still exist when it runs.
 """
 
 import contextlib
@@ -86,9 +86,9 @@ class Due:
 
     rows: list[Row]
     may_refuse: bool = False
-    """Something it was planned for is gone, so an error is right as well."""
+    """Something it was planned for no longer exists, so an error is right as well."""
     must_refuse: bool = False
-    """Rows it was planned for are gone: only an error is right."""
+    """Rows it was planned for no longer exist: only an error is right."""
 
 
 class World:
@@ -230,7 +230,7 @@ class World:
         return re.sub(r"@(time|micros)\((\w+),(\d+)\)", time_of, text)
 
     def time_ns(self, name: str, seq: int) -> int:
-        """The time of a message, of the next one if it is gone, or a time after the last one."""
+        """The time of a message, of the next one if it was deleted, or one after the last."""
         log = self.logs[name]
         for one in sorted(log.messages):
             if one >= seq:
@@ -263,7 +263,7 @@ class World:
                 log = self.logs[load.source]
                 rows = [_kv_row(load, message) for message in planned.rows]
                 gone = any(message.seq not in log.stored for message in planned.rows)
-                # With one value per key a newer value of any key may hide what was there before.
+                # With one value per key a newer value of any key may hide what existed before.
                 moved = BUCKETS[load.source] == 1 and planned.changes != log.changes
                 return Due(rows, may_refuse=gone or moved)
             case _:

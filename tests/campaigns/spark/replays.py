@@ -2,7 +2,7 @@
 
 Each epoch has many equal rows and is run until it is committed, each time in another layout. Runs
 die anywhere, also before, within and after the commit; some of their tasks live on and write while
-the next run is under way; tasks are repeated, or run twice at once; the stream forgets ids, and
+the next run is in progress; tasks are repeated, or run twice at once; the stream forgets ids, and
 the ledger is lost. After each epoch the stream has the rows, exactly.
 
 ``tests/spark/stream/test_replay_layouts.py`` is the short form, ``make torture`` the long one;
@@ -80,7 +80,7 @@ class Life:
                 self._left -= 1
             self.dead = dies
         if dies and not self._after:
-            # Of a chunk that is under way some rows are stored, unless it is atomic.
+            # Of a chunk that is in progress some rows are stored, unless it is atomic.
             half = len(messages) // 2
             if half and not whole:
                 real(sender, messages.part(0, half))
@@ -315,7 +315,7 @@ class Campaign:
         Not in the first epoch, for which the stream is only searched as far as its window.
         """
         if epoch and self._dice.random() < 0.15:
-            # A task that lives on would not be told to stop by a ledger that knows nothing.
+            # A task that lives on would not be stopped by a ledger that knows nothing.
             self._bury()
             self.forgotten += self.model.forget()
 
@@ -354,14 +354,14 @@ class Campaign:
     ) -> bool:
         try:
             used = [second if second is not None else first for first, second in tasks]
-            # A survivor is waited for last: a driver that dies meanwhile leaves it behind.
+            # A survivor is waited for last: a driver that dies meanwhile leaves it running.
             for task in used:
                 if task not in survivors:
                     task.result()
             messages = [task.result() for task in used]
             if life.dead:
                 raise Killed
-            # Spark kills the slower of two attempts; here it may go on writing.
+            # Spark kills the slower of two attempts; here it may continue writing.
             self.model.commit(messages, life)
         except Killed:
             for task in [one for pair in tasks for one in pair if one is not None]:
@@ -377,7 +377,7 @@ class Campaign:
         return True
 
     def _bury(self) -> None:
-        """Wait for the tasks of dead runs, each of which has ended or was told to."""
+        """Wait for the tasks of dead runs, each of which has ended or was configured to."""
         for task in self._late:
             try:
                 task.result()

@@ -25,7 +25,7 @@ from jetspark.cli.main import main as jetspark_cli
 ROWS: Final = 1_800
 PER_EPOCH: Final = 600
 # Rows of the second epoch that may be lost: each is the only one of its text, so that it can be
-# told whether a target must still get it.
+# asked whether a target must still get it.
 SINGLE: Final = range(PER_EPOCH + 1, PER_EPOCH + 200)
 LOST_BELOW: Final = PER_EPOCH + 100
 FILES: Final = 36
@@ -92,7 +92,7 @@ class World:
         self.folder = folder
         self.kind = kind
         self.lost: set[str] = set()
-        """Texts that are gone from the source: a target has them only if it had them before."""
+        """Texts deleted from the source: a target has them only if it had them before."""
         self.added: list[str] = []
         """Texts of rows that a source has got since."""
         self._others = contextlib.ExitStack()
@@ -149,7 +149,7 @@ class World:
         return (self.folder / "saved" / name).exists()
 
     def load(self, name: str) -> None:
-        """Go on with a copy, as someone does who restores a machine; on another port."""
+        """Continue with a copy, as someone does who restores a machine; on another port."""
         self.close()
         shutil.rmtree(self.live)
         shutil.copytree(self.folder / "saved" / name, self.live)
@@ -256,12 +256,12 @@ class World:
     # What may happen between two lives.
 
     def purge(self) -> None:
-        """Remove the first rows of the epoch under way."""
+        """Remove the first rows of the epoch in progress."""
         self.js.stream(ORIGIN).purge(seq=LOST_BELOW)
         self.lost |= {text_of(row) for row in range(PER_EPOCH + 1, LOST_BELOW)}
 
     def expire(self) -> None:
-        """Let the first rows of the epoch under way grow too old."""
+        """Let the first rows of the epoch in progress grow too old."""
         stream = self.js.stream(ORIGIN)
         config = stream.cached_info.config
         age = time.time() - self.published_at - 2.0
@@ -275,13 +275,13 @@ class World:
         self.lost |= {text_of(row) for row in range(PER_EPOCH + 1, LOST_BELOW)}
 
     def delete_some(self) -> None:
-        """Remove single rows of the epoch under way."""
+        """Remove single rows of the epoch in progress."""
         for row in SINGLE[::7]:
             self.js.stream(ORIGIN).delete_msg(row)
             self.lost.add(text_of(row))
 
     def make_again(self, rows: Iterable[int] = ()) -> None:
-        """Delete the stream and make it again, with these rows; the unread ones are gone."""
+        """Delete the stream and make it again, with these rows; the unread ones are lost."""
         rows = list(rows)
         self.js.delete_stream(ORIGIN)
         self.make_origin(rows)

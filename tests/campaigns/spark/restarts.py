@@ -195,7 +195,7 @@ PLAIN: Final = reading()
 LOSSY: Final = reading(failOnDataLoss="false")
 LOSSY_SAME_CORES: Final = reading("local[2]", failOnDataLoss="false")
 
-# With atomicScope epoch nothing is stored or registered before the commit: it just goes on.
+# With atomicScope epoch nothing is stored or registered before the commit: it just continues.
 BEGUN: Final = tuple(name for name in EVERY if name != "EPOCHS")
 TO_ATOMIC: Final = writing(publishMode="atomic", ledgerSubject="{name}.ledger")
 FROM_ATOMIC: Final = writing(publishMode="fast", ledgerSubject=None, atomicScope=None)

@@ -1,9 +1,9 @@
-"""Power cuts around the commits of batches: never half an atomic batch (ADR-50).
+"""Power failures around the commits of batches: never half an atomic batch (ADR-50).
 
 ``run_batch_crashes`` lives random lives of an engine on the simulated disk: atomic batches of all
 sizes, fast batches of both gap modes and plain messages, several of them in one group. Before
-every step of the disk it takes images of what a power cut may leave, starts an engine on each, and
-judges what is there. The life itself goes on from some of them. A failure names its seed.
+every step of the disk it takes images that a power failure may leave, starts an engine on each,
+and judges what exists. The life itself continues from some of them. A failure names its seed.
 
 Many images are equal to one of the same write: an engine is not started on those again.
 """
@@ -119,7 +119,7 @@ class BatchLife:
         self._outbox = Outbox()
         self._now = START_NS
         self._last_id = 0
-        # Images of the write under way that were judged.
+        # Images of the write in progress that were judged.
         self._judged: set[object] = set()
         self.started: _Started = _Started(SimulatedDisk(), self._random)
         config = StreamConfig(

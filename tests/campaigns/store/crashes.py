@@ -1,12 +1,12 @@
-"""Power cuts, kills and disk errors at every step of a store's life, on the simulated disk.
+"""Power failures, kills and disk errors at every step of a store's life, on the simulated disk.
 
 ``run_crashes`` lives random lives of a store. Before every step that changes the disk it takes
-images of what a power cut at that moment may leave, starts a store on each of them and has the
-model judge it. Some of these starts are cut short as well. The life itself goes on through kills,
-power cuts, full disks and failing syncs. A failure names the seed; the same seed fails again.
+images of what a power failure then may leave, starts a store on each of them and has the
+model judge it. Some of these starts are cut short as well. The life continues through kills,
+power failures, full disks and failing syncs. A failure names the seed; the same seed fails again.
 
-More than half of the images are equal to one that was judged a moment before, when nothing was
-heard since: a store is not started on those again.
+More than half of the images are equal to one that was judged just before, when nothing was
+recorded since: a store is not started on those again.
 """
 
 import errno
@@ -151,7 +151,7 @@ class _Life:
         try:
             log = self._opened.store.create(identity)
         except OSError as error:
-            # With no space nothing is left; after another error nobody can say.
+            # With no space nothing is left; after another error no one can say.
             self._model.sync_failed |= error.errno not in NO_SPACE
             return
         stream.created = True
@@ -167,7 +167,7 @@ class _Life:
         except OSError as error:
             self._model.sync_failed |= error.errno not in NO_SPACE
             if log.access.read_only:
-                # Its name could not be undone, or it took no writes before: nobody can say.
+                # Its name could not be undone, or it took no writes before: no one can say.
                 log.close()
             else:
                 # It is what it was.
@@ -215,7 +215,7 @@ class _Life:
             self._write_rest(log, stream, 1)
 
     def _reopen(self, log: StreamLog) -> None:
-        """A failed log is verified and goes on, or the process ends with it."""
+        """A failed log is verified and continues, or the process ends with it."""
         if self._random.random() < 0.4:
             self._end()
         elif log.reopen():
@@ -259,7 +259,7 @@ class _Life:
 
     def _failed(self, log: StreamLog, stream: StreamModel, error: OSError) -> None:
         failed_before = self._model.sync_failed
-        # The system may show these bytes to the next process and lose them later all the same.
+        # The system may show these bytes to the next process and lose them later anyway.
         self._model.sync_failed = True
         log.fail(error.errno in NO_SPACE)
         if not log.access.read_only:
@@ -338,7 +338,7 @@ class _Life:
         return False
 
     def _cut_short(self, image: SimulatedDisk) -> SimulatedDisk:
-        """An image of a start on the image that a power cut ended."""
+        """An image of a start on the image that a power failure ended."""
         steps: list[int] = []
         left: list[SimulatedDisk] = []
         target = self._random.randrange(12)

@@ -8,7 +8,7 @@ What is judged, and why it is no stricter in two places:
 
 - Right after a start, damage in a segment with an index file need not be known: a start is
   bounded by what was written since the last index, so it does not read those. No wrong bytes are
-  served; whoever reads the message finds out. When housekeeping went through the
+  served; the reader of the message finds out. When housekeeping went through the
   segments once, everything must be known and nothing may be unreadable without being so.
 - A record that removes messages can be hit like any other. It is one record lost, and reported;
   without it the messages that it removed are back, whole. That is only accepted where no index
@@ -90,7 +90,7 @@ def check_damage(
     """Start a store in which a range of a file was changed; return how many records are lost.
 
     Everything outside the range must be served, what is missing must be reported, and the store
-    must go on: it takes new messages, keeps its house, and finds the same at the next start.
+    must continue: it takes new messages, keeps its house, and finds the same at the next start.
     """
     lost = 0
     for again in (False, True):
@@ -132,7 +132,7 @@ class _Judge:
         self.may_miss = {place.seq for place in self.hit if place.seq}
         covered = sample.covered.get(path, 0)
         if self.hit and begin < sample.places[path][0].begin:
-            # Without the head of its segment nobody knows whether an index belongs to it.
+            # Without the head of its segment no one knows whether an index belongs to it.
             covered = 0
         # Nothing but the record itself says so, and it was hit.
         self.may_return = any(p.removes and p.end > covered for p in self.hit)
@@ -170,7 +170,7 @@ class _Judge:
         later = self.path in self.sample.newest and not self.may_miss and not self.may_forget
         lost = self.sample.lost[self.number]
         again = self.hit and all(any(a <= p.seq <= b for a, b in lost) for p in self.hit)
-        # Beside what is known it makes that longer.
+        # Next to what is known it makes that longer.
         grown = self.log.quarantine.lost_bytes > self.sample.lost_bytes[self.number]
         if segment and known < 1 and not grown and not later and not again:
             raise Violation("the damage is not reported")

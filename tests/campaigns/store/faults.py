@@ -72,7 +72,7 @@ def _short_life(
 
 
 def _make_and_drop(opened: Opened) -> None:
-    """Make a stream and remove it; one that the disk does not let go is left as it is."""
+    """Make a stream and remove it; one that the disk cannot delete is left as it is."""
     log = opened.store.create(stream_identity(2))
     try:
         opened.store.drop(log)

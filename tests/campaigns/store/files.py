@@ -8,7 +8,7 @@ reads of one, and the store is started again. Whatever happened:
   reading it says so;
 - no sequence is given out again;
 - the other stream is as it was, and the start does not fail;
-- when nothing but reads failed, everything is there once they work again.
+- when nothing but reads failed, everything exists once they work again.
 """
 
 from random import Random

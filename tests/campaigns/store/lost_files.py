@@ -1,8 +1,8 @@
-"""Several files of one stream lost or spoiled at once: pairs and triples, with a model beside.
+"""Several files of one stream lost or spoiled at once: pairs and triples, with a model next to.
 
     python -m tests.campaigns.store.lost_files --runs 20000 --seed 1
 
-A stream lives for a while beside another one, on a simulated disk, and is closed. Then two or
+A stream lives for a while next to another one, on a simulated disk, and is closed. Then two or
 three of its files are missing, cut, zeroed, replaced by a file of the other stream or by an older
 version of themselves, and the store is opened. The model knows every message that was
 acknowledged:
@@ -12,10 +12,10 @@ acknowledged:
   may be back only where damage is reported;
 - every acknowledged message that is not served is reported as lost;
 - no sequence is given out again;
-- a consumer that is gone, or has another state than its last, is so only where damage is reported;
+- a consumer that is missing, or has another state than its last, only where damage is reported;
 - the next start finds the same.
 
-Nobody can see that a folder is an older state of itself when all that says otherwise is gone: with
+No one can see that a folder is an older state of itself when all that says otherwise is lost: with
 no manifest of today, a loss need only be reported somewhere in the stream, and with an older one
 in its place not even that (``Damage.informed``, ``Damage.outdated``). The state of a consumer, and
 deletions, that were the last records of the log may be lost with its end.
@@ -49,7 +49,7 @@ class Violation(AssertionError):
 
 
 class Life:
-    """A stream and what it acknowledged, another one beside it, and their files."""
+    """A stream and what it acknowledged, another one next to it, and their files."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -175,7 +175,7 @@ def open_store(disk: SimulatedDisk) -> FileStore:
 
 
 def keep_house(log: StreamLog) -> None:
-    """Do all that a server does beside the loop."""
+    """Do all that a server does in the background."""
     log.upkeep.want_note(True)
     while log.maintain():
         pass

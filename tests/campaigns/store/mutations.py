@@ -64,7 +64,7 @@ def _overwritten(content: bytes, other: bytes, random: Random) -> bytes:
     source = random.choice((bytes(length), random.randbytes(length), content, other))
     start = random.randint(0, max(0, len(source) - length))
     piece = source[start : start + length]
-    # In its place, or pushing everything behind it back.
+    # In its place, or pushing everything after it back.
     behind = begin + len(piece) if random.random() < 0.7 else begin
     return content[:begin] + piece + content[behind:]
 

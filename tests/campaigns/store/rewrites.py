@@ -2,8 +2,8 @@
 
 ``run_rewrites`` publishes, deletes, purges, expires and changes limits at random, with segments of
 a few records, and lets housekeeping do its work in between. Whatever was rewritten, a start must
-find exactly what was there: before, in the middle of, and after each rewriting, after a kill and
-after a power cut. A failure names the seed; the same seed fails again.
+find exactly what existed: before, in the middle of, and after each rewriting, after a kill and
+after a power failure. A failure names the seed; the same seed fails again.
 """
 
 from dataclasses import dataclass
@@ -143,7 +143,7 @@ class _Life:
         """Do some or all steps of housekeeping; cut the power in the middle of a rewriting."""
         steps = self._random.choice((1, 3, 10, 1000))
         if self._random.random() < 0.2:
-            # As on a full disk: it goes on in a new segment, and rewrites the others.
+            # As on a full disk: it continues in a new segment, and rewrites the others.
             self._log.upkeep.want_space()
         while steps and self._log.maintain():
             steps -= 1

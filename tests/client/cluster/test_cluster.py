@@ -44,7 +44,7 @@ async def test_a_node_killed_while_publishing_loses_no_acknowledged_message(
     """Issue 7, Proof: the node that the client is connected to and that leads the streams.
 
     Each publish is repeated under its id until it is acknowledged. At the same time two fast
-    batches are under way, one of each kind.
+    batches are in progress, one of each kind.
     """
     await cluster.wait_ready()
     async with await connect(cluster.urls, **QUICK) as nc:
@@ -108,7 +108,7 @@ class Publishing:
         self._acked: dict[bytes, int] = {}
 
     async def run(self, count: int) -> None:
-        """Go on until so many are acknowledged."""
+        """Continue until so many are acknowledged."""
         while len(self._acked) < count:
             text = b"%d" % len(self._acked)
             try:
@@ -118,7 +118,7 @@ class Publishing:
             self._acked[text] = ack.seq
 
     async def check(self, stream: Stream) -> None:
-        """Everything acknowledged is there, once, and nothing else."""
+        """Everything acknowledged exists, once, and nothing else."""
         stored = {seq: (await stream.get_msg(seq=seq)).data for seq in self._acked.values()}
         assert {seq: text for text, seq in self._acked.items()} == stored
         assert (await stream.info()).state.messages == len(self._acked)

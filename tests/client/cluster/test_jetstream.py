@@ -73,7 +73,7 @@ async def put_again(kv: KeyValue, key: str, value: bytes) -> int:
 
 
 @pytest.mark.parametrize("kind", ["pull", "ordered-pull", "ordered-push"])
-async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
+async def test_reading_continues_over_a_step_down_and_a_killed_node(
     cluster: Cluster, name: str, kind: str
 ) -> None:
     async with await opened(cluster) as nc:
@@ -98,7 +98,7 @@ async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
                 # A durable consumer delivers again what it could not note down in time.
                 if number not in seen:
                     seen.append(number)
-                # What was on its way to a connection that broke comes again after ack_wait.
+                # What was in flight to a connection that broke comes again after ack_wait.
                 if len(seen) == 60:
                     return
 
@@ -115,7 +115,7 @@ async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
             await asyncio.wait_for(reading, 60)
             await messages.close()
         finally:
-            # The tests behind this one need all three.
+            # The tests after this one need all three.
             if killed is not None:
                 await asyncio.to_thread(cluster.start, killed)
                 await cluster.wait_ready()
@@ -144,7 +144,7 @@ async def test_a_remote_mirror_of_three_copies_misses_nothing(cluster: Cluster, 
                         await asyncio.to_thread(cluster.kill, killed)
                 last = (await (await js.stream(name)).info(timeout=10)).state.last_seq
                 await caught_up(here, "M", last)
-                # Lag is what the last contact told: 0 also while another node is looked for.
+                # Lag is what the last contact reported: 0 also while another node is looked for.
                 await info_until(here, "S", lambda found: found["state"]["messages"] >= last)
 
                 theirs = await rows(nc, name)
@@ -158,7 +158,7 @@ async def test_a_remote_mirror_of_three_copies_misses_nothing(cluster: Cluster, 
 
 
 async def test_a_handle_reads_its_own_writes_on_three_copies(cluster: Cluster, name: str) -> None:
-    """ADR-53 on servers without it: never a silent stale read, whoever answers."""
+    """ADR-53 on servers without it: never a silent stale read, whichever copy answers."""
     async with await opened(cluster) as nc:
         js = nc.jetstream(timeout=10.0)
         await js.create_key_value(KeyValueConfig(bucket=name, replicas=3, history=1), timeout=20)
@@ -176,7 +176,7 @@ async def test_a_handle_reads_its_own_writes_on_three_copies(cluster: Cluster, n
 
 
 async def test_read_after_write_with_a_paused_follower(cluster: Cluster, name: str) -> None:
-    """It is asked while it sleeps; test_late_follower has a copy that is certainly behind."""
+    """It is asked while it sleeps; test_late_follower has a copy that certainly lags."""
     async with await opened(cluster) as nc:
         js = nc.jetstream(timeout=10.0)
         config = KeyValueConfig(bucket=name, replicas=3, history=1)
@@ -276,7 +276,7 @@ async def away_from(cluster: Cluster, js: JetStream, stream: str) -> Client:
 async def test_a_consumer_can_be_fetched_from_as_soon_as_it_was_made(
     cluster: Cluster, name: str
 ) -> None:
-    """Through another node, which hears of the consumer a moment after it was made."""
+    """Through another node, which learns of the consumer shortly after it was made."""
     async with await opened(cluster) as maker:
         js = maker.jetstream()
         await js.create_stream(name, subjects=[name], timeout=20)

@@ -149,7 +149,7 @@ class Campaign:
         assert int(found[:7] or b"0") >= self.object
 
     def check(self, stored: dict[int, bytes]) -> None:
-        """What was acknowledged is stored; what is stored once by design is there once."""
+        """What was acknowledged is stored; what is stored once by design exists once."""
         assert self.acked.items() <= stored.items()
         assert self.fetched <= stored.keys()
         texts = [text for text in stored.values() if not text.startswith(b"w-")]
@@ -168,7 +168,7 @@ class Campaign:
             assert len(there) == acked if exact else len(there) >= acked
 
     async def use_keys(self) -> None:
-        """A key never goes back behind what was acknowledged."""
+        """A key never goes back before what was acknowledged."""
         kv = await self._opened(lambda: self.js.key_value(self.name))
         n = 0
         while not self.over:

@@ -50,7 +50,7 @@ async def torment(proxy: ChaosProxy, nc: Client, seed: int) -> None:
 
 
 async def prepared(nc: Client, name: str) -> Stream:
-    """Everything that the campaign works on, made over a connection that nobody cuts."""
+    """Everything that the campaign works on, made over a connection that no one cuts."""
     js = nc.jetstream()
     await nc.subscribe(f"{name}-echo", callback=lambda m: m.respond(m.data))
     await js.create_key_value(KeyValueConfig(bucket=name))

@@ -1,4 +1,4 @@
-"""Opening, keeping and losing a connection, against servers that misbehave as told."""
+"""Opening, keeping and losing a connection, against servers that misbehave on request."""
 
 import asyncio
 from collections.abc import Callable
@@ -290,7 +290,7 @@ async def test_a_host_name_that_cannot_exist_is_refused(host: str) -> None:
 
 
 async def test_nothing_is_taken_that_came_between_info_and_tls() -> None:
-    """Whoever can write into the connection there is not the server that TLS will vouch for."""
+    """An attacker may write into the connection there, before TLS vouches for the server."""
     connections = 0
 
     async def injected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -122,7 +122,7 @@ async def test_expired_credentials_are_named_as_such(nats_server: Start) -> None
         (lambda: JWT, lambda n: base64.b64encode(KEY.sign(n)), r"bytes of 88: .*not base64"),
     ],
 )
-async def test_callbacks_that_give_something_else_are_told_so(
+async def test_callbacks_that_return_something_else_are_refused(
     nats_server: Start, jwt: Any, signature: Any, reason: str
 ) -> None:
     server = nats_server(Operator().config())

@@ -84,7 +84,7 @@ async def test_subscriptions_requests_and_buffered_publishes_survive_a_restart(
     assert len(found) == 1
 
 
-async def test_jetstream_goes_on_after_a_restart(restartable: Restartable, name: str) -> None:
+async def test_jetstream_continues_after_a_restart(restartable: Restartable, name: str) -> None:
     async with await connect(restartable.url, **QUICK) as nc:
         js = nc.jetstream(timeout=20)
         await js.create_stream(name, subjects=[name])
@@ -360,7 +360,7 @@ async def test_cancelling_loses_no_message(
 async def test_a_subscription_is_drained_at_once_without_a_connection(
     restartable: Restartable,
 ) -> None:
-    """Nothing can be on its way: what has arrived is all there will be."""
+    """Nothing can be in flight: what has arrived is all there will be."""
     nc = await connect(restartable.url, **QUICK)
     subscription = await nc.subscribe("a")
     await nc.flush()

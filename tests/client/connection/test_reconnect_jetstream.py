@@ -67,7 +67,7 @@ async def published(js: JetStream, name: str, n: int) -> None:
         await js.publish(f"{name}.a", b"%d" % n, timeout=15)
 
 
-async def test_messages_go_on_after_a_restart(restartable: Restartable, name: str) -> None:
+async def test_messages_continue_after_a_restart(restartable: Restartable, name: str) -> None:
     async with await opened(restartable) as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 1, 3)
@@ -111,7 +111,7 @@ async def test_a_waiting_fetch_is_asked_again(restartable: Restartable, name: st
 
 
 @pytest.mark.parametrize("push", [False, True], ids=["pull", "push"])
-async def test_an_ordered_consumer_goes_on_after_a_restart(
+async def test_an_ordered_consumer_continues_after_a_restart(
     restartable: Restartable, name: str, push: bool
 ) -> None:
     async with await opened(restartable) as nc:
@@ -129,7 +129,7 @@ async def test_an_ordered_consumer_goes_on_after_a_restart(
         assert seen == [1, 2, 3, 4]
 
 
-async def test_a_watch_goes_on_after_a_restart(restartable: Restartable, name: str) -> None:
+async def test_a_watch_continues_after_a_restart(restartable: Restartable, name: str) -> None:
     async with await opened(restartable) as nc:
         js = nc.jetstream()
         kv = await js.create_key_value(KeyValueConfig(bucket=name))
@@ -147,7 +147,7 @@ async def test_a_watch_goes_on_after_a_restart(restartable: Restartable, name: s
         assert (entry.key, entry.value) == ("b", b"2")
 
 
-async def test_a_push_subscription_goes_on_after_a_restart(
+async def test_a_push_subscription_continues_after_a_restart(
     restartable: Restartable, name: str
 ) -> None:
     async with await opened(restartable) as nc:

@@ -113,7 +113,7 @@ async def test_tls(nats_server: Start, tmp_path: Path, first: bool) -> None:
     assert received == [payload] * 5
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(
+async def test_a_certificate_of_an_unknown_authority_is_refused(
     nats_server: Start, tmp_path: Path
 ) -> None:
     cert_file, key_file = make_certificate(tmp_path)
@@ -203,7 +203,7 @@ async def test_files_that_cannot_be_used_are_named_before_anything_is_dialled(
             await connect("127.0.0.1:1", tls=files)
 
 
-async def test_tls_goes_on_after_a_reconnect(
+async def test_tls_continues_after_a_reconnect(
     tmp_path: Path, server_process: Callable[..., Any]
 ) -> None:
     cert_file, key_file = make_certificate(tmp_path)

@@ -22,7 +22,7 @@ QUICK: Any = {
 
 
 def seen_status(nc: Client) -> str:
-    """It changes by itself, which a type checker does not expect of an attribute."""
+    """It changes on its own, which a type checker does not expect of an attribute."""
     assert isinstance(nc.status, ConnectionStatus)
     return nc.status
 

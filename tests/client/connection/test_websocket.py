@@ -42,7 +42,7 @@ async def test_messages_of_all_sizes_cross_a_websocket(nats_server: Start) -> No
     assert many == [b"%d" % n for n in range(2000)]
 
 
-async def test_jetstream_over_a_websocket_beside_a_plain_connection(
+async def test_jetstream_over_a_websocket_and_a_plain_connection_at_once(
     nats_server: Start, name: str
 ) -> None:
     port = unused_port()
@@ -115,7 +115,7 @@ async def test_a_nats_port_is_no_websocket(nats_server: Start) -> None:
         await connect(f"ws://{server.address}")
 
 
-async def test_a_websocket_that_nobody_listens_on() -> None:
+async def test_a_websocket_without_a_listener() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         with pytest.raises(ConnectFailed, match="connection refused"):

@@ -81,7 +81,7 @@ async def test_a_push_callback_may_end_its_subscription(
 
 
 async def test_what_a_callback_waited_for_may_be_cancelled(client: Connect, name: str) -> None:
-    """It is the callback's failure, told to the error callback; the next message is handed out."""
+    """It is the callback's failure, reported to the error callback; the next message follows."""
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc, asyncio.timeout(5):
         stream = await filled(nc.jetstream(), name)
@@ -126,7 +126,7 @@ async def test_a_drain_that_takes_too_long_still_deletes_the_consumer(
         assert [each async for each in stream.consumer_names()] == []
 
 
-async def test_a_drain_waits_as_long_as_it_was_told_to(client: Connect, name: str) -> None:
+async def test_a_drain_waits_up_to_its_timeout(client: Connect, name: str) -> None:
     async with client(timeout=0.1) as nc, asyncio.timeout(5):
         js = nc.jetstream(timeout=2)
         await filled(js, name)

@@ -160,7 +160,7 @@ async def test_a_watch_ends_with_the_last_value_of_every_key(server: Any, name: 
 
 
 async def retried(call: Callable[[], Awaitable[Any]]) -> Any:
-    """The result of a call that may be cut off."""
+    """The result of a call that may be interrupted."""
     while True:
         try:
             return await call()

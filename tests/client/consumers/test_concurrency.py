@@ -12,7 +12,7 @@ from tests.support.waiting import until, wait_until
 from jetspark import Consumer, JetStream, JetStreamMessage, Message, Stream, sync
 from jetspark.errors import RequestTimeout, SubscribeRefused
 
-LONG = 3600.0  # seconds: nothing is delivered again by itself
+LONG = 3600.0  # seconds: nothing is delivered again on its own
 
 
 async def stream_of(js: JetStream, name: str, count: int, keys: int = 1) -> Stream:
@@ -28,7 +28,7 @@ async def consumer_of(js: JetStream, name: str, count: int, keys: int = 1) -> Co
 
 
 class Workers:
-    """A callback that stays until it is let go; counts how many run at the same time."""
+    """A callback that stays until it is released; counts how many run at the same time."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -86,7 +86,7 @@ async def test_no_more_is_pulled_than_can_be_worked_on(client: Connect, name: st
         assert workers.most == 3
 
 
-async def test_messages_of_one_key_keep_their_order_while_others_go_on(
+async def test_messages_of_one_key_keep_their_order_while_others_continue(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
@@ -158,7 +158,7 @@ async def test_long_work_is_kept_by_signals(client: Connect, name: str, concurre
 
         await nc.subscribe(f"$JS.ACK.{name}.w.>", callback=heard)
         workers = Workers()
-        # One key: the second waits for the first, and is kept all the same.
+        # One key: the second waits for the first, and is kept anyway.
         async with consumer.consume(
             workers, concurrency=concurrency, ordered_by="subject", in_progress=True
         ):
@@ -169,7 +169,7 @@ async def test_long_work_is_kept_by_signals(client: Connect, name: str, concurre
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-async def test_what_was_not_begun_is_given_back_at_once(
+async def test_messages_that_were_not_started_are_redelivered_at_once(
     client: Connect, name: str, concurrency: int
 ) -> None:
     async with client() as nc:
@@ -220,7 +220,9 @@ async def test_what_does_not_end_in_time_is_cancelled_and_given_back(
         await until(fetched, "what was cancelled did not come back")
 
 
-async def test_one_that_fails_is_reported_and_the_others_go_on(client: Connect, name: str) -> None:
+async def test_one_that_fails_is_reported_and_the_others_continue(
+    client: Connect, name: str
+) -> None:
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
         consumer = await consumer_of(nc.jetstream(), name, 10)
@@ -267,7 +269,7 @@ async def test_drain_and_the_drain_of_the_client_wait_for_all(client: Connect, n
         assert len(workers.done) > first
 
 
-async def test_what_was_begun_ends_when_the_client_closes(client: Connect, name: str) -> None:
+async def test_started_work_ends_when_the_client_closes(client: Connect, name: str) -> None:
     async with client() as nc:
         consumer = await consumer_of(nc.jetstream(), name, 3)
         workers, plain = Workers(), Workers()
@@ -470,7 +472,7 @@ def test_a_blocking_pool_ends_with_what_it_has(server: Any, name: str) -> None:
         assert sorted(begun + others) == [b"%d" % n for n in range(8)]
 
 
-async def test_work_goes_on_over_a_reconnect(client: Connect, name: str) -> None:
+async def test_work_continues_over_a_reconnect(client: Connect, name: str) -> None:
     async with client(reconnect_wait=0.01) as nc:
         consumer = await consumer_of(nc.jetstream(), name, 20)
         workers = Workers()
@@ -508,7 +510,7 @@ def test_a_blocking_callback_gives_back_what_it_did_not_begin(server: Any, name:
             for message in consumer.fetch(8, timeout=1):
                 message.ack()
                 others.append(message.data)
-            # The next one could have begun in the same moment: it comes with the end.
+            # The next one could have started at the same time: it comes with the end.
             return len(others) >= 6
 
         wait_until(fetched)

@@ -372,7 +372,7 @@ async def test_acks_are_taken(client: Connect, name: str) -> None:
         fourth.in_progress()
 
         async def are_taken() -> bool:
-            """A nats-server takes acks beside the requests that follow them."""
+            """A nats-server takes acks next to the requests that follow them."""
             info = await consumer.info()
             return (info.num_ack_pending, info.ack_floor.stream_seq) == (2, 3)
 
@@ -518,7 +518,7 @@ async def test_messages_come_without_end(client: Connect, name: str) -> None:
         assert seen == list(range(1, 1002))
 
 
-async def test_no_more_than_the_prefetch_is_on_its_way(client: Connect, name: str) -> None:
+async def test_no_more_than_the_prefetch_is_in_flight(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 100)
         consumer = await made(stream)
@@ -531,7 +531,7 @@ async def test_no_more_than_the_prefetch_is_on_its_way(client: Connect, name: st
         assert info.num_ack_pending <= 14
 
 
-async def test_bytes_bound_what_is_on_its_way(client: Connect, name: str) -> None:
+async def test_bytes_bound_what_is_in_flight(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 0)
@@ -723,8 +723,8 @@ async def test_consume_is_drained(client: Connect, name: str) -> None:
         assert seen == list(range(1, 51))
 
 
-async def test_silence_is_told_and_asked_again(client: Connect, name: str) -> None:
-    """ADR-15: an alarm to the error callback after three heartbeats; then it goes on."""
+async def test_silence_is_reported_and_the_request_repeated(client: Connect, name: str) -> None:
+    """ADR-15: an alarm to the error callback after three heartbeats; then it continues."""
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()

@@ -38,7 +38,7 @@ async def test_keep_keeps_the_consumer_of_a_subscription(
             await js.publish(name, data)
             subscription = await js.subscribe(name, durable="d", keep=True)
             message = await subscription.next()
-            assert message.data == data  # it goes on where the one before ended
+            assert message.data == data  # it continues where the one before ended
             await message.ack_sync()
             await getattr(subscription, end)()
             assert await names(stream) == ["d"]
@@ -102,7 +102,7 @@ async def test_the_last_member_of_a_queue_deletes_what_another_made(
         assert await names(stream) == []
 
 
-async def test_a_queue_that_was_there_before_stays(client: Connect, name: str) -> None:
+async def test_an_existing_queue_stays(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await made(nc, name)
         await stream.create_consumer(durable="q", deliver_subject=f"{name}.d", deliver_group="q")
@@ -136,7 +136,7 @@ async def test_a_member_that_has_just_lost_its_connection_keeps_its_consumer(
             assert (await two.next(timeout=60)).data == b"for the one that is left"
 
 
-async def test_a_member_whose_consumer_was_deleted_meanwhile_hears_it(
+async def test_a_member_whose_consumer_was_deleted_meanwhile_is_notified(
     server: ServerProcess, client: Connect, name: str
 ) -> None:
     async with client() as nc, ChaosProxy(server.address) as proxy:
@@ -178,7 +178,7 @@ async def test_a_member_that_joins_while_the_last_one_leaves_has_a_consumer(
         assert await names(stream) == []
 
 
-async def test_a_member_whose_consumer_cannot_be_made_again_hears_it(
+async def test_a_member_whose_consumer_cannot_be_created_again_is_notified(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(push_subscription, "JOIN_LOOKS", (0.05,))
@@ -195,7 +195,7 @@ async def test_a_member_whose_consumer_cannot_be_made_again_hears_it(
         assert "by the previous member, and cannot be created again" in heard.value.__notes__[0]
 
 
-async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(
+async def test_messages_in_flight_to_a_cancelled_fetch_go_to_the_next_one(
     server: ServerProcess, client: Connect, name: str
 ) -> None:
     """Without another delivery: there may be only one."""
@@ -217,7 +217,7 @@ async def test_what_is_on_its_way_to_a_cancelled_fetch_goes_to_the_next_one(
             await until(is_sent)
             fetch.cancel()
             await asyncio.wait([fetch])
-            # What is held back comes late all the same; more would pile up, second after second.
+            # What is held back comes late anyway; more would pile up, second after second.
             proxy.latency = 0.0
             seen: set[bytes] = set()
             async with asyncio.timeout(60):
@@ -243,11 +243,11 @@ async def test_a_member_of_a_queue_that_left_is_forgotten(
         assert len(nc._core.up_listeners) == before
 
 
-LONG = 300.0  # seconds of ack_wait: what is delivered to nobody does not come again in a test
+LONG = 300.0  # seconds of ack_wait: what is delivered to no one does not come again in a test
 
 
 @pytest.mark.parametrize("reader", ["consume", "messages"])
-async def test_a_drain_takes_what_is_on_its_way(client: Connect, name: str, reader: str) -> None:
+async def test_a_drain_takes_what_is_in_flight(client: Connect, name: str, reader: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream = await made(nc, name)
@@ -332,7 +332,7 @@ async def test_what_an_iteration_has_not_taken_is_given_back_at_once(
             await messages.next(timeout=20)
 
 
-async def test_what_a_callback_has_not_begun_is_given_back_once(
+async def test_messages_that_a_callback_has_not_started_are_redelivered_once(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:

@@ -58,7 +58,9 @@ async def test_an_ordered_consumer_reads_the_stream_in_order(
 
 
 @MODES
-async def test_it_starts_where_it_was_told_to(client: Connect, name: str, push: bool) -> None:
+async def test_it_starts_at_the_configured_sequence(
+    client: Connect, name: str, push: bool
+) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 30)
         from_seq = ConsumerConfig(
@@ -84,7 +86,7 @@ async def test_it_starts_where_it_was_told_to(client: Connect, name: str, push: 
 
 
 @MODES
-async def test_fetch_and_next_go_on_where_the_last_ended(
+async def test_fetch_and_next_continue_where_the_last_ended(
     client: Connect, name: str, push: bool
 ) -> None:
     async with client() as nc:
@@ -102,7 +104,7 @@ async def test_fetch_and_next_go_on_where_the_last_ended(
 
 
 @MODES
-async def test_a_deleted_consumer_is_made_anew(client: Connect, name: str, push: bool) -> None:
+async def test_a_deleted_consumer_is_created_again(client: Connect, name: str, push: bool) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 5)
@@ -176,7 +178,7 @@ async def test_a_gap_that_a_heartbeat_tells_of_is_closed(client: Connect, name: 
 async def test_messages_between_two_consumers_are_not_missed(
     client: Connect, name: str, push: bool, policy: DeliverPolicy, first: int
 ) -> None:
-    """What is new, and what is last, is another message when the consumer is made anew."""
+    """What is new, and what is last, is another message when the consumer is created again."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 5)
@@ -195,7 +197,7 @@ async def test_messages_between_two_consumers_are_not_missed(
 
 
 @MODES
-async def test_a_stream_made_anew_is_read_from_its_beginning(
+async def test_a_stream_created_again_is_read_from_its_beginning(
     client: Connect, name: str, push: bool
 ) -> None:
     """Its sequences are lower than what was read: waiting for the next one would be for ever."""
@@ -265,7 +267,7 @@ async def test_reading_one_by_one_does_not_ask_one_by_one(client: Connect, name:
         assert asked.pending_msgs < 20
 
 
-async def test_trouble_that_does_not_end_is_told(client: Connect, name: str) -> None:
+async def test_a_persistent_problem_is_reported(client: Connect, name: str) -> None:
     """One restart is nothing to speak of; another one without a message in between is."""
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc, asyncio.timeout(10):
@@ -309,7 +311,7 @@ async def test_its_consumer_is_deleted_in_the_end(client: Connect, name: str, pu
             assert info.config.ack_policy is AckPolicy.NONE
             assert info.config.mem_storage
 
-        # The deletion is asked for and not waited for; nats-server does it beside other requests.
+        # The deletion is asked for and not waited for; nats-server does it next to other requests.
         async def is_gone() -> bool:
             return [name async for name in stream.consumer_names()] == []
 
@@ -374,7 +376,7 @@ async def test_large_data_is_paced_by_flow_control(client: Connect, name: str) -
 async def test_a_stream_made_again_is_noticed_by_a_reader_that_gave_up_meanwhile(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The question where the new stream ends may be cut off by a timeout: it is asked again."""
+    """The request where the new stream ends may time out: it is asked again."""
     look = OrderedReader._begins_behind_the_end
     cut_off = asyncio.Event()
 

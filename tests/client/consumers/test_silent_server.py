@@ -1,4 +1,4 @@
-"""A consumer without leader: pulls find nobody, and nobody says what became of it."""
+"""A consumer without leader: pulls find no one, and no one says what became of it."""
 
 import asyncio
 from collections.abc import AsyncIterator

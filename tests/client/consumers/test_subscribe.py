@@ -111,13 +111,13 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
         js = nc.jetstream()
         stream = await filled(js, name, 1)
         call = asyncio.ensure_future(getattr(js, kind)(f"{name}.a", stream=name))
-        await asyncio.sleep(0)  # the request to make the consumer is under way
+        await asyncio.sleep(0)  # the request to make the consumer is in progress
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        async with asyncio.timeout(2):  # by itself it would go after 5 s
+        async with asyncio.timeout(2):  # on its own it would go after 5 s
             while nc.stats.requests_pending:
-                await asyncio.sleep(0.001)  # its answer: it is there now
+                await asyncio.sleep(0.001)  # its answer: it exists now
             while await names(stream):
                 pass
 
@@ -140,7 +140,7 @@ async def test_a_subscription_outlives_its_client_quietly(client: Connect, name:
     assert errors == []
 
 
-async def test_what_was_there_before_stays(client: Connect, name: str) -> None:
+async def test_an_existing_consumer_is_not_deleted(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 2)
@@ -190,7 +190,7 @@ async def test_drain_takes_what_has_arrived_then_deletes(client: Connect, name: 
         await subscription.drain()
 
         assert seen == list(range(1, 101))
-        assert errors == []  # the consumer was there to take the last ack
+        assert errors == []  # the consumer existed to take the last ack
         assert subscription.is_closed
         assert await names(stream) == []
 
@@ -233,7 +233,7 @@ async def test_a_drained_subscription_waits_for_its_reader(client: Connect, name
         assert await names(stream) == []
 
 
-async def test_a_drain_that_nobody_reads_for_says_so(client: Connect, name: str) -> None:
+async def test_a_drain_without_a_reader_reports_it(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 20)
@@ -407,7 +407,7 @@ async def test_the_deliver_subject_of_an_unbound_consumer_is_changed(
             assert (await subscription.info()).config.deliver_subject == f"new.{name}"
 
 
-async def test_a_pull_consumer_that_cannot_be_looked_up_is_bound_all_the_same(
+async def test_a_pull_consumer_that_cannot_be_looked_up_is_bound_anyway(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
@@ -455,7 +455,7 @@ async def test_a_queue_member_that_loses_the_race_joins(
 
         assert not two.created_consumer
         assert two.cached_info.config.deliver_subject == one.cached_info.config.deliver_subject
-        assert other.stats.subscriptions == 1  # the one made before is gone
+        assert other.stats.subscriptions == 1  # the one made before was deleted
         await one.drain()
         await fill(js, name, 1, 2)
         assert await numbers(two, 2) == [1, 2]
@@ -476,7 +476,7 @@ async def test_a_plain_subscriber_that_loses_the_race_gets_the_error(
         assert other.stats.subscriptions == 0
 
 
-async def test_a_pull_subscriber_that_loses_the_race_checks_what_is_there(
+async def test_a_pull_subscriber_that_loses_the_race_checks_the_existing_consumer(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client() as nc:
@@ -495,7 +495,7 @@ async def test_a_pull_subscriber_that_loses_the_race_checks_what_is_there(
 # Delivery and statuses.
 
 
-async def test_the_subscription_is_there_before_the_consumer(client: Connect, name: str) -> None:
+async def test_the_subscription_exists_before_the_consumer(client: Connect, name: str) -> None:
     async with client() as nc, client() as watcher:
         js = nc.jetstream()
         await filled(js, name, 1)
@@ -524,7 +524,7 @@ async def test_heartbeats_are_not_shown(client: Connect, name: str) -> None:
 
 
 @pytest.mark.parametrize(("alarm", "text"), [(None, "0.3 s"), (0.5, "0.5 s")])
-async def test_missed_heartbeats_are_told(
+async def test_missed_heartbeats_are_reported(
     client: Connect, name: str, alarm: float | None, text: str
 ) -> None:
     """ADR-15: after three intervals, or the time that the user configured, by error callback."""
@@ -545,7 +545,7 @@ async def test_missed_heartbeats_are_told(
             await subscription.unsubscribe()
 
 
-async def test_a_gap_is_told_to_the_error_callback(client: Connect, name: str) -> None:
+async def test_a_gap_is_reported_to_the_error_callback(client: Connect, name: str) -> None:
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()
@@ -614,7 +614,7 @@ async def test_flow_control_is_answered_when_the_reader_gets_there(
             assert all(subject.startswith("$JS.FC.") for subject in subjects)
 
 
-async def test_a_stalled_consumer_goes_on(client: Connect, name: str) -> None:
+async def test_a_stalled_consumer_continues(client: Connect, name: str) -> None:
     """ADR-15: a missed flow-control request is answered from the stalled header."""
     async with client() as nc:
         js = nc.jetstream()

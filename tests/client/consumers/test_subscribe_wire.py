@@ -19,7 +19,7 @@ ANSWERS: dict[str, Any] = {
 
 
 class Recorder:
-    """A server that knows one stream and writes down what it is told."""
+    """A server that knows one stream and records what it receives."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -87,7 +87,7 @@ async def test_the_stream_is_asked_for_and_the_subscription_precedes_the_consume
     assert asked["ack_policy"] == "explicit"
 
 
-async def test_with_a_stream_nobody_is_asked_for_it_and_a_pull_has_no_deliver_subject() -> None:
+async def test_with_a_stream_no_lookup_is_made_and_a_pull_has_no_deliver_subject() -> None:
     server = Recorder()
     async with scripted(server.serve) as url, await connect(url) as nc:
         pull = await nc.jetstream().pull_subscribe(

@@ -32,7 +32,7 @@ async def test_callbacks_get_messages_in_order(client: Connect, name: str, plain
     assert received == [b"%d" % n for n in range(1000)]
 
 
-async def test_a_failing_callback_is_reported_and_goes_on(client: Connect, name: str) -> None:
+async def test_a_failing_callback_is_reported_and_continues(client: Connect, name: str) -> None:
     errors: list[Exception] = []
     received: list[bytes] = []
 
@@ -162,7 +162,7 @@ async def test_unsubscribe_gives_up_what_a_drain_waits_for(client: Connect, name
     assert len(received) < 50
 
 
-async def test_a_callback_that_waits_for_something_cancelled_goes_on(
+async def test_a_callback_that_waits_for_something_cancelled_continues(
     client: Connect, name: str
 ) -> None:
     """Only the end of the client cancels a callback; anything else is a failure to report."""

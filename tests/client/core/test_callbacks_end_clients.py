@@ -1,4 +1,4 @@
-"""A callback of any kind may close or drain the client that it hears from."""
+"""A callback of any kind may close or drain the client that it belongs to."""
 
 import asyncio
 import threading

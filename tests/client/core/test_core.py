@@ -116,7 +116,7 @@ async def test_next_says_when_nothing_came(client: Connect, name: str) -> None:
             await subscription.next()
 
 
-async def test_a_slow_consumer_loses_messages_and_hears_of_it(client: Connect, name: str) -> None:
+async def test_a_slow_consumer_loses_messages_and_is_notified(client: Connect, name: str) -> None:
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
         subscription = await nc.subscribe(name, pending_msgs=10)
@@ -143,7 +143,7 @@ async def test_a_drained_subscription_gives_everything_that_was_sent(
     assert len(received) == 500
 
 
-async def test_a_drain_that_nobody_reads_says_so(client: Connect, name: str) -> None:
+async def test_a_drain_whose_messages_are_not_read_reports_it(client: Connect, name: str) -> None:
     async with client() as nc:
         subscription = await nc.subscribe(name)
         nc.publish(name)
@@ -161,7 +161,7 @@ async def test_a_request_is_answered(client: Connect, name: str) -> None:
     assert [answer.data for answer in answers] == [b"A%d" % n for n in range(50)]
 
 
-async def test_a_request_that_nobody_hears_fails_at_once(client: Connect, name: str) -> None:
+async def test_a_request_without_responders_fails_at_once(client: Connect, name: str) -> None:
     async with client() as nc:
         with pytest.raises(NoResponders, match=name):
             await nc.request(name, timeout=30)
@@ -176,7 +176,7 @@ async def test_a_request_without_an_answer_times_out(client: Connect, name: str)
         assert nc.stats.requests_pending == 0
 
 
-async def test_a_cancelled_request_leaves_nothing_behind(client: Connect, name: str) -> None:
+async def test_a_cancelled_request_leaves_nothing(client: Connect, name: str) -> None:
     async with client() as nc:
         await nc.subscribe(name)
         request = asyncio.ensure_future(nc.request(name))
@@ -353,7 +353,7 @@ async def test_the_limit_of_pending_bytes_holds_too(client: Connect, name: str) 
 
 
 async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name: str) -> None:
-    """Whoever waited there would never be woken."""
+    """A task that waited there would never be woken."""
     async with client() as nc:
         subscription = await nc.subscribe(name)
 
@@ -372,6 +372,6 @@ async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name:
         await nc.flush()
 
         assert (nc.stats.requests_pending, nc.stats.subscriptions) == (0, 1)
-        # Nothing was begun there, and so nothing was ended here.
+        # Nothing was started there, and so nothing was ended here.
         nc.publish(name, b"still open")
         assert (await subscription.next()).data == b"still open"

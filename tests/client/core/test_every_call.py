@@ -41,7 +41,7 @@ RESULTS: dict[str, Any] = {
     "KeyValueReplica.wait_for": False,
     "StreamReplica.wait_for": False,
 }
-# They ask nobody here: there is nothing to release, the initial data is here.
+# They ask no one here: there is nothing to release, the initial data is here.
 ASK_NOBODY = {
     "Election.resign",
     "Election.wait_deposed",
@@ -170,7 +170,7 @@ class CancelledAt:
             count += 1
             try:
                 sent = yield waited_for
-            except BaseException as error:  # noqa: BLE001 - it goes on to the coroutine
+            except BaseException as error:  # noqa: BLE001 - it continues to the coroutine
                 thrown = error
 
 

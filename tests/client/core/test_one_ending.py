@@ -58,7 +58,7 @@ def each_call(ending: int) -> pytest.MarkDecorator:
 
 @contextlib.contextmanager
 def nothing_unhandled() -> Iterator[None]:
-    """Fail when a task ended with an error that nobody looked at."""
+    """Fail when a task ended with an error that no one looked at."""
     unhandled: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
@@ -228,7 +228,7 @@ async def lock_of_a_closed_bucket(s: Scene) -> tuple[Waiting, Waiting]:
     await made.create("k", b"somebody else")
 
     async def close() -> None:
-        # It asks for the lock first: a watch that begins after the end of the others goes on.
+        # It asks for the lock first: a watch that begins after the end of the others continues.
         while not made._watches._running:
             await asyncio.sleep(0.001)
         await made.close()
@@ -251,7 +251,7 @@ async def lock_of_a_closed_bucket(s: Scene) -> tuple[Waiting, Waiting]:
         lock_of_a_closed_bucket,
     ],
 )
-async def test_what_waits_for_a_handle_that_is_ended_hears_that_it_has_ended(
+async def test_calls_that_wait_for_a_handle_are_notified_when_it_ends(
     server: ServerProcess,
     pair: Callable[[Scene], Awaitable[tuple[Waiting, Waiting]]],
     name: str,

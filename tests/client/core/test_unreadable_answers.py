@@ -1,4 +1,4 @@
-"""Answers that cannot be read are errors of ours, whoever wrote them: no call ends otherwise."""
+"""Answers that cannot be read are errors of ours: no call ends otherwise."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable

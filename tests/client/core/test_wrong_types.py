@@ -189,6 +189,6 @@ async def test_a_wait_may_be_endless(client: Connect, name: str, tmp_path: Path)
 
 
 def test_the_errors_are_those_of_python() -> None:
-    """Nobody has to catch two kinds: a wrong type is a TypeError, as everywhere."""
+    """No one has to catch two kinds: a wrong type is a TypeError, as everywhere."""
     with pytest.raises(TypeError, match="max_age='1h': expected seconds"):
         jetspark.StreamConfig("S", max_age="1h")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""ADR-8: buckets are compatible with other implementations; here, nats-py's beside ours."""
+"""ADR-8: buckets are compatible with other implementations; here, nats-py's next to ours."""
 
 import asyncio
 from collections.abc import Callable

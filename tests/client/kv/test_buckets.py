@@ -404,7 +404,7 @@ async def test_a_refusal_among_many_is_raised(client: Connect, name: str) -> Non
         assert sorted(await keys_of(kv)) == ["a", "c"]
 
 
-async def test_a_snapshot_shows_one_moment(client: Connect, name: str) -> None:
+async def test_a_snapshot_shows_one_point_in_time(client: Connect, name: str) -> None:
     async with client() as nc:
         kv = await made(nc.jetstream(), name, history=5)
         await kv.put("a", b"1")

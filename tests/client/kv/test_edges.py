@@ -27,8 +27,8 @@ async def listed(kv: KeyValue, **options: Any) -> list[str]:
     return [each.key async for each in pager]
 
 
-async def test_a_moment_that_has_not_come_cannot_be_shown(client: Connect, name: str) -> None:
-    """nats-server answers a ``up_to_seq`` beyond its end with nothing, as a copy behind would."""
+async def test_a_revision_in_the_future_cannot_be_shown(client: Connect, name: str) -> None:
+    """nats-server answers a ``up_to_seq`` beyond its end with nothing, like a copy that lags."""
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
         revision = await kv.put("a", b"1")
@@ -39,7 +39,7 @@ async def test_a_moment_that_has_not_come_cannot_be_shown(client: Connect, name:
 
 
 async def test_a_watch_does_not_resume_beyond_the_end(client: Connect, name: str) -> None:
-    """Of a bucket that was made anew it would pass over all changes up to the old revision."""
+    """Of a bucket that was created again it would pass over all changes up to the old revision."""
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
         revision = await kv.put("a", b"1")
@@ -54,7 +54,7 @@ async def test_a_watch_does_not_resume_beyond_the_end(client: Connect, name: str
         assert entry.value == b"2"
 
 
-async def test_reading_a_bucket_that_is_gone_says_so(client: Connect, name: str) -> None:
+async def test_reading_a_deleted_bucket_says_so(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         kv = await made(js, name)
@@ -129,7 +129,7 @@ async def test_watches_that_were_given_up_leave_no_consumer(client: Connect, nam
             task.cancel()
             await asyncio.wait([task])
         async with asyncio.timeout(10):
-            while len(asyncio.all_tasks()) > 1:  # creations under way are waited for
+            while len(asyncio.all_tasks()) > 1:  # creations in progress are waited for
                 await asyncio.sleep(0.01)
             while (await stream.info()).state.consumer_count:
                 await asyncio.sleep(0.01)

@@ -68,7 +68,7 @@ def read_from_the_future(history: History) -> None:
 
 
 def lost_update(history: History) -> None:
-    """Somebody wrote between what was expected and what was stored."""
+    """Someone wrote between what was expected and what was stored."""
     changed(history, 4, expected=0)
 
 

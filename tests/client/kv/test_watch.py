@@ -93,7 +93,9 @@ async def test_the_end_comes_when_there_is_nothing(client: Connect, name: str) -
             assert empty.initial_done
 
 
-async def test_the_end_comes_although_what_was_due_is_gone(client: Connect, name: str) -> None:
+async def test_the_end_is_reached_although_counted_messages_were_deleted(
+    client: Connect, name: str
+) -> None:
     """ADR-8: the signal must always be sent."""
     async with client() as nc:
         js = nc.jetstream()
@@ -240,7 +242,7 @@ async def test_a_watch_survives_the_loss_of_its_consumer(
 
 
 async def test_a_gap_in_the_initial_data_shows_no_old_values(client: Connect, name: str) -> None:
-    """ADR-8: the latest values first; a consumer made anew must not begin with older ones."""
+    """ADR-8: the latest values first; a consumer created again must not begin with older ones."""
     async with client() as nc:
         kv = await made(nc.jetstream(), name, history=5)
         for key in ("a", "b", "c", "b", "c"):
@@ -265,10 +267,10 @@ async def test_a_gap_in_the_initial_data_shows_no_old_values(client: Connect, na
         assert seen(later) == [("a", b"1"), ("a", b"2")]
 
 
-async def test_no_change_is_missed_although_nothing_was_there_at_first(
+async def test_no_change_is_missed_although_the_bucket_was_empty_at_first(
     client: Connect, name: str
 ) -> None:
-    """A watch of keys without values, whose consumer is lost: every change counts all the same."""
+    """A watch of keys without values, whose consumer is lost: every change counts anyway."""
     async with client() as nc:
         js = nc.jetstream()
         kv = await made(js, name, history=5)

@@ -45,7 +45,7 @@ async def chunk_ids(js: JetStream, name: str) -> set[str]:
 def before_the_next_write(
     monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[object]], skipped: int = 0
 ) -> None:
-    """Have somebody else act between the look of a call and its (``skipped`` + 1)th write."""
+    """Have someone else act between the look of a call and its (``skipped`` + 1)th write."""
     write = MetaMessages.write
     left = skipped
 
@@ -169,7 +169,7 @@ async def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
         await store.put("a", b"new")
         (rest,) = await asyncio.gather(reader.read(), return_exceptions=True)
 
-        # What was on its way already may still come; then it is the old object, whole.
+        # What was in flight already may still come; then it is the old object, whole.
         if isinstance(rest, BaseException):
             assert "open it again" in rest.__notes__[0]
         else:
@@ -181,7 +181,7 @@ async def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
 async def test_a_reader_that_has_failed_or_was_closed_is_not_at_its_end(
     client: Connect, name: str
 ) -> None:
-    """Nobody may take for the end of the object what is not."""
+    """No one may take for the end of the object what is not."""
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
@@ -205,7 +205,7 @@ async def test_a_reader_that_has_failed_or_was_closed_is_not_at_its_end(
 
 
 @pytest.mark.parametrize("left", [0, 3])
-async def test_missing_chunks_are_told_at_once(client: Connect, name: str, left: int) -> None:
+async def test_missing_chunks_are_reported_at_once(client: Connect, name: str, left: int) -> None:
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
@@ -274,7 +274,7 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is_sent(
         assert nc.stats.reconnects == 0
 
 
-async def test_a_put_that_is_cancelled_at_any_moment_leaves_nothing(
+async def test_a_put_that_is_cancelled_at_any_time_leaves_nothing(
     client: Connect, name: str
 ) -> None:
     """Also when it is cancelled again while it cleans up."""
@@ -303,7 +303,7 @@ async def test_a_put_that_is_cancelled_at_any_moment_leaves_nothing(
         assert nc.stats.subscriptions == 0
 
 
-async def test_chunks_that_could_not_be_removed_are_told_and_no_failure(
+async def test_chunks_that_could_not_be_removed_are_reported_but_no_failure(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Exception] = []
@@ -329,7 +329,7 @@ async def test_chunks_that_could_not_be_removed_are_told_and_no_failure(
 async def test_a_meta_message_that_comes_late_is_refused(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch, before: bytes
 ) -> None:
-    """The put has failed when the server gets its message after all; what was there stays."""
+    """The put has failed when the server gets its message after all; what existed stays."""
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
@@ -357,10 +357,10 @@ async def test_a_meta_message_that_comes_late_is_refused(
                 await store.get("a")
 
 
-async def test_a_put_whose_chunks_were_removed_meanwhile_leaves_what_was_there(
+async def test_a_put_whose_chunks_were_removed_meanwhile_leaves_the_old_object(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As ``purge_orphans`` does to a put that paused for longer than it was told to allow."""
+    """As ``purge_orphans`` does to a put that paused for longer than it allows."""
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)

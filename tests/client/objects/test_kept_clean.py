@@ -94,7 +94,7 @@ async def test_a_put_whose_last_answer_is_lost_is_not_torn(
         assert await store.get("a") == LARGE
 
 
-async def test_links_in_a_circle_are_told(client: Connect, name: str) -> None:
+async def test_links_in_a_cycle_are_reported(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)

@@ -1,4 +1,4 @@
-"""Object stores over a server (ADR-20), and beside nats-py's (ADR-53 for the sequences)."""
+"""Object stores over a server (ADR-20), and next to nats-py's (ADR-53 for the sequences)."""
 
 import asyncio
 import io
@@ -186,7 +186,7 @@ async def test_a_stream_without_batches_is_written_pipelined(client: Connect, na
         assert await store.get("a") == LARGE
 
 
-async def test_a_deleted_object_is_gone(client: Connect, name: str) -> None:
+async def test_a_deleted_object_cannot_be_read(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
@@ -372,7 +372,7 @@ async def test_ranges_at_every_edge(client: Connect, name: str) -> None:
         assert nc.stats.subscriptions == 0
 
 
-async def test_a_range_far_behind_does_not_read_what_is_before_it(
+async def test_a_range_far_into_an_object_does_not_read_what_is_before_it(
     client: Connect, name: str
 ) -> None:
     """Chunks of other sizes, and of other objects between them, are no obstacle."""
@@ -391,7 +391,7 @@ async def test_a_range_far_behind_does_not_read_what_is_before_it(
         for start in (SEEK_MIN, 9 * CHUNK_SIZE, 9 * CHUNK_SIZE + 1):
             part = await store.open("a", start=start, length=10)
             assert await part.read() == data[start : start + 10]
-        await nc.flush()  # what the server sent behind the ranges
+        await nc.flush()  # what the server sent after the ranges
         before = nc.stats.in_bytes
         last = await store.open("a", start=len(data) - 5)
         assert await last.read() == data[-5:]

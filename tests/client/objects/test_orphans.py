@@ -1,6 +1,6 @@
 """What killed puts leave is found and removed, and nothing else is (objects/orphans.py).
 
-Issue 7, "Object store": a failed or cut put leaves no garbage. A killed one does, until somebody
+Issue 7, "Object store": a failed or cut put leaves no garbage. A killed one does, until someone
 calls ``purge_orphans``.
 """
 
@@ -29,7 +29,7 @@ from jetspark.errors import (
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 LARGE = bytes(range(256)) * 4001
 
-# Puts for ever, and says so once chunks are on their way.
+# Puts for ever, and says so once chunks are in flight.
 ENDLESS = """
 import sys
 from jetspark import sync
@@ -88,7 +88,7 @@ async def test_what_a_killed_process_leaves_is_removed(
         assert (await store.purge_orphans(older_than=0)).objects == 0
 
 
-async def test_objects_links_and_puts_under_way_keep_their_chunks(
+async def test_objects_links_and_puts_in_progress_keep_their_chunks(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
@@ -178,7 +178,7 @@ async def test_a_rename_while_they_are_looked_for_loses_nothing(
 async def test_an_object_that_appears_between_look_and_purge_keeps_its_chunks(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A put that paused for long ends just then: whoever looks next sees its name."""
+    """A put that paused for long ends just then: the next look sees its name."""
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
@@ -284,6 +284,6 @@ async def test_a_cancelled_search_leaves_nothing(client: Connect, name: str) -> 
 
         assert nc.stats.subscriptions == 0
         async with asyncio.timeout(5):
-            # Nobody waits for a consumer to be gone.
+            # No one waits for a consumer to be gone.
             while [each.name async for each in stream.consumers()] != before:
                 await asyncio.sleep(0.01)

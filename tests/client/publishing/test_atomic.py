@@ -108,14 +108,14 @@ async def test_batches_follow_each_other_without_waiting(client: Connect, name: 
         late = js.atomic_batch()
         late.extend([f"{name}.a"] * 50, [b"late"] * 50)
 
-        # What the first message was told is the reason, not what the last one was told.
+        # The answer to the first message has the reason, that to the last one does not.
         with pytest.raises(BatchNotEnabled):
             await late.commit()
         assert (await stream.info()).state.messages == 150
         assert nc.stats.requests_pending == 0
 
 
-async def test_a_batch_over_two_streams_is_told_what_may_be_wrong(
+async def test_a_batch_over_two_streams_names_what_may_be_wrong(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:

@@ -100,7 +100,7 @@ async def test_a_refused_message_ends_the_batch(client: Connect, name: str) -> N
         assert await stored(stream) == [b"1"]
 
 
-async def test_with_gaps_allowed_a_refused_message_is_told_and_it_goes_on(
+async def test_with_gaps_allowed_a_refused_message_is_reported_and_it_continues(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
@@ -214,7 +214,7 @@ async def test_an_exception_leaves_the_batch_open_for_the_server_to_end(
 
 
 async def test_many_tasks_publish_into_one_batch(client: Connect, name: str) -> None:
-    """Each is told its own place, and none waits for an answer that another one took."""
+    """Each gets its own sequence, and none waits for an answer that another one took."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await made(js, name)

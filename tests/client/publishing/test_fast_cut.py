@@ -54,7 +54,7 @@ async def test_cuts_of_the_connection_lose_nothing_unnoticed(
         await ingest.check(exact=gap == "fail")
 
 
-async def test_a_batch_goes_on_when_a_cut_lost_nothing(server: Any, name: str) -> None:
+async def test_a_batch_continues_when_a_cut_lost_nothing(server: Any, name: str) -> None:
     """The server is asked what it has: all of it, so there is no gap."""
     async with (
         ChaosProxy(server.address) as proxy,
@@ -134,7 +134,7 @@ async def test_an_end_that_never_arrives_is_an_error(
 
 
 async def test_a_stream_that_goes_away_ends_the_batch(client: Connect, name: str) -> None:
-    """Nobody takes its messages any more, and nobody comes back."""
+    """No one takes its messages any more, and no one comes back."""
     async with client() as nc:
         js = nc.jetstream()
         await made(js, name)
@@ -154,7 +154,7 @@ async def test_a_stream_that_goes_away_ends_the_batch(client: Connect, name: str
 async def test_a_stream_that_goes_away_ends_a_batch_whose_window_is_full(
     client: Connect, name: str
 ) -> None:
-    """Everything that may be sent is on its way when the first word comes that nobody takes it."""
+    """Everything that may be sent is in flight when the first word comes that no one takes it."""
     async with client() as nc:
         js = nc.jetstream()
         await made(js, name)
@@ -201,7 +201,7 @@ async def test_a_restarted_server_forgets_nothing_that_was_acknowledged(
 async def test_silence_ends_the_batch_once_and_for_all(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is called after the error hears it again, at once."""
+    """What is called after the error gets it again, at once."""
     async with client() as nc:
         js = nc.jetstream()
         await made(js, name)

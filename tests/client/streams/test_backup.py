@@ -136,7 +136,7 @@ async def test_a_backup_that_is_given_up_leaves_nothing(
         assert nc.stats.subscriptions == 0
 
 
-async def test_a_backup_cancelled_at_any_moment_leaves_nothing(
+async def test_a_backup_cancelled_at_any_time_leaves_nothing(
     client: Connect, name: str, tmp_path: Path
 ) -> None:
     async with client() as nc:

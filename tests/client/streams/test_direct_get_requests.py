@@ -126,7 +126,7 @@ async def test_a_read_of_many_subjects_sends_the_requests_of_the_document(
             assert request == {"multi_last": subjects, "batch": 2} | wanted
 
 
-async def test_further_pages_of_many_subjects_ask_for_the_same_moment(
+async def test_further_pages_of_many_subjects_show_the_same_point_in_time(
     client: Connect, name: str
 ) -> None:
     """ADR-31: Nats-UpTo-Sequence of the first page is up_to_seq of those that follow."""

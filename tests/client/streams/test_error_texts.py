@@ -75,7 +75,7 @@ async def test_what_a_server_filled_in_is_no_difference(client: Connect, name: s
         assert "max_waiting" not in str(caught.value)
 
 
-async def test_a_name_in_the_place_of_settings_is_told_where_it_goes(
+async def test_a_name_in_place_of_settings_is_refused_with_where_it_belongs(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
@@ -155,7 +155,7 @@ async def test_errors_of_a_bucket_name_the_key_as_it_was_written(
         assert missing.value.__notes__ == ["99 is not a revision of this key"]
 
 
-async def test_every_call_of_a_bucket_that_is_gone_says_so(client: Connect, name: str) -> None:
+async def test_every_call_on_a_deleted_bucket_says_so(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream(publish_retries=0)
         kv = await js.create_key_value(name)

@@ -93,7 +93,7 @@ async def test_too_many_subjects_are_split(client: Connect, name: str) -> None:
 async def test_the_parts_of_a_split_request_show_one_point_in_time(
     client: Connect, name: str
 ) -> None:
-    """What is written while it is read belongs to a later moment, whichever part it is in."""
+    """What is written while it is read belongs to a later point in time, in any part."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await users(js, name)
@@ -185,10 +185,10 @@ async def test_what_pages_cannot_prove_is_read_with_a_consumer(client: Connect, 
 
 
 @pytest.mark.usefixtures("unproven")
-async def test_a_consumer_that_starts_late_shows_the_moment_all_the_same(
+async def test_a_consumer_that_starts_late_still_shows_the_same_point_in_time(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is published between the bound and the consumer is not shown; what was there is."""
+    """What is published between the bound and the consumer is not shown; what existed is."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await users(js, name)
@@ -205,7 +205,7 @@ async def test_a_consumer_that_starts_late_shows_the_moment_all_the_same(
         assert await values(stream, [f"{name}.>"]) == [b"Bob", b"Smith", b"10 Oak Lane"]
 
 
-async def test_pages_behind_a_proven_one_are_read_with_a_consumer(
+async def test_pages_after_a_proven_one_are_read_with_a_consumer(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LastMany, "_is_proven", lambda _self, _page, cursor: not cursor)

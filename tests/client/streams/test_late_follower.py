@@ -1,4 +1,4 @@
-"""Reads from a replica that is behind (decisions.md, Read-after-write).
+"""Reads from a replica that lags (decisions.md, Read-after-write).
 
 The routes of one node of a real cluster run through proxies that hold everything back, so the
 replica there answers direct gets from the past whenever it is asked.
@@ -49,7 +49,7 @@ async def seen(messages: Pager[StreamMessage]) -> list[tuple[str, int]]:
     return sorted([(m.subject, m.seq) async for m in messages], key=lambda each: each[1])
 
 
-async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_asked_for(
+async def test_a_replica_that_lags_gives_no_stale_read_when_a_sequence_is_required(
     tmp_path: Path,
 ) -> None:
     async with (

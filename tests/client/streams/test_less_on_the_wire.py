@@ -89,7 +89,7 @@ async def test_a_drain_ends_when_its_time_is_up_whatever_callbacks_do(
         await js.subscribe(f"{name}.0", durable="push", callback=busy)
         await stream.create_consumer(durable="pull")
         messages = (await stream.consumer("pull")).messages()
-        await messages.next()  # and nobody takes the others that have come
+        await messages.next()  # and no one takes the others that have come
         await called.wait()
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -1,6 +1,6 @@
 """ADR-53, "Note about testing": consumers that ask for a sequence that is not there yet.
 
-Single gets: test_scan.py; many at once: test_last_many.py; copies that are behind:
+Single gets: test_scan.py; many at once: test_last_many.py; copies that lag:
 test_late_follower.py. On a server without ADR-53 the client keeps the promise (decisions.md).
 """
 
@@ -224,7 +224,7 @@ async def test_what_a_watch_saw_is_asked_for(client: Connect, name: str) -> None
         again = await js.create_key_value(KeyValueConfig(bucket=name))
 
         assert asked.data == b'{"min_last_seq":%d}' % revision
-        # A bucket made anew begins at 1 again.
+        # A bucket created again begins at 1 again.
         assert await again.put("a", b"2") == 1
         assert (await again.get("a")).value == b"2"
 
@@ -249,7 +249,7 @@ async def test_a_handle_is_monotonic_over_reconnects(
             assert (await seen.next()).data == b'{"min_last_seq":%d}' % revision
 
 
-async def test_a_stream_that_somebody_made_anew_can_be_read_once_it_is_opened_again(
+async def test_a_stream_that_was_created_again_can_be_read_once_it_is_opened_again(
     client: Connect, name: str
 ) -> None:
     async with client() as nc, client() as other:
@@ -268,7 +268,9 @@ async def test_a_stream_that_somebody_made_anew_can_be_read_once_it_is_opened_ag
 
 
 @pytest.mark.parametrize("direct", [True, False])
-async def test_a_stream_that_is_behind_is_told_from_silence(tmp_path: Path, direct: bool) -> None:
+async def test_a_stream_that_lags_is_distinguished_from_silence(
+    tmp_path: Path, direct: bool
+) -> None:
     """Also when the caller has less time than a server holds such reads back."""
     async with (
         Server(store_dir=str(tmp_path), min_last_seq_wait="5m") as server,

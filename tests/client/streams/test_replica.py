@@ -26,7 +26,7 @@ async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
 
 
 async def knows_its_stream(replica: Any) -> None:
-    """Wait until it can tell its stream from one that is made anew."""
+    """Wait until it can tell its stream from one that is created again."""
     source = replica._copy._source
     follow = getattr(source, "_follow", source)  # of a bucket, or of a stream
     async with asyncio.timeout(10):
@@ -137,10 +137,10 @@ async def test_a_key_that_is_not_copied_is_asked_for_at_once(client: Connect, na
 
 
 @pytest.mark.parametrize("again", [True, False])
-async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
+async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_created_again(
     server: Any, client: Connect, name: str, again: bool
 ) -> None:
-    """Noticed when the consumer is made anew: after a reconnect, or 20 s of silence."""
+    """Noticed when the consumer is created again: after a reconnect, or 20 s of silence."""
     async with (
         ChaosProxy(server.address) as proxy,
         await connect(proxy.url, reconnect_wait=0.01) as nc,
@@ -168,7 +168,7 @@ async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
         await replica.close()
 
 
-async def test_a_stream_that_was_made_anew_is_another_one(
+async def test_a_stream_that_was_created_again_is_another_one(
     server: Any, client: Connect, name: str
 ) -> None:
     async with (
@@ -208,7 +208,7 @@ async def test_a_replica_catches_up_after_a_reconnect(
         await kv.put_many({f"k.{n}": b"1" for n in range(100)})
         async with await kv.replica() as replica:
             proxy.cut()
-            assert replica.value("k.3") == b"1"  # reads ask nobody
+            assert replica.value("k.3") == b"1"  # reads ask no one
             await theirs.put("k.3", b"2")
             revision = await theirs.delete("k.4")
 

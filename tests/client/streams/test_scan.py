@@ -126,9 +126,7 @@ async def test_pages_are_bounded_by_bytes(client: Connect, name: str) -> None:
     assert sum(len(chunk) for chunk in chunks) == 50
 
 
-async def test_a_scan_that_is_given_up_leaves_no_request_behind(
-    client: Connect, name: str
-) -> None:
+async def test_a_scan_that_is_given_up_leaves_no_request(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 100)
         scan = stream.scan(batch=10)

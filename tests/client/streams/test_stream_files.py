@@ -136,7 +136,7 @@ def test_a_repeat_beyond_the_duplicate_window_stores_nothing_twice(
     assert copy.info().state.messages == stored + 3
 
 
-def test_a_folder_of_parts_is_resumed_behind_its_last_part(
+def test_a_folder_of_parts_is_resumed_after_its_last_part(
     server: ServerProcess, jetstream: sync.JetStream, source: sync.Stream, tmp_path: Path
 ) -> None:
     folder = tmp_path / "parts"
@@ -159,7 +159,7 @@ def test_a_folder_of_parts_is_resumed_behind_its_last_part(
     assert [line["seq"] for line in lines] == [1, 2, 3, 4, 5, 6, 8, 9]
 
 
-def test_a_folder_makes_the_stream_anew(
+def test_a_folder_recreates_the_stream(
     server: ServerProcess, jetstream: sync.JetStream, source: sync.Stream, tmp_path: Path
 ) -> None:
     folder = tmp_path / "parts"

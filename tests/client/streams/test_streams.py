@@ -224,7 +224,7 @@ async def test_purge_by_subject_sequence_and_count(client: Connect, name: str) -
             await stream.purge(seq=1, keep=1)
 
 
-async def test_a_deleted_message_is_gone(client: Connect, name: str) -> None:
+async def test_a_deleted_message_cannot_be_read(client: Connect, name: str) -> None:
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 3)
         await stream.delete_msg(2)
@@ -293,7 +293,7 @@ async def test_a_subject_without_a_stream_fails_at_once(client: Connect, name: s
             nc.jetstream(publish_retries=-1)
 
 
-async def test_a_publish_that_nobody_took_is_repeated(client: Connect, name: str) -> None:
+async def test_a_publish_without_responders_is_repeated(client: Connect, name: str) -> None:
     """Issue 7, "Publish": retries on no-responders; such a message cannot have been stored."""
     async with client() as nc:
         js = nc.jetstream()
@@ -348,11 +348,11 @@ async def test_a_refused_windowed_publish_is_raised_by_its_ack(client: Connect, 
         with pytest.raises(WrongLastSequence):
             await bad
         assert isinstance(bad.exception(), WrongLastSequence)
-        # Somebody has looked at it: it is not raised again.
+        # Someone has looked at it: it is not raised again.
         await js.publish_async_complete()
 
 
-async def test_failures_that_nobody_looked_at_are_raised_at_the_end(
+async def test_failures_that_were_not_read_are_raised_at_the_end(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
@@ -368,10 +368,10 @@ async def test_failures_that_nobody_looked_at_are_raised_at_the_end(
 
 
 @pytest.mark.parametrize("read_after_write", [False, True])
-async def test_an_answer_that_is_no_ack_is_told_and_nothing_else_suffers(
+async def test_an_answer_that_is_no_ack_is_reported_and_nothing_else_suffers(
     client: Connect, name: str, read_after_write: bool
 ) -> None:
-    """Somebody else listens on the subject and answers."""
+    """Someone else listens on the subject and answers."""
     async with client(allow_reconnect=False) as nc:
         js = nc.jetstream(read_after_write=read_after_write)
         await nc.subscribe(name, callback=lambda message: message.respond(b"hello"))
@@ -572,7 +572,7 @@ async def test_reads_that_make_no_sense_are_refused_before_they_are_sent(
 async def test_a_user_who_may_read_one_subject_gets_its_messages(
     nats_server: Callable[[str], ServerProcess],
 ) -> None:
-    """ADR-31: the subject-appended form is there for permissions by subject."""
+    """ADR-31: the subject-appended form exists for permissions by subject."""
     server = nats_server(
         """jetstream: enabled
         accounts { A { jetstream: enabled, users [

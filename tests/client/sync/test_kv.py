@@ -153,7 +153,7 @@ def test_typed_values(server: ServerProcess, name: str) -> None:
 def test_a_watch_may_be_read_in_several_ways(
     server: ServerProcess, name: str, *, typed: bool
 ) -> None:
-    """What the iteration has read ahead is there for the others, and gone when it is closed."""
+    """What the iteration has read ahead exists for the others, and gone when it is closed."""
     with jetspark.sync.connect(server.url) as nc:
         kv = nc.jetstream().create_key_value(name)
         names = [f"k{n}" for n in range(6)]

@@ -53,7 +53,7 @@ def in_child(work: Callable[[], str]) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_is_told_that_the_connection_is_not_its_own(
+def test_a_forked_child_is_refused_because_the_connection_is_the_parents(
     nc: sync.Client, name: str
 ) -> None:
     subscription = nc.subscribe(name)
@@ -92,9 +92,7 @@ def test_a_forked_child_may_leave_the_with_block_and_connect_again(url: str) -> 
         outer.flush()
 
 
-def test_a_process_that_closes_nothing_ends_at_once_and_without_a_word(
-    url: str, name: str
-) -> None:
+def test_a_process_that_closes_nothing_ends_at_once_and_silently(url: str, name: str) -> None:
     """Whatever its threads are waiting for; what was published before is not lost."""
     script = f"""
         import threading
@@ -155,7 +153,7 @@ def interruptible() -> Iterator[None]:
 
 
 def interrupted(call: Callable[[], object]) -> None:
-    """Call it, with a Ctrl-C in a moment: on a busy machine perhaps before it has begun."""
+    """Call it, with a Ctrl-C shortly: on a busy machine perhaps before it has started."""
     threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT]).start()
     call()
 
@@ -220,7 +218,7 @@ def test_a_connection_does_not_pickle_and_says_what_does(
 
 @pytest.mark.parametrize("kind", ["unsubscribe", "drain", "drain client", "close"])
 def test_a_callback_may_end_what_calls_it(url: str, name: str, kind: str) -> None:
-    """It runs on a thread that the loop waits for: nobody may wait for it in turn."""
+    """It runs on a thread that the loop waits for: no one may wait for it in turn."""
     received: list[bytes] = []
     errors: list[Exception] = []
     closed = threading.Event()
@@ -259,7 +257,7 @@ def test_a_callback_may_end_what_calls_it(url: str, name: str, kind: str) -> Non
 
 def test_a_coroutine_function_is_no_blocking_callback(nc: sync.Client, name: str) -> None:
     async def wrong(_message: Message) -> None:
-        """Nobody would await it."""
+        """No one would await it."""
 
     with pytest.raises(TypeError, match="pass a plain function"):
         nc.subscribe(name, callback=wrong)

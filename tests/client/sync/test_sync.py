@@ -244,7 +244,7 @@ def test_options_travel_by_pickle(server: RunningServer, name: str) -> None:
         assert nc.is_connected
 
 
-def test_a_closed_client_leaves_no_task_behind(server: RunningServer, name: str) -> None:
+def test_a_closed_client_leaves_no_task(server: RunningServer, name: str) -> None:
     def tasks() -> set[str]:
         async def count() -> set[str]:
             return {task.get_name() for task in asyncio.all_tasks()}

@@ -1,4 +1,4 @@
-"""What nobody should send: the right answer, the server alive, its memory bounded.
+"""What no one should send: the right answer, the server alive, its memory bounded.
 
 The server is a process of its own; its memory is read from outside.
 """
@@ -21,14 +21,14 @@ QUIET: Final = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 
 IDLE: Final = 10_000
 FLOOD: Final = 100_000
-# What one input of a few hundred kilobytes may leave behind, over what the server had before.
+# What one input of a few hundred kilobytes may leave, over what the server had before.
 ROOM_MIB: Final = 24
 MIB: Final = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """One server for all: what one test leaves behind is seen by the others."""
+    """One server for all: what one test leaves is seen by the others."""
     server = Watched(tmp_path_factory.mktemp("bad-input"))
     yield server
     server.end()
@@ -56,7 +56,7 @@ def unharmed(server: Watched, room_mib: float = ROOM_MIB) -> Iterator[None]:
 
 
 def until_closed(server: Watched, witness: Peer, files: int) -> None:
-    """A socket that we closed is gone after some more rounds of the server's loop."""
+    """A socket that we closed is closed after some more rounds of the server's loop."""
     for _ in range(2000):
         if server.open_files() <= files:
             return
@@ -157,7 +157,7 @@ def test_headers_of_a_megabyte_are_delivered(server: Watched) -> None:
 
 
 def test_a_flood_of_subscriptions_is_carried_and_forgotten(server: Watched) -> None:
-    """They cost what they are, and nothing when the connection is gone."""
+    """They cost what they are, and nothing when the connection is closed."""
     flood = b"".join(b"SUB flood.%d.* %d\r\n" % (i, i) for i in range(FLOOD))
     before = server.resident_mib()
     with unharmed(server, room_mib=160), contextlib.closing(Peer(server)) as peer:

@@ -21,7 +21,7 @@ from tests.support.watched import TIMEOUT_S, Peer, Watched
 
 QUIET: Final = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 SIZE: Final = 512 * 1024
-MESSAGES: Final = 24  # more than the kernel takes for a socket that nobody reads
+MESSAGES: Final = 24  # more than the kernel takes for a socket that no one reads
 PLAIN: Final = 'write_deadline: "700ms"\nhttp: 127.0.0.1:-1\n'
 
 
@@ -80,7 +80,7 @@ def test_who_ends_with_much_unread_is_cut_at_the_deadline(server: Watched, endin
             ENDINGS[ending](peer)
         publisher.ask()
 
-        # They are gone for everybody else at once, and the sockets when the time is over.
+        # They are closed for everyone else at once, and the sockets when the time is over.
         wait_until(lambda: monitored(server, "/connz")["num_connections"] == 1, "still listed")
         wait_until(lambda: server.open_files() <= before + 1, "sockets are kept")
     for peer in stalled:
@@ -144,7 +144,7 @@ def test_a_broken_tls_session_leaves_nothing_and_the_server_can_stop(
 
 
 def test_a_closing_member_of_a_queue_gets_no_more_messages(server: Watched) -> None:
-    """Until its socket is gone it would lose what it is given."""
+    """Until its socket is closed it would lose what it is given."""
     with (
         contextlib.closing(Peer(server, receive_buffer=4096)) as leaving,
         contextlib.closing(Peer(server)) as member,

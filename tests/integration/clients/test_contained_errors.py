@@ -1,4 +1,4 @@
-"""Errors that nobody expected end one request; one stream or consumer never stops the others."""
+"""Errors that no one expected end one request; one stream or consumer never stops the others."""
 
 from __future__ import annotations
 
@@ -220,8 +220,8 @@ async def test_waiting_pulls_hear_that_the_server_ends(tmp_path: Path) -> None:
     assert said.startswith(b"NATS/1.0 409 Server Shutdown\r\nNats-Pending-Messages: 7\r\n")
 
 
-async def test_an_account_without_jetstream_is_told_so(tmp_path: Path) -> None:
-    """503 / 10039, as nats-server; on 02f3840 nobody answers."""
+async def test_an_account_without_jetstream_gets_an_error(tmp_path: Path) -> None:
+    """503 / 10039, as nats-server; on 02f3840 no one answers."""
     config = tmp_path / "server.conf"
     config.write_text(
         'listen: "127.0.0.1:-1"\n'

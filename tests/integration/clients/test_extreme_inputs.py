@@ -1,4 +1,4 @@
-"""CONNECT, the monitoring port and the command line with extreme values: nobody else notices."""
+"""CONNECT, the monitoring port and the command line with extreme values: no one else notices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_any_field_of_connect_is_taken_or_ends_that_connection_alone(tmp_p
                 continue  # longer than a line may be, which the next test is about
             body = table.body_of({"verbose": False}, name, value)
             heard = await said(server.port, b"CONNECT " + body)
-            # Closed without a word, as by nats-server, or served.
+            # Closed silently, as by nats-server, or served.
             assert heard in {b"", b"PONG\r\n"} or heard.startswith((b"-ERR ", b"+OK")), (
                 name,
                 heard,

@@ -1,4 +1,4 @@
-"""Clients that do not read: cut off with a reason, at nobody else's cost."""
+"""Clients that do not read: disconnected with a reason, at no one else's cost."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.support.watched import Peer, Watched
 QUIET: Final = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 STRICT: Final = "max_pending: 1MB\nmax_payload: 64KB\nhttp: 127.0.0.1:-1\n"
 SIZE: Final = 32 * 1024
-# More than the kernel keeps for a socket that nobody reads, and max_pending on top.
+# More than the kernel keeps for a socket that no one reads, and max_pending on top.
 MESSAGES: Final = 600
 
 
 @pytest.fixture
 def strict(tmp_path: Path) -> Iterator[Watched]:
-    """A server that lets nobody have more than a megabyte waiting."""
+    """A server that lets no one have more than a megabyte waiting."""
     server = Watched(tmp_path, STRICT)
     yield server
     server.end()
@@ -90,7 +90,9 @@ def varz(server: Watched) -> dict[str, Any]:
     return fields
 
 
-def test_who_does_not_read_is_cut_off_and_the_others_go_on(strict: Watched) -> None:
+def test_a_client_that_does_not_read_is_disconnected_and_the_others_continue(
+    strict: Watched,
+) -> None:
     before = strict.resident_mib()
     with contextlib.closing(stalled(strict)) as slow:
         fast = Reader(strict, MESSAGES)
@@ -135,7 +137,9 @@ def test_one_message_for_very_many_subscriptions_is_bounded(strict: Watched) -> 
     assert strict.resident_mib() - before < 16
 
 
-def test_who_reads_nothing_for_the_write_deadline_is_cut_off(tmp_path: Path) -> None:
+def test_a_client_that_reads_nothing_for_the_write_deadline_is_disconnected(
+    tmp_path: Path,
+) -> None:
     server = Watched(tmp_path, 'write_deadline: "300ms"\nmax_payload: 64KB\n')
     try:
         with contextlib.closing(stalled(server)) as slow:
@@ -161,7 +165,9 @@ def test_who_reads_again_before_the_limit_has_lost_nothing(tmp_path: Path) -> No
         server.end()
 
 
-def test_a_client_that_asks_and_never_reads_the_answers_is_cut_off(strict: Watched) -> None:
+def test_a_client_that_sends_requests_and_never_reads_the_answers_is_disconnected(
+    strict: Watched,
+) -> None:
     """Answers of the protocol count as well as messages."""
     before = strict.resident_mib()
     with contextlib.closing(Peer(strict, receive_buffer=4096)) as peer:
@@ -177,7 +183,7 @@ def test_a_client_that_asks_and_never_reads_the_answers_is_cut_off(strict: Watch
     not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library has no malloc_trim"
 )
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
-def test_memory_of_clients_that_did_not_read_is_given_back_when_they_are_gone(
+def test_memory_of_clients_that_did_not_read_is_released_when_they_disconnect(
     tmp_path: Path,
 ) -> None:
     """It stayed with the server, whatever it had been at most."""

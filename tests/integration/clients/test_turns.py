@@ -1,6 +1,6 @@
 """No client makes the others wait: no turn of the loop is long, whatever one of them does.
 
-Each test is a client that does much of something, beside a probe that measures how much CPU time
+Each test is a client that does much of something, next to a probe that measures how much CPU time
 the longest turn of the server's loop took. The long forms are in ``tests/campaigns/turns.py``.
 """
 
@@ -233,7 +233,7 @@ def test_a_push_consumer_delivers_to_very_many_subscriptions_in_order(probe: Tur
         probe.check()
 
 
-def test_very_many_push_consumers_of_one_subject_hear_that_somebody_listens(
+def test_very_many_push_consumers_of_one_subject_are_notified_of_interest(
     probe: TurnProbe,
 ) -> None:
     with probe.client() as listener, probe.client() as client:
@@ -249,7 +249,7 @@ def test_very_many_push_consumers_of_one_subject_hear_that_somebody_listens(
         probe.check()
 
 
-def test_nobody_answers_for_a_client_that_left_with_very_many_subscriptions(
+def test_no_responders_after_a_client_left_with_very_many_subscriptions(
     probe: TurnProbe,
 ) -> None:
     with probe.client(no_responders=True) as client:

@@ -1,4 +1,4 @@
-"""Messages far above the default ``max_payload`` hold up nobody, and arrive as they were sent."""
+"""Messages far above the default ``max_payload`` hold up no one, and arrive as they were sent."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ LISTED = MESSAGES // 3
 def test_a_purge_that_keeps_the_newest_counts_from_when_it_was_asked_for(
     probe: TurnProbe,
 ) -> None:
-    """What comes behind the request is neither purged nor counted among what is kept."""
+    """What comes after the request is neither purged nor counted among what is kept."""
     with probe.client() as other:
         make(other, "P", "p.>")
         before = [b"p.%d.%d" % (n % 10, n) for n in range(MESSAGES)]
@@ -134,7 +134,7 @@ def test_a_purge_that_keeps_more_than_there_is_takes_nothing(probe: TurnProbe) -
 def test_a_list_of_last_messages_is_that_of_when_the_consumer_was_asked_for(
     probe: TurnProbe,
 ) -> None:
-    """What comes behind the request is delivered behind the list, for the same subjects too."""
+    """What comes after the request is delivered after the list, for the same subjects too."""
     with probe.client() as other:
         make(other, "L", "l.>")
         publish(other, [b"l.%d" % (n % LISTED) for n in range(MESSAGES)])

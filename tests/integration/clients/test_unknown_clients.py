@@ -1,6 +1,6 @@
 """While a password is checked nothing is carried out, however much the client sent meanwhile.
 
-A client that sends more than one turn of the loop takes goes on in later turns. That must not be
+A client that sends more than one turn of the loop takes continues in later turns. That must not be
 taken for having been let in.
 """
 
@@ -45,7 +45,7 @@ def connect(user: str, password: str) -> bytes:
 
 
 async def sent(server: jetspark.Server, *parts: bytes) -> bytes:
-    """What a client hears until its connection ends, or the server answered its last PING."""
+    """What a client receives until its connection ends, or the server answered its last PING."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await reader.readline()
     writer.write(b"".join(parts) + b"PING\r\n")
@@ -75,7 +75,7 @@ async def test_nothing_is_published_for_a_client_with_a_wrong_password(
     assert not heard.removeprefix(VIOLATION)
 
 
-async def test_a_client_with_a_wrong_password_hears_nothing(tmp_path: Path) -> None:
+async def test_a_client_with_a_wrong_password_receives_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, client):
         listening = asyncio.create_task(sent(server, connect("ann", "wrong"), SUBSCRIBES))
         while not listening.done():

@@ -1,4 +1,4 @@
-"""Very many requests that wait for a stream to be made or removed hold up nobody."""
+"""Very many requests that wait for a stream to be made or removed hold up no one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_requests_that_wait_are_looked_at_once_each(
     assert looks <= 3 * 180
 
 
-async def test_a_stop_does_not_wait_for_requests_that_have_not_begun(tmp_path: Path) -> None:
+async def test_a_stop_does_not_wait_for_requests_that_have_not_started(tmp_path: Path) -> None:
     server = jetspark.Server(store_dir=tmp_path)
     await server.start()
     client = await nats.connect(server.client_url, allow_reconnect=False)

@@ -14,7 +14,7 @@ CREATE = (
 
 
 class Wire:
-    """A connection that says bytes and hears frames."""
+    """A connection that sends bytes and receives frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -121,7 +121,7 @@ async def test_the_reply_subject_dialect() -> None:
     ]
 
 
-async def test_a_client_hears_why_a_batch_ended_before_the_rest_is_refused() -> None:
+async def test_a_client_gets_the_reason_a_batch_ended_before_the_rest_is_refused() -> None:
     async with jetspark.Server() as server:
         wire = await opened(server)
         expected = b"Nats-Expected-Last-Sequence: 99\r\n"

@@ -88,7 +88,7 @@ async def publish_fast(client: Client, name: str) -> None:
 
 
 async def watch(client: Client, seen: set[int]) -> None:
-    """Read as long as it lasts: what is there of a batch is always all of it."""
+    """Read as long as it lasts: what exists of a batch is always all of it."""
     while True:
         info = await ask(client, "$JS.API.STREAM.INFO.S", {"subjects_filter": "s.atomic.>"})
         counts = set((info["state"].get("subjects") or {}).values())

@@ -43,7 +43,7 @@ async def test_a_thousand_consumers_add_no_task_and_no_timer() -> None:
             await api(client, f"CONSUMER.CREATE.S.c{n}", stream_name="S", config=config)
 
         assert len(asyncio.all_tasks()) <= tasks
-        # The few timers that a server and a connection have by themselves come and go.
+        # The few timers that a server and a connection have on their own come and go.
         assert timers(loop) <= handles + 10
         await client.close()
 
@@ -53,7 +53,7 @@ def timers(loop: asyncio.AbstractEventLoop) -> int:
     return sum(not handle.cancelled() for handle in getattr(loop, "_scheduled", ()))
 
 
-async def test_whoever_listens_to_everything_does_not_take_messages_away() -> None:
+async def test_a_subscriber_to_everything_does_not_take_messages_away() -> None:
     async with Server() as server:
         watcher = await connected(server)
         seen: list[str] = []
@@ -122,7 +122,7 @@ async def test_a_slow_reader_stops_its_replay_and_gets_it_all() -> None:
         await client.close()
 
 
-async def test_a_watcher_that_stops_reading_holds_nobody_up() -> None:
+async def test_a_watcher_that_stops_reading_delays_no_other_client() -> None:
     async with Server() as server:
         client = await connected(server)
         await api(client, "STREAM.CREATE.S", name="S", subjects=["s.>"])

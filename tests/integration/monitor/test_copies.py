@@ -15,7 +15,7 @@ from jetspark import KeyValueConfig
 KV = 'stream_name="KV_cfg"'
 
 
-async def test_a_replica_shows_how_far_it_is_behind_its_leader() -> None:
+async def test_a_replica_shows_how_far_it_lags_its_leader() -> None:
     async with (
         jetspark.Server(server_name="first") as leader,
         replica_of(leader.client_url, http_port=-1) as replica,
@@ -47,7 +47,7 @@ async def test_a_replica_shows_how_far_it_is_behind_its_leader() -> None:
         assert (behind, then, whole) == (5, 0, 1)
 
 
-async def test_a_leader_that_is_gone_is_shown_with_the_time_of_its_last_word() -> None:
+async def test_an_unreachable_leader_is_shown_with_the_time_of_its_last_message() -> None:
     async with (
         jetspark.Server() as leader,
         replica_of(leader.client_url, http_port=-1) as replica,
@@ -83,7 +83,7 @@ async def test_a_replica_that_never_met_its_leader_claims_no_contact() -> None:
         assert age is None
 
 
-async def test_a_remote_is_shown_with_its_connection_and_copies_that_do_not_go_on() -> None:
+async def test_a_remote_is_shown_with_its_connection_and_copies_that_do_not_continue() -> None:
     async with (
         jetspark.Server() as hub,
         jetspark.Server(

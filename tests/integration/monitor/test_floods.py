@@ -1,4 +1,4 @@
-"""Many half requests to the monitoring port: whoever asks for health gets an answer."""
+"""Many half requests to the monitoring port: a health check gets an answer."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ async def test_settings_are_shown_as_nats_server_shows_them() -> None:
     assert jsz["config"]["max_memory"] > 0
 
 
-async def test_ports_leave_no_thread_and_no_task_behind() -> None:
+async def test_ports_leave_no_thread_and_no_task() -> None:
     """Several servers in one process, nothing left."""
     before = threading.active_count()
     async with (
@@ -157,7 +157,7 @@ async def test_a_token_closes_the_port_to_others(tmp_path: Path) -> None:
     assert "token" in body
 
 
-async def test_mounts_are_served_beside_the_endpoints() -> None:
+async def test_mounts_are_served_with_the_endpoints() -> None:
     async def page(scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": scope["path"].encode()})

@@ -37,7 +37,7 @@ MIRROR = {"name": "A", "external": HUB}
 def hub(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
-    """An upstream that nobody kills."""
+    """An upstream that no one kills."""
     running = ServerProcess(request.param, tmp_path_factory.mktemp("hub"), "-js")
     yield running
     running.kill()
@@ -72,7 +72,7 @@ async def test_a_mirror_has_everything_as_it_was(hub: ServerProcess) -> None:
 
 
 async def test_a_mirror_passes_an_end_that_was_deleted(hub: ServerProcess) -> None:
-    """Whoever asks for these sequences (ADR-53) hears that the mirror is past them."""
+    """A read of these sequences (ADR-53) reports that the mirror is past them."""
     async with both(hub.url) as (there, here):
         await make(here, "M", mirror=MIRROR)
         await fill(there, 10)
@@ -137,7 +137,7 @@ async def test_a_mirror_answers_for_its_upstream_and_holds_what_it_lacks(
         assert late.status == 412
 
 
-async def test_a_promoted_mirror_goes_on_by_itself(hub: ServerProcess) -> None:
+async def test_a_promoted_mirror_continues_automatically(hub: ServerProcess) -> None:
     async with both(hub.url) as (there, here):
         await fill(there, 5)
         await make(here, "M", mirror=MIRROR)
@@ -155,7 +155,7 @@ async def test_a_promoted_mirror_goes_on_by_itself(hub: ServerProcess) -> None:
 
 
 async def test_a_purge_and_a_new_stream_of_the_name(hub: ServerProcess) -> None:
-    """A purge leaves the copies alone; a stream made anew is another stream."""
+    """A purge leaves the copies alone; a stream created again is another stream."""
     async with both(hub.url) as (there, here):
         await make(here, "M", mirror=MIRROR)
         await make(here, "S", sources=[MIRROR])
@@ -183,7 +183,7 @@ async def test_a_purge_and_a_new_stream_of_the_name(hub: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("retention", ["interest", "workqueue"])
-async def test_a_stream_that_lets_go_keeps_what_is_not_on_disk_here(
+async def test_a_stream_that_removes_messages_keeps_what_is_not_on_disk_here(
     hub: ServerProcess, retention: str
 ) -> None:
     async with ChaosProxy(hub.address) as proxy, both(hub.url, proxy.url) as (there, here):
@@ -233,7 +233,7 @@ async def test_cuts_and_slow_ways_lose_nothing_and_double_nothing(hub: ServerPro
         assert [row[4] for row in await rows(here, "S")] == [b"%d" % n for n in range(count)]
 
 
-async def test_what_cannot_be_reached_is_told_and_read_again(hub: ServerProcess) -> None:
+async def test_an_unreachable_origin_is_reported_and_read_again(hub: ServerProcess) -> None:
     async with ChaosProxy(hub.address) as proxy, both(hub.url, proxy.url) as (there, here):
         await make(here, "M", mirror=MIRROR)
         await fill(there, 5)

@@ -58,7 +58,7 @@ class RawClient:
         """``room``: about so much is taken of what it does not read, here and by the system."""
         end = socket.socket()
         if room < 4 * 1024 * 1024:
-            # Systems take up to tens of MB for a connection unless they are told otherwise.
+            # Systems take up to tens of MB for a connection unless configured otherwise.
             end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
         end.setblocking(False)
         await asyncio.get_running_loop().sock_connect(end, ("127.0.0.1", server.port))
@@ -161,7 +161,7 @@ async def test_a_client_is_served_in_the_order_it_sent() -> None:
         assert busy.subjects.count(b"mine") == 1
 
 
-async def test_a_client_that_does_not_read_its_answers_waits_and_is_not_cut_off(
+async def test_a_client_that_does_not_read_its_answers_waits_and_is_not_disconnected(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "replica.conf"
@@ -238,7 +238,7 @@ async def test_a_flood_meets_a_leader_that_goes_and_comes_back(tmp_path: Path) -
         await until(lambda: flooder.messages > 0)
         await leader.close()
         await until(lambda: flooder.pongs == 1)
-        # Copies go on answering, and everybody hears that the leader is gone.
+        # Copies continue answering, and everyone is notified that the leader is down.
         assert (await kv.get("k")).value == b"1"
         assert b"503" in flooder.statuses or flooder.messages == 5000
         async with jetspark.Server(store_dir=tmp_path / "leader", port=port):

@@ -82,7 +82,7 @@ async def test_streams_that_match_come_and_go_with_the_leaders() -> None:
         assert (await ask(at.at_replica, "$JS.API.DIRECT.GET.KV_one", b'{"seq":1}')).status == 503
 
 
-async def test_a_stream_made_anew_is_copied_anew() -> None:
+async def test_a_stream_created_again_is_copied_again() -> None:
     async with pair() as at:
         kv = await at.js.create_key_value(KeyValueConfig(bucket="b"))
         for _ in range(5):
@@ -105,7 +105,7 @@ async def test_a_stream_made_anew_is_copied_anew() -> None:
         assert (await reader.get("k", min_last_revision=last)).value == b"new"
 
 
-async def test_a_stream_made_anew_through_the_replica_is_not_read_from_the_old_copy() -> None:
+async def test_a_stream_created_again_through_the_replica_is_not_read_from_the_old_copy() -> None:
     async with pair() as at:
         js = at.at_replica.jetstream()
         kv = await js.create_key_value(KeyValueConfig(bucket="b"))
@@ -265,7 +265,7 @@ async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -
 
 
 async def test_what_was_deleted_while_it_was_being_copied_is_not_read_from_the_copy() -> None:
-    """It has come and is not stored yet: the copy is compared when it is there, not before."""
+    """It has come and is not stored yet: the copy is compared when it exists, not before."""
     async with pair(streams=["S"]) as at:
         js = at.at_replica.jetstream()
         stream = await js.create_stream(StreamConfig(name="S", subjects=("s",), allow_direct=True))
@@ -312,8 +312,10 @@ async def test_a_delete_is_followed_while_the_stream_is_written_to() -> None:
 
 
 @pytest.mark.parametrize("kind", ["jetspark", "nats-server"])
-async def test_a_stream_made_anew_is_noticed_without_advisories(kind: str, tmp_path: Path) -> None:
-    """The consumer of the copy ends with its stream, which is heard of at once."""
+async def test_a_stream_created_again_is_noticed_without_advisories(
+    kind: str, tmp_path: Path
+) -> None:
+    """The consumer of the copy ends with its stream, which is noticed at once."""
     config = tmp_path / "leader.conf"
     config.write_text(
         "authorization { users: [{user: u, password: p, permissions: "

@@ -35,7 +35,7 @@ async def test_a_copy_that_stalls_inside_breaks_no_promise(seed: int) -> None:
 
 
 @pytest.mark.parametrize("leader", ["jetspark", "nats-server", "cluster"])
-async def test_a_replica_that_is_stopped_and_goes_on_breaks_no_promise(
+async def test_a_replica_that_is_stopped_and_continues_breaks_no_promise(
     leader: str, tmp_path: Path
 ) -> None:
     async with leading(leader, tmp_path) as urls:

@@ -153,7 +153,7 @@ async def test_a_batch_that_the_copy_cannot_answer_comes_from_the_leader_whole()
         assert len(expected) == 4
 
 
-async def test_a_read_waits_for_the_leader_and_then_hears_412() -> None:
+async def test_a_read_waits_for_the_leader_and_then_gets_412() -> None:
     async with pair() as at:
         unmet = await ask(at.at_replica, f"{DIRECT}.$KV.cfg.a", b'{"min_last_seq":9}')
         refused = await ask(at.at_replica, GET, b'{"seq":1,"min_last_seq":9}')
@@ -176,9 +176,7 @@ async def test_what_a_client_wrote_through_the_replica_it_reads_there() -> None:
             await kv.get("mine")
 
 
-async def test_an_acknowledgement_that_somebody_made_up_does_not_keep_a_copy_from_being_read() -> (
-    None
-):
+async def test_a_forged_acknowledgement_does_not_keep_a_copy_from_being_read() -> None:
     async with pair() as at:
         heard = await at.at_replica.subscribe("a")
         await at.at_replica.flush()
@@ -246,7 +244,7 @@ async def test_without_its_leader_a_bucket_can_be_opened_and_read_at_a_replica()
 
 
 async def test_a_frozen_leader_does_not_keep_reads_waiting() -> None:
-    """The connection is there and nothing comes: the read is refused like any unmet one."""
+    """The connection exists and nothing comes: the read is refused like any unmet one."""
     async with pair() as at:
         assert at.leader._inner.default_account.driver is not None
         router = at.leader._inner.default_account.router

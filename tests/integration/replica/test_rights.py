@@ -1,4 +1,4 @@
-"""A replica gives nobody more than its own configuration and the leader do (docs/replicas.md)."""
+"""A replica gives no one more than its own configuration and the leader do (docs/replicas.md)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_a_subscription_that_ends_gets_nothing_that_is_denied(tmp_path: Pa
             writer.write(b"SUB > %d\r\nPING\r\n" % sid)
             while seen.count(b"PONG\r\n") <= sid:
                 seen += await asyncio.wait_for(reader.read(1 << 16), 10)
-            # The leader has these on their way when it hears that the subscription is over.
+            # The leader has these in flight when it learns that the subscription is over.
             for _ in range(20):
                 at.at_leader.publish("secret.x", b"data")
                 at.at_leader.publish("open.x", b"data")
@@ -301,12 +301,14 @@ async def test_before_a_read_only_replica_knows_what_is_stored_nothing_passes(
         await at.at_leader.flush()
 
         assert b"has not arrived yet" in answer
-        # What the replica asks for itself is heard as well.
+        # What the replica asks for itself is received as well.
         seen = {(await heard.next()).subject for _ in range(heard.pending_msgs)}
         assert not seen & {"anything", "$JS.API.INFO"}
 
 
-async def test_a_replica_that_is_asked_for_its_name_writes_for_nobody(tmp_path: Path) -> None:
+async def test_a_discovery_request_at_a_replica_writes_nothing_for_its_sender(
+    tmp_path: Path,
+) -> None:
     async with secured(tmp_path) as at:
         await stored(at)
         heard = [await at.at_leader.subscribe(subject) for subject in ("s.>", "$JS.API.>")]
@@ -358,7 +360,7 @@ def replica_with(folder: Path, listens: str, leader: str) -> ReplicaServer:
 
 @pytest.mark.parametrize("listens", OPEN)
 @pytest.mark.parametrize("leader", CREDENTIALS)
-async def test_a_replica_does_not_lend_its_credentials_to_everybody(
+async def test_a_replica_does_not_lend_its_credentials_to_all_clients(
     tmp_path: Path, listens: str, leader: str
 ) -> None:
     with pytest.raises(ConfigRefused, match="requires none from its own clients"):

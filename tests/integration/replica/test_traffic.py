@@ -39,7 +39,7 @@ async def pair(**options: Any) -> AsyncIterator[Pair]:
         yield Pair(leader, replica, at_leader, at_replica)
 
 
-async def test_messages_reach_everybody_once_wherever_they_are_connected() -> None:
+async def test_messages_reach_all_clients_once_wherever_they_are_connected() -> None:
     async with pair() as at, await jetspark.connect(at.replica.client_url) as other:
         subscriptions = [
             await client.subscribe(subject)
@@ -61,7 +61,7 @@ async def test_messages_reach_everybody_once_wherever_they_are_connected() -> No
 
 
 async def test_a_drained_subscription_gets_all_that_its_client_sent_before() -> None:
-    """Also what the replica had not passed on yet when it heard of the end."""
+    """Also what the replica had not passed on yet when it learned of the end."""
     async with pair() as at:
         subscription = await at.at_replica.subscribe("a")
         for number in range(2_000):
@@ -95,7 +95,7 @@ async def test_a_queue_group_has_one_receiver_for_each_message_over_both_servers
         assert counts[3] == 3
 
 
-async def test_requests_are_answered_across_and_nobody_is_told_at_once() -> None:
+async def test_requests_are_answered_across_and_no_responders_is_reported_at_once() -> None:
     async with pair() as at:
         # The leader says it once, to any subscription of the replica that matches.
         await at.at_replica.subscribe("_INBOX.>")
@@ -111,7 +111,7 @@ async def test_requests_are_answered_across_and_nobody_is_told_at_once() -> None
                 await client.request("nobody", timeout=5)
 
 
-async def test_a_client_that_wants_no_echo_hears_others_and_not_itself() -> None:
+async def test_a_client_without_echo_receives_messages_of_others_and_not_its_own() -> None:
     async with pair() as at, await jetspark.connect(at.replica.client_url, echo=False) as quiet:
         heard = await quiet.subscribe("a")
         other = await at.at_replica.subscribe("a")
@@ -149,7 +149,9 @@ async def test_streams_consumers_and_buckets_work_through_a_replica() -> None:
         assert [entry.value for entry in seen] == [b"1", b"3"]
 
 
-async def test_subscriptions_and_requests_go_on_when_the_leader_comes_back(tmp_path: Path) -> None:
+async def test_subscriptions_and_requests_continue_when_the_leader_comes_back(
+    tmp_path: Path,
+) -> None:
     leader = jetspark.Server(store_dir=tmp_path / "leader")
     await leader.start()
     port = leader.port

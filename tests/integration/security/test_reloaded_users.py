@@ -54,7 +54,7 @@ def connect(user: bytes, password: bytes) -> bytes:
     return b'CONNECT {"verbose":false,"user":"%b","pass":"%b"}\r\n' % (user, password)
 
 
-async def test_a_user_who_is_gone_cannot_come_back_on_a_connection_of_somebody_else(
+async def test_a_removed_user_cannot_return_on_a_connection_of_another_user(
     tmp_path: Path,
 ) -> None:
     bob = "{ user: bob, password: b }"

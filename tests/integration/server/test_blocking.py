@@ -55,7 +55,7 @@ def test_a_blocking_server_copies_from_remotes() -> None:
             assert stream.get_msg(seq=1).data == b"hello"
 
 
-def test_a_closed_server_leaves_no_thread_behind() -> None:
+def test_a_closed_server_leaves_no_thread() -> None:
     before = {thread.ident for thread in threading.enumerate()}
     with sync.Server(), sync.Server():
         pass

@@ -34,7 +34,7 @@ async def test_messages_reach_subscribers_wildcards_and_one_of_a_queue_group() -
         await client.close()
 
 
-async def test_a_request_is_answered_and_one_nobody_hears_is_refused_at_once() -> None:
+async def test_a_request_is_answered_and_one_without_responders_is_refused_at_once() -> None:
     async with jetspark.Server() as server:
         client = await nats.connect(server.client_url)
 
@@ -62,7 +62,7 @@ async def test_unsubscribe_after_a_number_of_messages() -> None:
         await client.close()
 
 
-async def test_two_servers_live_in_one_process_and_leave_nothing_behind() -> None:
+async def test_two_servers_live_in_one_process_and_leave_nothing() -> None:
     before = threading.active_count()
     async with jetspark.Server() as one, jetspark.Server() as two:
         assert one.client_url != two.client_url
@@ -108,7 +108,7 @@ async def test_a_private_store_is_removed_with_the_server(
     assert not folder.exists()
 
 
-async def test_without_jetstream_a_stream_request_finds_nobody() -> None:
+async def test_without_jetstream_a_stream_request_has_no_responders() -> None:
     async with jetspark.Server(jetstream=False) as server:
         client = await nats.connect(server.client_url)
         with pytest.raises(nats.errors.NoRespondersError):
@@ -116,7 +116,7 @@ async def test_without_jetstream_a_stream_request_finds_nobody() -> None:
         await client.close()
 
 
-async def test_a_direct_get_of_a_stream_without_it_finds_nobody() -> None:
+async def test_a_direct_get_of_a_stream_without_it_has_no_responders() -> None:
     """503 no responders; the client falls back to MSG.GET."""
     async with jetspark.Server() as server:
         client = await nats.connect(server.client_url)

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 SECONDS: Final = 60.0
-# A limit of processes does not hold for root. Its own files must be read all the same.
+# A limit of processes does not hold for root. Its own files must be read anyway.
 NOBODY: Final = [
     "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
     "--inh-caps=+dac_override", "--ambient-caps=+dac_override",

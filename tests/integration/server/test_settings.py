@@ -83,7 +83,7 @@ async def test_the_level_stays_after_a_restart_and_is_no_part_of_the_configurati
         await client.close()
 
 
-async def test_a_stream_in_memory_says_so_and_is_gone_after_a_restart(tmp_path: Path) -> None:
+async def test_a_stream_in_memory_says_so_and_does_not_survive_a_restart(tmp_path: Path) -> None:
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         answer = await made(client, storage="memory")
@@ -115,7 +115,7 @@ async def test_asynchronous_streams_have_no_atomic_batches_and_keep_their_mode()
         await client.close()
 
 
-async def test_groups_wait_for_company_when_told_to() -> None:
+async def test_groups_wait_for_others_if_configured() -> None:
     async with jetspark.Server(commit_delay="60ms") as server:
         client = await nats.connect(server.client_url)
         await made(client)

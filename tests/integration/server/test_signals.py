@@ -86,7 +86,7 @@ def test_sighup_switches_tracing_of_open_connections(tmp_path: Path) -> None:
     server = Watched(tmp_path)
     peer = Peer(server)
     try:
-        # Half a message is on its way: the trace begins with the next one.
+        # Half a message is in flight: the trace begins with the next one.
         peer.ask(b'CONNECT {"verbose":false}\r\n')
         peer.send(b"PUB first 7\r\nPUB")
         time.sleep(0.05)
@@ -121,7 +121,7 @@ def test_sighup_moves_the_process_id_file(serve: Serve, tmp_path: Path) -> None:
     assert not (tmp_path / "two.pid").exists()
 
 
-async def test_sighup_disconnects_users_that_are_gone(serve: Serve, tmp_path: Path) -> None:
+async def test_sighup_disconnects_removed_users(serve: Serve, tmp_path: Path) -> None:
     file = configure(tmp_path, "authorization { users [{user: a, password: a}] }")
     served = serve("-c", str(file))
     closed = asyncio.Event()
@@ -203,8 +203,8 @@ def test_signal_is_sent_by_the_command_line(serve: Serve, tmp_path: Path) -> Non
     assert served.wait() == 0
 
 
-async def test_sigterm_ends_a_server_whose_clients_go_on_publishing(serve: Serve) -> None:
-    """It waited until nobody published any more."""
+async def test_sigterm_ends_a_server_whose_clients_keep_publishing(serve: Serve) -> None:
+    """It waited until no one published any more."""
     served = serve()
     client = await nats.connect(served.url, allow_reconnect=False)
     await client.request("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=20)

@@ -1,4 +1,4 @@
-"""A limit of processes or of memory that lets no thread start for a while: nobody notices."""
+"""A limit of processes or of memory that lets no thread start for a while: no one notices."""
 
 from __future__ import annotations
 

@@ -159,10 +159,10 @@ async def test_a_clock_that_is_set_changes_dates_and_nothing_else(
     assert ahead == ([1, 1, 1, 1] if jump > 0 else [0, -1, -1, -1])
 
 
-async def test_a_stream_from_the_year_2200_is_served_reported_and_mended(
+async def test_a_stream_from_the_year_2200_is_served_reported_and_repaired(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On 02f3840 nothing in it grew old, and nobody said a word."""
+    """On 02f3840 nothing in it grew old, and no one said a word."""
     store = tmp_path / "store"
     early = Machine(Y2200 - time.time_ns())
     async with Server(store_dir=store, port=-1, clock=Machine().clock()) as server:

@@ -1,4 +1,4 @@
-"""Damage on disk is reported wherever somebody looks."""
+"""Damage on disk is reported wherever someone looks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.monitored import get, text
 import jetspark
 
 
-async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: Path) -> None:
+async def test_a_flipped_bit_costs_one_message_and_is_reported_everywhere(tmp_path: Path) -> None:
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         body = b'{"name":"S","subjects":["s.>"]}'
@@ -46,7 +46,7 @@ async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: 
     assert "jetspark_stream_lost_messages{" in metrics
 
 
-async def test_an_emptied_segment_is_reported_although_nobody_knows_what_it_had(
+async def test_an_emptied_segment_is_reported_although_its_contents_are_unknown(
     tmp_path: Path,
 ) -> None:
     """No byte of it is damaged, and a server that was killed had not noted what it held."""
@@ -66,10 +66,10 @@ async def test_an_emptied_segment_is_reported_although_nobody_knows_what_it_had(
     assert "it is unknown whether messages are lost" in health["jetspark"]["warnings"][0]
 
 
-async def test_damage_in_a_stream_that_nobody_writes_to_is_reported(
+async def test_damage_in_an_idle_stream_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On 02f3840 nobody looked after a stream between its start and its next message."""
+    """On 02f3840 no one looked after a stream between its start and its next message."""
     monkeypatch.setattr("jetspark.server.jetstream.driver.HOUSE_PERIOD", 0.05)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
@@ -96,7 +96,7 @@ async def test_damage_in_a_stream_that_nobody_writes_to_is_reported(
 
 
 async def test_the_rest_of_an_interrupted_write_is_reported_as_no_loss(tmp_path: Path) -> None:
-    """A power cut leaves a write without its middle: it was never acknowledged."""
+    """A power failure leaves a write without its middle: it was never acknowledged."""
     cut = tmp_path / "cut"
     async with jetspark.Server(store_dir=tmp_path / "live") as server:
         client = await nats.connect(server.client_url)

@@ -1,4 +1,4 @@
-"""Segments of an absurd length, as a damaged file system shows them: nobody reads gigabytes."""
+"""Segments of an absurd length, as a damaged file system shows them: no one reads gigabytes."""
 
 import asyncio
 import os

@@ -24,7 +24,7 @@ def living() -> Counter[str]:
 
 
 async def test_streams_that_were_removed_leave_memory_without_a_collection(tmp_path: Path) -> None:
-    """Neither a cycle nor a route that somebody published to keeps them."""
+    """Neither a cycle nor a route that someone published to keeps them."""
     async with jetspark.Server(store_dir=tmp_path / "store") as server:
         client = await nats.connect(server.client_url)
 
@@ -48,7 +48,7 @@ async def test_streams_that_were_removed_leave_memory_without_a_collection(tmp_p
         try:
             for n in range(5):
                 await live(f"S{n}")
-            # A thread of the pool may still be on its way out of the last one's removal.
+            # A thread of the pool may still be in flight out of the last one's removal.
             async with asyncio.timeout(WAIT):
                 while living() != before:
                     await asyncio.sleep(0.01)
@@ -60,7 +60,7 @@ async def test_streams_that_were_removed_leave_memory_without_a_collection(tmp_p
 async def test_a_stream_removed_right_after_an_update_leaves_no_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its manifests are renewed beside the loop, in a folder that is gone by then."""
+    """Its manifests are renewed in the background, in a folder that is deleted by then."""
     async with jetspark.Server(store_dir=tmp_path / "store") as server:
         client = await nats.connect(server.client_url)
         for n in range(10):

@@ -1,4 +1,4 @@
-"""A disk that takes its time: who asked for something waits for it, nobody else notices.
+"""A disk that takes its time: who asked for something waits for it, no one else notices.
 
 Syncs here wait for a gate, so nothing depends on how quick the machine is: what a client gets
 while the gate is closed, it got without the disk.
@@ -147,7 +147,9 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serve:
     return lambda: served(tmp_path / "store", files)
 
 
-async def test_nobody_waits_for_a_stream_that_is_made_changed_and_removed(serve: Serve) -> None:
+async def test_no_client_waits_for_a_stream_being_created_changed_and_removed(
+    serve: Serve,
+) -> None:
     async with serve() as world:
         (created,) = await world.behind_the_gate(world.create("S"))
         assert created["did_create"]
@@ -168,7 +170,7 @@ async def test_nobody_waits_for_a_stream_that_is_made_changed_and_removed(serve:
         assert (await world.ask("STREAM.INFO.S"))["error"]["err_code"] == 10059
 
 
-async def test_nobody_waits_for_a_segment_that_is_begun(serve: Serve) -> None:
+async def test_no_client_waits_for_a_new_segment(serve: Serve) -> None:
     """Segments are an eighth of ``max_bytes``, but 1 MiB at least."""
     async with serve() as world:
         await world.create("S", max_bytes=8 << 20)
@@ -179,7 +181,7 @@ async def test_nobody_waits_for_a_segment_that_is_begun(serve: Serve) -> None:
         assert len(list(folder.glob("*.seg"))) == 4
 
 
-async def test_nobody_waits_for_a_level_with_a_period(serve: Serve) -> None:
+async def test_no_publish_waits_for_a_periodic_sync(serve: Serve) -> None:
     """Sequences are reserved in a manifest before they are used."""
     async with serve() as world:
         await world.create("S", persist_mode="async")
@@ -187,7 +189,7 @@ async def test_nobody_waits_for_a_level_with_a_period(serve: Serve) -> None:
         assert acked["seq"] == 1
 
 
-async def test_nobody_waits_for_a_restore(serve: Serve) -> None:
+async def test_no_client_waits_for_a_restore(serve: Serve) -> None:
     async with serve() as world:
         state = {"messages": 0, "bytes": 0, "first_seq": 0, "last_seq": 0, "consumer_count": 0}
         config = {"name": "R", "subjects": ["R.>"], "storage": "file", "retention": "limits"}
@@ -196,7 +198,7 @@ async def test_nobody_waits_for_a_restore(serve: Serve) -> None:
         assert "deliver_subject" in begun, begun
 
         async def give_up() -> dict[str, Any]:
-            """No archive at all: what was begun is removed before that is answered."""
+            """No archive at all: what was started is removed before that is answered."""
             answer = await world.asking.request(begun["deliver_subject"], b"", timeout=WAIT)
             found: dict[str, Any] = json.loads(answer.data)
             return found
@@ -329,7 +331,7 @@ async def test_a_stream_whose_removal_failed_is_what_it_was(serve: Serve) -> Non
         world.files.gate.clear()
         removing = asyncio.ensure_future(world.ask("STREAM.DELETE.S"))
         await world.asked()
-        # It is there until it is removed: read at once, written to afterwards.
+        # It exists until it is removed: read at once, written to afterwards.
         found = await world.other.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=WAIT)
         assert found.data == b"kept"
         publishing = asyncio.ensure_future(world.publish("S.a", b"meanwhile"))
@@ -368,7 +370,7 @@ async def test_a_new_stream_costs_few_syncs(serve: Serve) -> None:
         assert world.files.syncs - before <= 5
 
 
-async def test_a_server_that_stops_finishes_what_was_begun(
+async def test_a_server_that_stops_finishes_what_was_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = GatedFiles()
@@ -451,7 +453,9 @@ async def test_a_server_that_stops_refuses_what_waits_for_the_disk(
         await client.close()
 
 
-async def test_what_a_refused_change_gave_up_nobody_got_meanwhile(serve: Serve) -> None:
+async def test_subjects_given_up_by_a_refused_change_were_not_taken_meanwhile(
+    serve: Serve,
+) -> None:
     async with serve() as world:
         await world.create("A", subjects=["x", "y"], max_bytes=1 << 20)
         world.files.refuse = lambda what: what in {"write", "sync"}

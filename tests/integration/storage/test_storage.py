@@ -44,7 +44,7 @@ LISTEN = 'listen: "127.0.0.1:-1"\n'
 
 
 def fill(disk: Path, *, leave: int) -> None:
-    """Somebody else's file takes the space of a disk, but for so much."""
+    """Someone else's file takes the space of a disk, but for so much."""
     with (disk / "ballast").open("ab", buffering=0) as ballast, suppress(OSError):
         while free(disk) > leave:
             ballast.write(bytes(min(MIB, free(disk) - leave)))
@@ -288,7 +288,7 @@ async def test_a_level_with_a_period_keeps_everything_over_a_restart(tmp_path: P
 
 
 class FailingFiles(OsFiles):
-    """The real file system, whose next synced write or sync of a segment fails when told to."""
+    """The real file system, whose next synced write or sync of a segment fails on request."""
 
     fail_next = False
 
@@ -447,7 +447,7 @@ async def test_no_answer_says_where_the_store_lies(
 
 
 class FailingFolders(OsFiles):
-    """The real file system, where changes of names cannot be made durable when told to."""
+    """The real file system, where changes of names cannot be made durable on request."""
 
     failures = 0
 
@@ -492,7 +492,7 @@ async def test_a_stream_whose_deletion_failed_takes_messages_again(
 async def test_a_stream_that_is_changed_and_removed_leaves_no_error_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """8a8e834 logs a traceback: its manifests were to be written when its folder was gone."""
+    """8a8e834 logs a traceback: its manifests were to be written when its folder was deleted."""
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         js = client.jetstream()

@@ -1,4 +1,4 @@
-"""Streams that are on disk and cannot be served: others are, and nobody takes their names."""
+"""Streams that are on disk and cannot be served: others are, and no one takes their names."""
 
 import asyncio
 import errno
@@ -217,7 +217,7 @@ async def test_a_copy_of_a_folder_does_not_take_the_place_of_its_stream(tmp_path
         assert (await client.jetstream().publish("a", b"third")).seq == 3
 
 
-async def test_what_is_no_folder_of_an_account_stops_nobody(tmp_path: Path) -> None:
+async def test_an_entry_that_is_no_account_folder_stops_nothing(tmp_path: Path) -> None:
     await stored(tmp_path, "A")
     (tmp_path / "acct-0123456789abcdef").write_text("not a folder")
     async with (
@@ -229,7 +229,7 @@ async def test_what_is_no_folder_of_an_account_stops_nobody(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["manifest.a", "*.seg.idx", "*.seg"])
-async def test_a_pipe_in_place_of_a_file_of_a_stream_stops_nobody(
+async def test_a_pipe_in_place_of_a_file_of_a_stream_blocks_nothing(
     tmp_path: Path, kind: str
 ) -> None:
     """A start waited for the other end of the pipe, for ever."""

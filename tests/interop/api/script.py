@@ -14,7 +14,7 @@ HEADERS: Final = b"NATS/1.0\r\nkey: value\r\nNats-Sequence: 77\r\n\r\n"
 
 @dataclass(frozen=True)
 class Step:
-    """One request. ``many``: the replies go on until a status comes."""
+    """One request. ``many``: the replies continue until a status comes."""
 
     subject: str
     body: bytes = b""

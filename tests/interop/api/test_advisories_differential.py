@@ -55,7 +55,7 @@ def masked(value: Any) -> Any:
 def told(client: RawClient) -> dict[str, list[Any]]:
     """The advisories of the script by their subjects, in an order of ours.
 
-    nats-server sends them beside its answers, and under load not in their order.
+    nats-server sends them next to its answers, and under load not in their order.
     """
     client.listen("$JS.EVENT.>")
     for verb, body in SCRIPT:
@@ -68,7 +68,7 @@ def told(client: RawClient) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("options", ["", '"name":"me","lang":"test","version":"1.2",'])
-def test_every_step_is_told_of_as_nats_server_does(tmp_path: Path, options: str) -> None:
+def test_every_step_is_reported_as_nats_server_does(tmp_path: Path, options: str) -> None:
     with nats_server(tmp_path / "theirs", options) as client:
         theirs = told(client)
     with jetspark_server(tmp_path / "ours", options) as client:

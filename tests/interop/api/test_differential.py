@@ -97,7 +97,7 @@ class Turns:
 
     @property
     def long_requests(self) -> Turnstile:
-        return Turnstile(lambda _operation: None)  # nobody else is there
+        return Turnstile(lambda _operation: None)  # no one else exists
 
     def in_steps(self, _name: str, step: Callable[[], bool], _finish: object) -> None:
         while not step():
@@ -105,7 +105,7 @@ class Turns:
 
 
 class Streams:
-    """The one stream that exists beside the one that is made."""
+    """The one stream that exists next to the one that is made."""
 
     def __init__(self) -> None:
         self.operations = Turns()

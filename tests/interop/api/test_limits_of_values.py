@@ -1,6 +1,6 @@
 """Every integer, time, text and nesting of every request and header at its limits.
 
-Beside nats-server 2.15.1: the same answer, or one of the differences that are listed. Each request
+Compared with nats-server 2.15.1: the same answer, or one of the listed differences. Each request
 is followed by a PING, so a connection that is lost is seen at the request that lost it. Afterwards
 another client is served, and the server starts again with every stream and consumer.
 """
@@ -161,7 +161,7 @@ def test_extreme_values_harm_nothing_and_are_answered_as_nats_server_does(
         if ours.get(name) != said
         # Pulls that ride on an acknowledgement, and fast batches, get lost there when many come.
         and not (area in {"acknowledgements", "publishes"} and said == SILENCE)
-        and not name.startswith("$JS.API.")  # what the areas ask by themselves
+        and not name.startswith("$JS.API.")  # what the areas ask on their own
         # On a busy machine nats-server takes a pull that does not wait for one that is over, or
         # for one too many.
         and not (".NEXT." in name and {said, ours.get(name)} == {"status 404", "status 408"})

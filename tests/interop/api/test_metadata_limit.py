@@ -1,4 +1,4 @@
-"""The largest metadata of streams and consumers, to the byte, beside nats-server 2.15.1.
+"""The largest metadata of streams and consumers, to the byte, next to nats-server 2.15.1.
 
 It counts what it stores, with the level that it adds.
 """

@@ -104,7 +104,7 @@ def test_the_example_calls(
 
 
 def read(client: RawClient, body: bytes) -> tuple[list[str], dict[str, str]]:
-    """The messages, and the headers of the EOB behind them."""
+    """The messages, and the headers of the EOB after them."""
     replies = client.ask("$JS.API.DIRECT.GET.LETTERS", body, many=True)
     assert replies[-1].headers.startswith(b"NATS/1.0 204 EOB\r\n")
     check_batch(replies)

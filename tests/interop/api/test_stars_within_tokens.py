@@ -1,6 +1,6 @@
 """A ``*`` or ``>`` that is not a whole token, such as ``S.k*``: a letter like every other.
 
-Beside nats-server 2.15.1, which says the same in all but four places: the answer to
+Next to nats-server 2.15.1, which says the same in all but four places: the answer to
 ``multi_last``, ``subjects_filter`` of a file stream, ``num_pending`` of a consumer with one filter
 over a memory stream, whose messages it delivers as here, and whether two filters overlap.
 """

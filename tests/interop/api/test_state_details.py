@@ -119,7 +119,7 @@ def test_details_are_those_of_nats_server(script: str, storage: str, tmp_path: P
     assert ours in theirs
 
 
-def test_the_time_of_what_nobody_wanted_survives_a_restart(tmp_path: Path) -> None:
+def test_the_time_of_a_message_without_interest_survives_a_restart(tmp_path: Path) -> None:
     with jetspark_server(tmp_path, killed=True) as client:
         make(client, 3, retention="interest")
         before = api(client, "STREAM.INFO.S")["state"]

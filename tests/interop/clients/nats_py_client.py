@@ -88,7 +88,7 @@ async def connected(
 
 
 def abandon(client: Client) -> None:
-    """Let go of the socket; after a failed TLS handshake ``close`` would wait forever."""
+    """Release the socket; after a failed TLS handshake ``close`` would wait forever."""
     transport: Any = client._transport
     if transport:
         transport._io_writer.transport.abort()
@@ -97,7 +97,7 @@ def abandon(client: Client) -> None:
 async def settle(*clients: Client) -> None:
     """Wait until the server has acted on what was sent, and its messages are here.
 
-    nats-py writes PING in front of what it has pending; only a second one comes behind it.
+    nats-py writes PING in front of what it has pending; only a second one comes after it.
     """
     for _ in range(2):
         await asyncio.gather(*(client.flush() for client in clients))

@@ -87,7 +87,7 @@ def test_five_hundred_requests_at_once_get_their_own_answers(core: Results) -> N
     assert core["concurrent"] == 500
 
 
-def test_a_request_that_nobody_hears_is_refused_at_once(core: Results) -> None:
+def test_a_request_without_responders_is_refused_at_once(core: Results) -> None:
     assert core["noResponders"] == [{"refused": True, "subject": "nobody"}] * 2
 
 
@@ -111,7 +111,7 @@ def test_a_verbose_client_works_as_any_other(core: Results) -> None:
     assert core["verbose"] == "said"
 
 
-def test_a_pedantic_client_is_told_about_a_bad_subject_and_goes_on(core: Results) -> None:
+def test_a_pedantic_client_gets_an_error_for_a_bad_subject_and_continues(core: Results) -> None:
     assert core["pedantic"] == {
         "name": "ProtocolError",
         "message": "Invalid Publish Subject",
@@ -262,7 +262,7 @@ def test_accounts_do_not_see_each_other(security: Results) -> None:
 
 
 def test_tls_is_spoken_in_every_way(security: Results) -> None:
-    """Behind INFO or first, with a client certificate or without, and either with `auto`."""
+    """After INFO or first, with a client certificate or without, and either with `auto`."""
     assert security["tls"] == {
         "behind INFO": True,
         "behind INFO, verified": True,

@@ -51,7 +51,7 @@ def test_a_fast_batch_of_a_thousand_is_stored_in_full(ours: Results) -> None:
     assert ours["fast"] == {"got": ack, "messages": 1001, "last": 1001}
 
 
-def test_a_gap_is_reported_and_the_batch_goes_on(ours: Results) -> None:
+def test_a_gap_is_reported_and_the_batch_continues(ours: Results) -> None:
     ack = {"seq": 2, "count": 5, "named": True}
 
     assert ours["fastGap"]["got"] == [ack, [{"lastSeq": 2, "seq": 5}]]

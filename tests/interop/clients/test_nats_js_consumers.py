@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return found
 
 
-def test_fetch_goes_on_where_it_was_after_a_restart(results: Results) -> None:
+def test_fetch_continues_where_it_was_after_a_restart(results: Results) -> None:
     assert results["fetch"] == {"all": True, "empty": [], "pending": 0, "floor": 60}
 
 
@@ -56,7 +56,7 @@ def test_next_naks_and_terms(results: Results) -> None:
 
 
 def test_consume_gets_everything_through_a_restart(results: Results) -> None:
-    """A message whose acknowledgement was under way may come twice."""
+    """A message whose acknowledgement was in progress may come twice."""
     assert results["consume"]["everything"] is True
     assert results["consume"]["twice"] <= 20
 
@@ -69,7 +69,7 @@ def test_an_ordered_consumer_filters(results: Results) -> None:
     assert results["filtered"] == [0, 2, 3, 5, 6, 8]
 
 
-def test_push_goes_on_after_a_restart(results: Results) -> None:
+def test_push_continues_after_a_restart(results: Results) -> None:
     assert results["push"] == {"all": True, "bound": True}
 
 

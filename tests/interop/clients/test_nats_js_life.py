@@ -38,7 +38,7 @@ class Heard(logging.Handler):
 
 
 async def flood_until_cut(script: Script, url: str, **options: Any) -> None:
-    """Let the script stall, publish until the server gives up on it, and let it go on."""
+    """Let the script stall, publish until the server gives up on it, and let it continue."""
     heard = Heard()
     logging.getLogger("jetspark.server").addHandler(heard)
     try:
@@ -61,7 +61,7 @@ async def run_life(configure: Configure, certificates: Certificates) -> Results:
     restarted = jetspark.Server(jetstream=False)
     stopped = jetspark.Server(jetstream=False)
     async with Servers() as servers:
-        # Entered, so that a script that fails leaves no server behind: its tasks would be waited
+        # Entered, so that a script that fails leaves no server: its tasks would be waited
         # for without end. Closing what is closed is harmless.
         await servers.enter_async_context(restarted)
         await servers.enter_async_context(stopped)
@@ -102,7 +102,7 @@ def test_a_server_that_stops_closes_cleanly(life: Results) -> None:
 
 
 @pytest.mark.parametrize("check", ["slow", "slowTls"])
-def test_a_client_that_stalls_is_cut_off_and_comes_back(life: Results, check: str) -> None:
+def test_a_client_that_stalls_is_disconnected_and_reconnects(life: Results, check: str) -> None:
     assert life[check] == "back"
 
 

@@ -177,7 +177,7 @@ async def test_five_hundred_requests_at_once_get_their_own_answers() -> None:
 
 
 @pytest.mark.parametrize("old_style", [False, True], ids=["shared inbox", "inbox per request"])
-async def test_a_request_that_nobody_hears_is_refused_at_once(old_style: bool) -> None:
+async def test_a_request_without_responders_is_refused_at_once(old_style: bool) -> None:
     async with core() as server, connected(server.client_url) as client:
         with pytest.raises(nats.errors.NoRespondersError):
             await client.request("nobody", timeout=PATIENCE_S, old_style=old_style)
@@ -290,7 +290,7 @@ async def test_a_verbose_client_works_as_any_other() -> None:
         assert (await client.request("echo", b"y", timeout=PATIENCE_S)).data == b"y"
 
 
-async def test_a_pedantic_client_is_told_about_a_bad_subject() -> None:
+async def test_a_pedantic_client_gets_an_error_for_a_bad_subject() -> None:
     """wire.md, Core protocol; nats-py takes every such error for the end and closes."""
     watch = Watch()
     async with (

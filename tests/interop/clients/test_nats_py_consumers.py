@@ -33,7 +33,7 @@ COUNT = 200
 
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[tuple[Restarted, Client, Watch]]:
-    """A server, and a client that comes back by itself."""
+    """A server, and a client that comes back on its own."""
     watch = Watch()
     async with (
         Restarted(folder / "store") as server,
@@ -72,7 +72,7 @@ async def received(subscription: Any, count: int) -> list[Msg]:
 # Pull --------------------------------------------------------------------------------------------
 
 
-async def test_fetch_and_ack_goes_on_where_it_was_after_a_restart(tmp_path: Path) -> None:
+async def test_fetch_and_ack_continues_where_it_was_after_a_restart(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, client, watch):
         js = await filled(client)
         puller = await js.pull_subscribe("s.>", "durable")
@@ -163,7 +163,7 @@ async def test_work_is_shared_and_taken_out_of_a_work_queue(tmp_path: Path) -> N
 # Push --------------------------------------------------------------------------------------------
 
 
-async def test_push_delivers_history_and_what_comes_and_goes_on_after_a_restart(
+async def test_push_delivers_history_and_new_messages_and_continues_after_a_restart(
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path) as (server, client, watch):
@@ -281,7 +281,7 @@ async def test_consumers_are_made_listed_paused_and_deleted(tmp_path: Path) -> N
 
 
 async def watched(watcher: Any, count: int) -> list[str]:
-    """The next updates of a watcher; nothing is the end of what was there at the start."""
+    """The next updates of a watcher; nothing is the end of what existed at the start."""
     found = []
     for _ in range(count):
         entry = await watcher.updates(timeout=PATIENCE_S)

@@ -83,7 +83,7 @@ async def test_a_client_moves_to_another_server_of_its_list() -> None:
             assert client.connected_url.port == second.port
 
 
-async def test_a_server_that_stops_says_goodbye_and_leaves_nothing_behind() -> None:
+async def test_a_server_that_stops_notifies_clients_and_leaves_nothing() -> None:
     tasks = asyncio.all_tasks()
     threads = threading.active_count()
     watches = [Watch() for _ in range(10)]
@@ -155,7 +155,7 @@ class Stalled:
             await self.release.wait()
 
 
-async def test_a_client_that_stalls_is_cut_off_and_nobody_else_suffers(
+async def test_a_client_that_stalls_is_disconnected_and_no_other_client_suffers(
     configure: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may come back: reconnecting is all it needs."""

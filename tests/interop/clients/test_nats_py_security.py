@@ -69,7 +69,7 @@ async def test_credentials_in_the_url_are_used(configure: Configure) -> None:
             assert await echoes(client)
 
 
-async def test_a_client_that_is_refused_on_reconnect_is_told(configure: Configure) -> None:
+async def test_a_refusal_on_reconnect_is_reported(configure: Configure) -> None:
     watch = Watch()
     before = jetspark.Server(config=configure('authorization { token: "old" }'))
     await before.start()
@@ -212,7 +212,7 @@ def cipher(client: Client) -> Any:
     return session.version() if session is not None else None
 
 
-async def test_tls_begins_behind_the_servers_info(
+async def test_tls_starts_after_the_servers_info(
     configure: Configure, certificates: Certificates
 ) -> None:
     async with (
@@ -289,7 +289,7 @@ async def test_a_verifying_server_accepts_a_certificate_of_its_authority(
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["no certificate", "another authority's"])
-async def test_a_verifying_server_refuses_everybody_else(
+async def test_a_verifying_server_refuses_all_other_clients(
     configure: Configure, certificates: Certificates, known: bool
 ) -> None:
     context = certificates.context(certificates.stranger if known else None)

@@ -1,4 +1,4 @@
-"""The requests that the commands of the nats CLI send, beside nats-server 2.15.1.
+"""The requests that the commands of the nats CLI send, next to nats-server 2.15.1.
 
 Taken from the sources of natscli and jsm.go: what `nats stream add`, `edit`, `report`, `seal`,
 `nats consumer add`, `edit`, `pause`, `report`, `nats kv add`, `history`, `revert`, `nats object

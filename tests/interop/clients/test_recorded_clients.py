@@ -91,7 +91,7 @@ def test_a_recorded_handshake_is_answered(name: str, server: Served) -> None:
     with socket.create_connection((host, int(port)), timeout=10) as client:
         stream = client.makefile("rb")
         info = json.loads(stream.readline().removeprefix(b"INFO "))
-        # nats-core refuses an INFO without any of these; all of nats-server's are there.
+        # nats-core refuses an INFO without any of these; all of nats-server's exist.
         for field in ("server_id", "server_name", "version", "go", "host", "port", "headers",
                       "max_payload", "proto", "client_id", "git_commit"):  # fmt: skip
             assert field in info
@@ -162,7 +162,7 @@ def test_null_is_absent_in_every_field_of_every_request(server: Served) -> None:
 
 
 def works(python: str) -> bool:
-    """Whether it is a Python at all: the shims of version managers are there without one."""
+    """Whether it is a Python at all: the shims of version managers exist without one."""
     done = subprocess.run([python, "-c", ""], capture_output=True, check=False)
     return done.returncode == 0
 

@@ -69,7 +69,7 @@ async def test_nats_py_uses_a_bucket(kind: str, tmp_path: Path) -> None:
 
 @LEADERS
 async def test_our_client_explains_a_consumer_of_any_leader(kind: str, tmp_path: Path) -> None:
-    """A nats-server has no answer to CONSUMER.EXPLAIN, and nobody to say so."""
+    """A nats-server has no answer to CONSUMER.EXPLAIN, and no one to say so."""
     async with (
         leading(kind, tmp_path / "leader") as leader,
         ReplicaServer(leader, streams=["KV_*"], store_dir=tmp_path / "replica") as replica,

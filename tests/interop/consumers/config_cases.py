@@ -1,6 +1,6 @@
 """Consumer configurations, good and bad, and changes of them (wire.md, Consumers).
 
-A case is what is asked of one stream, in order: the end of the subject behind ``CONSUMER.`` with
+A case is what is asked of one stream, in order: the end of the subject after ``CONSUMER.`` with
 ``S`` for the stream, a configuration, and what else the request says.
 """
 

@@ -94,7 +94,7 @@ def queue_group(s: Session) -> None:
 
 
 def other_queues(s: Session) -> None:
-    """A queue alone is nobody for a consumer without a group, or of another one."""
+    """A queue alone is no one for a consumer without a group, or of another one."""
     s.make()
     s.put("a")
     for name, group in (("c", {}), ("e", {"deliver_group": "e"})):
@@ -157,7 +157,7 @@ def moved_to_another_subject(s: Session) -> None:
     s.wire.unsubscribe(sid)
     time.sleep(0.05)
     other = s.listen("d.STREAM.q")
-    # nats-server finds out a moment later that somebody listens there.
+    # nats-server finds out shortly after that someone listens there.
     s.consumer(deliver_subject="q", durable_name="c", **EXPLICIT).pop("push_bound", None)
     s.tell(s.wire.take(other, 2))
     s.info()

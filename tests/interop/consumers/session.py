@@ -1,4 +1,4 @@
-"""One stream and its consumers on one server, told what to do; it keeps what the server said."""
+"""One stream and its consumers on one server, driven by calls; it keeps what the server said."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.consumer_wire import Message, Wire, masked
 
 MS = 1_000_000
 S = 1_000 * MS
-# nats-server tells its consumers of a message a moment after it acknowledged it.
+# nats-server tells its consumers of a message shortly after it acknowledged it.
 COUNTED_S = 0.002
 STATE = ("messages", "first_seq", "last_seq", "num_deleted", "consumer_count")
 
@@ -93,7 +93,7 @@ class Session:
         """Pull with any body.
 
         It ends with a status, with ``count`` messages, or with messages of exactly ``size``
-        bytes: a request whose limit of bytes is used up to the last one ends without a word.
+        bytes: a request whose limit of bytes is used up to the last one ends silently.
         """
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}".encode()

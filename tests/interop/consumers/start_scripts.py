@@ -69,7 +69,7 @@ def start_time(s: Session) -> None:
             s.consumer(
                 **EXPLICIT, deliver_policy="by_start_time", opt_start_time=moment, **filters
             )
-            s.said.pop()  # has the moment in it
+            s.said.pop()  # has the time in it
             s.info()
             s.fetch(20)
             s.info()

@@ -164,7 +164,7 @@ def test_a_name_that_is_too_long_is_refused_for_ephemeral_consumers_too(judge: R
 
 
 def test_a_start_time_is_answered_in_utc(judge: RawClient) -> None:
-    """nats-server keeps the offset it was given; ours keeps the moment."""
+    """nats-server keeps the offset it was given; ours keeps the point in time."""
     config = {"deliver_policy": "by_start_time", "opt_start_time": "2026-01-01T02:00:00+02:00"}
     body = {"stream_name": "limits", "config": config}
     made = Ours("limits").ask("CREATE.limits.c", body)

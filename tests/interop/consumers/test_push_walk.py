@@ -26,7 +26,7 @@ WALKS = int(os.environ.get("JETSPARK_WALKS", "5"))
 STEPS = 40
 # How long a server may take until everything that goes out has gone out.
 SETTLED_S = 2.0
-# A redelivery that is on its way shows in no count.
+# A redelivery that is in flight shows in no count.
 REDELIVERED_S = 0.01
 HOUR = 3600 * 10**9
 
@@ -138,7 +138,7 @@ class Receiver:
     def _consumer(self, config: dict[str, Any]) -> None:
         self.config = config
         self.session.consumer(**config)
-        self.session.said.pop()  # nats-server may know a moment later whether it is bound
+        self.session.said.pop()  # nats-server may know shortly after whether it is bound
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ class Walker:
 
     session: Session
     retention: str = "limits"
-    # By consumer: how it was made, and what it delivered and nobody acknowledged.
+    # By consumer: how it was made, and what it delivered and no one acknowledged.
     made: dict[str, dict[str, Any]] = field(default_factory=dict)
     pending: dict[str, list[Message]] = field(default_factory=dict)
     unacked: dict[str, int] = field(default_factory=dict)
@@ -121,12 +121,12 @@ class Walker:
                 self._change(name, wanted, deliver)
                 return str(name)
             case ("remove", seq):
-                # Whoever acknowledges all has in nats-server then acknowledged all before it, and
+                # In nats-server an ack of all then has acknowledged all before it, and
                 # it counts down for the last of each subject whichever message it was.
                 if not self._has("ack_policy", "all") and not self._has(*LAST_OF_EACH):
                     self.session.ask("STREAM.MSG.DELETE", {"seq": seq, "no_erase": True})
             case ("purge",):
-                # Of everything: after other purges nats-server counts messages that are gone,
+                # Of everything: after other purges nats-server counts messages that were deleted,
                 # forgets redeliveries, and moves floors of consumers that have nothing to do with
                 # it; with messages that are not acknowledged it does so after any purge, and one
                 # that wants the last of each subject misses messages.
@@ -134,13 +134,13 @@ class Walker:
                     self.session.ask("STREAM.PURGE")
             case ("reset", name, seq):
                 # With changed filters nats-server counts one that acknowledges all by the old
-                # ones, the last of each wrongly, and it goes on behind what was delivered as often
+                # ones, the last of each wrongly, and continues after what was delivered as often
                 # as it may be, although its ack floor does not say so.
                 made = self.made.get(name, {"ack_policy": "all"})
                 known = made["ack_policy"] != "all" and LAST_OF_EACH not in made.items()
                 if known and "max_deliver" not in made:
                     self.pending[name] = []
-                    # Behind the end it counts what comes before that place, too.
+                    # After the end it counts what comes before that place, too.
                     seq = min(seq, self.last)
                     self.session.ask("CONSUMER.RESET", {"seq": seq} if seq else None, name)
                 return str(name)
@@ -198,7 +198,7 @@ class Walker:
         # message that had no room in a request is the next one, whatever the filters are now.
         if made is None or LAST_OF_EACH in made.items() or self.unacked[name] or self.sized[name]:
             return
-        # Without filters nats-server goes on counting by the old ones.
+        # Without filters nats-server continues counting by the old ones.
         wanted = wanted or {"filter_subject": ">"}
         kept = {k: v for k, v in made.items() if not k.startswith("filter") and k != "max_deliver"}
         made = kept | wanted | ({"max_deliver": deliver} if deliver else {})

@@ -22,7 +22,7 @@ max_payload: 64KB
 """
 HELLO: Final = b'CONNECT {"verbose":false,"pedantic":false,"user":"ann","pass":"pw"}\r\n'
 KNOWN: Final = b'"user":"ann","pass":"pw"}\r\n'
-# What a client sends, and how it ends: it closes by itself unless the server does.
+# What a client sends, and how it ends: it closes on its own unless the server does.
 CLIENTS: Final[dict[str, bytes]] = {
     "leaves": HELLO + b"PING\r\n",
     "no operation": HELLO + b"GARBAGE\r\n",

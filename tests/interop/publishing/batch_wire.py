@@ -1,6 +1,6 @@
 """Batches over a raw socket, for both servers of the differential tests (wire.md, Batches).
 
-A fast batch is answered on many subjects and not once per message, so nobody knows beforehand what
+A fast batch is answered on many subjects and not once per message, so no one knows beforehand what
 to wait for: the released server is asked first and listened to until it is silent, then ours must
 say the same within the usual patience.
 """
@@ -71,7 +71,7 @@ class BatchScript:
 
 
 class BatchClient(RawClient):
-    """A connection that also hears everything fast batches are told."""
+    """A connection that also receives all answers to fast batches."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -90,7 +90,7 @@ class BatchClient(RawClient):
             self._keep(line)
 
     def send(self, subject: str, reply: str, payload: bytes, headers: bytes = b"") -> None:
-        """Publish; what comes back is heard by ``flush`` and ``listen``."""
+        """Publish; what comes back is received by ``flush`` and ``listen``."""
         head = f"{subject} {reply} ".encode()
         if headers:
             sizes = b"%d %d" % (len(headers), len(headers) + len(payload))
@@ -100,7 +100,7 @@ class BatchClient(RawClient):
         self._socket.sendall(frame)
 
     def listen(self, count: int | None) -> list[tuple[str, Any]]:
-        """What was told since the last time: ``count`` messages, or until there is silence."""
+        """What was received since the last time: ``count`` messages, or until there is silence."""
         self.flush()
         until = time.monotonic() + PATIENCE_SECONDS
         if count is None:
@@ -146,7 +146,7 @@ def do(client: BatchClient, step: BatchStep, stream: str, count: int | None) -> 
 
 
 def settled(client: BatchClient, stream: str, expected: list[Any]) -> list[Any]:
-    """What is in our stream: it shows when it is durable, and nobody was told to wait for it."""
+    """What is in our stream: it shows when it is durable, and no one had to wait for it."""
     until = time.monotonic() + PATIENCE_SECONDS
     found = contents(client, stream)
     while found != expected and time.monotonic() < until:

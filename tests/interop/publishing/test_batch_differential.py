@@ -12,7 +12,7 @@ from tests.interop.publishing.batch_wire import BatchClient, BatchScript, Fast, 
 from tests.support.judges import running_nats_server
 from tests.support.served import Served
 
-# Other work on the machine may make the disk slow for a moment.
+# Other work on the machine may make the disk slow briefly.
 TRIES = 3
 RANDOM_SCRIPTS = int(os.environ.get("JETSPARK_BATCH_SCRIPTS", "20"))
 

@@ -17,7 +17,7 @@ def publish(client: BatchClient, step: Fast) -> None:
     client.send(f"S.{step.subject}", step.reply(), step.payload)
 
 
-def test_what_was_acknowledged_is_there_and_the_rest_is_told(tmp_path: Path) -> None:
+def test_acknowledged_messages_exist_and_the_rest_is_reported(tmp_path: Path) -> None:
     served = Served(tmp_path / "store", "-p", "-1", "-js")
     client = BatchClient(served.url)
     assert "error" not in api(client, "STREAM.CREATE.S", CONFIG)

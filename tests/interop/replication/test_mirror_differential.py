@@ -146,7 +146,7 @@ def test_times_of_a_mirror_are_those_of_its_origin(ours: RawClient, theirs: RawC
         assert mirror == origin
 
 
-def test_a_source_begins_again_with_an_origin_made_anew(tmp_path: Path) -> None:
+def test_a_source_begins_again_with_an_origin_created_again(tmp_path: Path) -> None:
     """Seen on nats-server too, up to 20 s later; ours at once."""
     with jetspark_server(tmp_path / "store") as client:
         script = Script(

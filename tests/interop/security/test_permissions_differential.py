@@ -203,7 +203,7 @@ def test_the_sample_is_large_enough() -> None:
 
 @pytest.mark.parametrize("index", range(len(WIDER_THAN_ALLOWED)))
 def test_ours_refuses_what_nats_server_lets_through_by_mistake(port: int, index: int) -> None:
-    """When this fails on their side, nats-server was mended: move the rows to the table."""
+    """When this fails on their side, nats-server was repaired: move the rows to the table."""
     block, operation, subject = WIDER_THAN_ALLOWED[index]
     theirs = Theirs(port, f"w{index}")
     try:

@@ -57,7 +57,7 @@ def opened(server: jetspark.Server) -> socket.socket:
 
 
 def read_info(client: socket.socket) -> bytes:
-    """INFO, and nothing behind it."""
+    """INFO, and nothing after it."""
     line = b""
     while not line.endswith(b"\r\n"):
         line += client.recv(1)
@@ -65,7 +65,7 @@ def read_info(client: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("setting", ["true", "auto"])
-def test_a_hello_that_is_there_before_the_server_looks_is_heard(
+def test_a_client_hello_that_arrives_early_is_processed(
     run: Callable[..., Any], configure: Configure, certificates: Certificates, setting: str
 ) -> None:
     """A busy server accepts late; what came meanwhile belongs to the handshake."""
@@ -85,7 +85,7 @@ def test_a_hello_that_is_there_before_the_server_looks_is_heard(
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["behind INFO", "first"])
-def test_a_server_stops_while_a_handshake_has_not_begun(
+def test_a_server_stops_while_a_handshake_has_not_started(
     run: Callable[..., Any], configure: Configure, certificates: Certificates, first: bool
 ) -> None:
     async def stop() -> bytes:
@@ -116,7 +116,7 @@ def read_to_end(client: socket.socket) -> bytes:
 def test_a_client_that_breaks_off_is_forgotten(
     run: Callable[..., Any], configure: Configure, certificates: Certificates
 ) -> None:
-    """With room for one connection, the next one is served only when the first is gone."""
+    """With room for one connection, the next one is served only when the first is closed."""
 
     def is_served(client: socket.socket) -> bool:
         read_info(client)
@@ -141,7 +141,7 @@ def test_a_client_that_breaks_off_is_forgotten(
     run(replace())
 
 
-def test_a_client_without_a_certificate_is_told_why(
+def test_a_client_without_a_certificate_gets_the_reason(
     run: Callable[..., Any], configure: Configure, certificates: Certificates
 ) -> None:
     """In TLS 1.2 the alert comes within the handshake."""

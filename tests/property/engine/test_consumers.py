@@ -1,6 +1,6 @@
 """A consumer behaves as a naive model of one: lists, dicts and scans (wire.md, Consumers).
 
-Crashes come in two kinds: behind a journal record, where nothing but times may change, and before
+Crashes come in two kinds: after a journal record, where nothing but times may change, and before
 one, where messages may be delivered again and nothing may be lost.
 """
 
@@ -116,7 +116,7 @@ class Model:
             self.queue.append(seq)
 
     def pass_time(self, start: int, end: int) -> None:
-        """Deadlines one after the other, those of one moment by their sequences."""
+        """Deadlines one after the other, those of one point in time by their sequences."""
         while True:
             due = sorted(
                 (row.deadline, seq)
@@ -266,7 +266,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule()
     def crash_before_the_journal(self) -> None:
-        """What was not written may come again; what nobody acknowledged does not get lost."""
+        """What was not written may come again; what no one acknowledged does not get lost."""
         self._crash()
         state = self.consumer.state
         pending = state.pending

@@ -1,4 +1,4 @@
-"""Interest and work queue streams keep exactly what somebody still needs (wire.md, Publishing).
+"""Interest and work queue streams keep exactly what someone still needs (wire.md, Publishing).
 
 Random consumers come, acknowledge, change and go; the server is killed in between. The model is a
 dict of messages and, for each consumer, the set of those it still has to acknowledge.

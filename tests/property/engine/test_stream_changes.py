@@ -1,7 +1,7 @@
 """Streams that are made, changed, restored and removed while the disk refuses some of it.
 
 Random requests and answers of the disk in any order, against a model in which a request happens
-when it is answered: what one stream gives up nobody has before that is durable, so what the disk
+when it is answered: what one stream gives up no one has before that is durable, so what the disk
 refuses can be taken back.
 """
 
@@ -52,7 +52,7 @@ class LatePorts(Ports):
         self.works.append((work, finish))
 
     def is_subscribed(self, _subject: bytes, /) -> bool:
-        return True  # somebody takes the backup
+        return True  # someone takes the backup
 
 
 class LateBench(Bench):

@@ -120,7 +120,7 @@ def test_removing_takes_the_lines_of_one_name(
 
 
 @given(lines, lines)
-def test_appended_lines_stand_behind(
+def test_appended_lines_come_last(
     first: list[tuple[bytes, bytes, bytes]], second: list[tuple[bytes, bytes, bytes]]
 ) -> None:
     added = block_of(second).removeprefix(b"NATS/1.0\r\n").removesuffix(b"\r\n")

@@ -45,11 +45,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.disk = SimulatedDisk()
         self.durable: dict[int, Message] = {}
         self.times: dict[int, int] = {}
-        # Staged, in order: what flies was taken as a group, what waits was staged behind it.
+        # Staged, in order: what flies was taken as a group, what waits was staged after it.
         self.in_flight: dict[int, Message] = {}
         self.waiting: dict[int, Message] = {}
         self.group: Group | None = None
-        # Of writes that failed with an error: the disk may show them and lose them all the same.
+        # Of writes that failed with an error: the disk may show them and lose them anyway.
         self.ghosts: dict[int, Message] = {}
         self.highest = 0
         self.now = 0
@@ -124,7 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.log.access.failed)
     @rule()
     def reopen(self) -> None:
-        """The log is verified and written to again; what had failed is cut off for good."""
+        """The log is verified and written to again; what had failed is truncated for good."""
         assert self.log.reopen()
         assert not self.log.access.read_only
         self.ghosts = {}

@@ -88,14 +88,14 @@ def test_a_query_that_died_inside_an_epoch_ends_exact_on_other_cores_and_partiti
     assert stopped.differences(query) == (0, 0)
 
 
-# Checkpoints of jetspark 0.1.0 whose second of three epochs (20 rows each) was under way, and
+# Checkpoints of jetspark 0.1.0 whose second of three epochs (20 rows each) was in progress, and
 # what their targets and the ledger held then.
 OLD = Path(__file__).parents[1] / "data" / "checkpoints-0.1.0"
 OLD_ROWS = [str(row) if row % 3 else "same" for row in range(1, 61)]
 
 
 @pytest.mark.parametrize("name", ["DEFAULT", "LEDGERED"])
-def test_a_checkpoint_of_0_1_0_goes_on_inside_its_epoch_on_other_partitions(
+def test_a_checkpoint_of_0_1_0_continues_inside_its_epoch_on_other_partitions(
     spark: SparkSession, streams: "Streams", tmp_path: Path, name: str
 ) -> None:
     js, origin = streams.jetstream, f"OLD{name}"

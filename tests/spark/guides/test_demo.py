@@ -111,7 +111,7 @@ class FlowsInSession:
 
 
 class LentSession:
-    """A session that goes on when its user stops it."""
+    """A session that continues when its user stops it."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark

@@ -188,13 +188,13 @@ def test_a_bucket_created_again_after_the_planning_fails_the_read(
 
 
 @pytest.mark.parametrize("history", [1, 64])
-def test_in_a_streaming_query_every_read_is_one_snapshot_of_that_moment(
+def test_in_a_streaming_query_every_read_is_one_current_snapshot(
     url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch, history: int
 ) -> None:
     """Spark plans a static side once: later micro-batches read with the plan of the first.
 
     A bucket that keeps one value, and is written to without a pause, has every key once; one that
-    keeps more is of one moment, too.
+    keeps more is of one point in time, too.
     """
     bucket = _bucket(jetstream, f"STATIC{history}", history=history)
     bucket.put_many({f"k.{number}": b"0" for number in range(400)})

@@ -107,7 +107,9 @@ def test_a_snapshot_can_be_of_the_past(url: str, jetstream: sync.JetStream) -> N
     assert by_revision == by_time == [("a", b"1", 1, "PUT"), ("b", b"2", 2, "PUT")]
 
 
-def test_a_value_that_is_gone_is_reported_or_replaced(url: str, jetstream: sync.JetStream) -> None:
+def test_a_value_that_was_deleted_is_reported_or_replaced(
+    url: str, jetstream: sync.JetStream
+) -> None:
     """With history 1 a key overwritten after S is simply missing."""
     bucket = _bucket(jetstream, "GONE")
     bucket.put("a", b"1")
@@ -121,9 +123,7 @@ def test_a_value_that_is_gone_is_reported_or_replaced(url: str, jetstream: sync.
     assert replaced == [("a", b"3", 3, "PUT"), ("b", b"2", 2, "PUT")]
 
 
-def test_a_bucket_without_direct_gets_is_read_all_the_same(
-    url: str, jetstream: sync.JetStream
-) -> None:
+def test_a_bucket_without_direct_gets_is_read_anyway(url: str, jetstream: sync.JetStream) -> None:
     """Buckets made by nats-py have allow_direct off; our server always switches it on."""
     config = StreamConfig(name="KV_OLD", subjects=("$KV.OLD.>",), max_msgs_per_subject=2)
     if jetstream.create_stream(config).config.allow_direct:
@@ -160,7 +160,7 @@ def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:
         KvDataSource(options={"servers": url, "bucket": "FINE"}).writer(ROW, True)
 
 
-def test_a_feed_shows_every_change_behind_a_snapshot(url: str, jetstream: sync.JetStream) -> None:
+def test_a_feed_shows_every_change_after_a_snapshot(url: str, jetstream: sync.JetStream) -> None:
     bucket = _bucket(jetstream, "FEED", history=4)
     bucket.put("a", b"1")
     bucket.put("a", b"2")
@@ -179,7 +179,7 @@ def test_a_feed_shows_every_change_behind_a_snapshot(url: str, jetstream: sync.J
     assert sorted(_replay(reader, start, first_end)) == sorted(snapshot)
 
 
-def test_a_feed_goes_on_although_old_values_were_forgotten(
+def test_a_feed_continues_although_old_values_were_forgotten(
     url: str, jetstream: sync.JetStream
 ) -> None:
     bucket = _bucket(jetstream, "SLOW")
@@ -195,7 +195,7 @@ def test_a_feed_goes_on_although_old_values_were_forgotten(
     assert changes == [("a", b"5", 8, "PUT")]
 
 
-def test_a_feed_of_a_bucket_made_anew_stops(url: str, jetstream: sync.JetStream) -> None:
+def test_a_feed_of_a_bucket_created_again_stops(url: str, jetstream: sync.JetStream) -> None:
     _bucket(jetstream, "ANEW").put("a", b"1")
     reader = _feed(url, "ANEW", startingOffsets="earliest")
     start = reader.initialOffset()

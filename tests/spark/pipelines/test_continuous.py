@@ -1,7 +1,7 @@
 """A project as streaming queries that do not end (docs/pipelines.md, "Run modes").
 
 On the released server, in the session that the other files share. Statements of each kind in SQL;
-a flow that fails is started again, is interrupted in the middle of a micro-batch, goes on in the
+a flow that fails is started again, is interrupted in the middle of a micro-batch, continues in the
 next run, and is given up when it fails for good. Rows are compared by their sequence.
 """
 
@@ -111,7 +111,7 @@ def project(tmp_path: Path, spark: "SparkSession", streams: "Streams") -> Iterat
 
 
 class Watched:
-    """A run, and everything that it has told."""
+    """A run, and everything that it has reported."""
 
     def __init__(self, spark: "SparkSession", project: Project) -> None:
         self.events: list[Event] = []
@@ -126,7 +126,7 @@ class Watched:
             time.sleep(0.05)
 
     def told(self) -> str:
-        """What was told, without what tells nothing."""
+        """What was reported, without what tells nothing."""
         dull = [one for one in self.events if isinstance(one, FlowProgress) and not one.rows]
         return "\n".join(str(one) for one in self.events if one not in dull)
 
@@ -195,7 +195,7 @@ def test_flows_are_started_again_interrupted_and_given_up(
     assert isinstance(first.events[-1], RunStopped)
     assert seqs(spark, "copies") == Counter(range(1, 16))
 
-    # The next run goes on from there, until the function fails for good.
+    # The next run continues from there, until the function fails for good.
     second = Watched(spark, project)
     second.until(lambda: second.rows("copies") == 5)
     second.until(lambda: second.views() == 2)

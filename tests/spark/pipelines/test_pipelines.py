@@ -1,8 +1,8 @@
 """A project from `init` to its results with Spark's own runner.
 
-On the released server; Spark runs in a process of its own. The project is run, goes on, and is
+On the released server; Spark runs in a process of its own. The project is run, continues, and is
 refreshed in part (docs/pipelines.md). In ``make torture``, which sets ``JETSPARK_WHOLE_PIPELINE``,
-a run before is told to end in the middle of a micro-batch, in a process that ends with it, and all
+a run before is ended inside a micro-batch, in a process that ends with it, and all
 tables are refreshed in the end. What is written is compared by the sequence it came from, never
 only counted.
 """
@@ -67,7 +67,7 @@ pipeline("dry-run", "--master", "local[2]")
 assert not (root / "storage").exists() and not (root / "warehouse").exists()
 """
 
-# Ended with the process: Spark stops by itself, or is not waited for any longer.
+# Ended with the process: Spark stops on its own, or is not waited for any longer.
 INTERRUPTED = """
 (root / "waits").touch()
 threading.Thread(target=interrupt, daemon=True).start()
@@ -101,7 +101,7 @@ FULL_REFRESH = """
 run("--full-refresh-all")
 """
 
-# Beside what `init` writes: a function that waits when told to, and a setting it runs with.
+# Next to what `init` writes: a function that waits on request, and a setting it runs with.
 SLOW = """
 import time
 from pathlib import Path

@@ -313,7 +313,7 @@ def test_an_open_read_has_all_of_a_stream_that_was_created_again(
 
 
 def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:
-    """Holes cannot be told from deliberate deletes."""
+    """Holes cannot be distinguished from deliberate deletes."""
     stream = streams.fill("DELETED", 100)
     reader = JetStreamBatchReader(_options(streams.url, "DELETED"), SCHEMA)
     (part,) = reader.partitions()
@@ -333,7 +333,7 @@ def test_a_purge_of_one_subject_after_the_head_is_no_data_loss(streams: "Streams
     assert [seq for part in parts for seq in _sequences(reader.read(part))] == []
 
 
-def test_a_read_goes_on_when_the_server_was_restarted(
+def test_a_read_continues_when_the_server_was_restarted(
     start_nats: "Callable[..., NatsServer]",
 ) -> None:
     """Stale connections are tried again inside the task."""
@@ -377,7 +377,7 @@ def test_a_missing_stream_is_one_line(streams: "Streams") -> None:
         reader.partitions()
 
 
-def test_a_user_without_permission_is_told_in_the_planning(
+def test_a_missing_permission_is_reported_at_planning_time(
     start_nats: "Callable[..., NatsServer]",
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
@@ -496,7 +496,7 @@ cache.close()
 
 def test_a_forked_process_does_not_use_its_parents_connections(streams: "Streams") -> None:
     """Workers are forked from a daemon; sockets would be shared."""
-    # Newer Pythons warn about any fork beside a thread, which is what this is about.
+    # Newer Pythons warn about any fork next to a thread, which is what this is about.
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKING, streams.url], check=True, timeout=60
     )

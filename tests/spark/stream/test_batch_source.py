@@ -97,7 +97,9 @@ def test_empty_streams_and_ranges_have_no_rows(spark: SparkSession, streams: "St
     assert nothing.load().collect() == []
 
 
-def test_a_start_that_is_gone_fails_or_is_moved(spark: SparkSession, streams: "Streams") -> None:
+def test_a_start_that_was_deleted_fails_or_is_moved(
+    spark: SparkSession, streams: "Streams"
+) -> None:
     """With failOnDataLoss and without."""
     streams.fill("LOST", 100).purge(seq=61)
     reader = _reader(spark, streams, "LOST").option("startingOffsets", 10)
@@ -192,7 +194,7 @@ def test_a_subject_alone_finds_its_stream(spark: SparkSession, streams: "Streams
     assert frame.count() == 10
 
 
-def test_a_subject_nobody_takes_is_one_line(spark: SparkSession, streams: "Streams") -> None:
+def test_a_subject_without_a_stream_is_one_line(spark: SparkSession, streams: "Streams") -> None:
     frame = spark.read.format("jetstream").options(servers=streams.url, subject="none.x").load()
 
     assert "a stream that stores" in _failure(frame)

@@ -271,7 +271,7 @@ def test_markers_refuse_a_replay_whatever_the_delay(
 
 
 @pytest.mark.usefixtures("task")
-def test_a_partition_that_died_half_way_goes_on_behind_its_marker(
+def test_a_partition_that_died_half_way_continues_after_its_marker(
     url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = _stream(jetstream, "HALF")
@@ -442,7 +442,7 @@ def test_jobs_whose_names_begin_alike_do_not_take_the_rows_of_each_other_for_the
     for version in range(3):
         job("job", version, 10 * version)
         job("job.1", version, 100 + 10 * version)
-    # A first version under way, and one that is run again.
+    # A first version in progress, and one that is run again.
     job("job.4", 7, 200)
     job("job", 4, 50, killed=True)
     job("job.4", 8, 210)
@@ -568,7 +568,7 @@ def test_a_run_that_stored_nothing_in_an_empty_stream_does_not_stop_the_next(
     assert _stored(stream) == Counter(range(1, 21))
 
 
-def test_a_replay_whose_rows_were_removed_is_refused_and_says_how_to_go_on(
+def test_a_replay_whose_rows_were_removed_is_refused_and_says_how_to_continue(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
 ) -> None:
     stream = _stream(jetstream, "REMOVED")
@@ -587,7 +587,7 @@ def test_a_replay_whose_rows_were_removed_is_refused_and_says_how_to_go_on(
     assert _stored(stream) == Counter(range(1, 21))
 
 
-def test_an_epoch_begun_by_the_version_before_goes_on_in_another_layout(
+def test_an_epoch_started_by_the_version_before_continues_in_another_layout(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
 ) -> None:
     """0.1.0 registered no runs: its rows are found by their ids, and by its markers."""
@@ -626,7 +626,7 @@ def test_a_ledger_that_cannot_be_created_is_refused_with_what_to_do(
         _writer(server.url.replace("nats://", "nats://b:b@"), "DENIED")
 
 
-def test_an_epoch_goes_on_under_another_atomic_scope(
+def test_an_epoch_continues_under_another_atomic_scope(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
 ) -> None:
     """What chunks of an earlier run stored is not stored again by a driver with scope epoch."""
@@ -649,7 +649,7 @@ def test_an_epoch_goes_on_under_another_atomic_scope(
 def test_a_ledger_of_an_older_state_lets_no_row_in_twice(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", epochs: int
 ) -> None:
-    """The bucket was restored from a backup; ids in the stream tell that the epoch was begun."""
+    """The bucket was restored from a backup; ids in the stream tell that the epoch was started."""
     name = f"RESTORED{epochs}"
     stream = _stream(jetstream, name)
     first = _writer(url, name)
@@ -691,7 +691,7 @@ def test_messages_removed_before_an_epoch_began_do_not_stop_its_replay(
 
 
 @pytest.mark.parametrize("strength", ["default", "markers"])
-def test_a_driver_that_died_before_its_first_row_goes_on(
+def test_a_driver_that_died_before_its_first_row_continues(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
 ) -> None:
     """The epoch is registered and the stream is empty: there is nothing to read back."""
@@ -712,7 +712,7 @@ def test_a_driver_that_died_before_its_first_row_goes_on(
     "change",
     ["to markers", "from markers", "subject", "bucket", "prefix", "no prefix", "marked prefix"],
 )
-def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
+def test_an_epoch_that_was_started_with_another_ledger_is_refused(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", change: str, committed: bool
 ) -> None:
     """A ledger, or the name in it, was changed in the middle of an epoch; after it is fine."""
@@ -747,7 +747,7 @@ def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
     assert _stored(stream) == Counter(range(1, 21))
 
 
-def test_rows_of_an_epoch_whose_ledger_is_gone_are_found_after_the_duplicate_window(
+def test_rows_of_an_epoch_whose_ledger_was_deleted_are_found_after_the_duplicate_window(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bucket was renamed or its entry deleted: the ids in the stream say what is stored."""

@@ -1,6 +1,6 @@
-"""No row is missing although the copies that answer are behind.
+"""No row is missing although the copies that answer lag.
 
-A replica of a real cluster that was stopped and goes on behind slow routes; a mirror, and a
+A replica of a real cluster that was stopped and continues after slow routes; a mirror, and a
 filtered mirror, which answer direct gets of their origin. Batch, streaming and bucket snapshots,
 as Spark calls them and without a JVM.
 """
@@ -28,13 +28,13 @@ from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.sync.bulk import count_from
 
-# How long the late node gets nothing that is replicated while a read is under way: less than what
+# How long the late node gets nothing replicated while a read is in progress: less than what
 # makes it call an election.
 HELD_S = 1.0
 
 
 class HoldingProxy(ChaosProxy):
-    """Holds back what is replicated to the node that dials it; requests and answers go on."""
+    """Holds back what is replicated to the node that dials it; requests and answers continue."""
 
     def __init__(self, target: str) -> None:
         super().__init__(target)
@@ -128,7 +128,7 @@ def _snapshot(planner: str, worker: str, bucket: str) -> dict[str, int]:
 
 
 class _Late:
-    """Three nodes, of which the last one is stopped, goes on, and is behind."""
+    """Three nodes, of which the last one is stopped, continues, and lags."""
 
     def __init__(self, cluster: Cluster, proxies: Sequence[HoldingProxy], js: JetStream) -> None:
         self._cluster = cluster
@@ -140,7 +140,7 @@ class _Late:
         self.revisions: dict[str, int] = {}
 
     async def read(self, do: Callable[[], Any], copy: sync.Stream) -> Any:
-        """Write while the late node is stopped, let it go on, and have it read."""
+        """Write while the late node is stopped, let it continue, and have it read."""
         for proxy in self._proxies:
             proxy.hold()
         self._cluster.pause(LATE)
@@ -160,7 +160,7 @@ class _Late:
 
 
 @pytest.mark.timeout(600)
-def test_a_replica_that_was_stopped_and_is_behind_loses_no_row(tmp_path: Path) -> None:
+def test_a_replica_that_was_stopped_and_lags_loses_no_row(tmp_path: Path) -> None:
     asyncio.run(_stopped_and_continued(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""A query that runs outlives a restart of its server; a new one is told at once."""
+"""A query that runs outlives a restart of its server; a new one fails at once."""
 
 import threading
 from collections import Counter
@@ -81,7 +81,7 @@ def test_an_epoch_is_planned_although_the_server_restarts(server: "NatsServer") 
     assert stored == Counter([b"1", b"2"])
 
 
-def test_a_new_read_is_told_at_once_and_an_old_one_in_the_end(
+def test_a_new_read_is_reported_at_once_and_an_old_one_at_the_end(
     server: "NatsServer", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_reader, "OUTAGE_S", 0.3)

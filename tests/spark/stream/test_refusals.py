@@ -100,7 +100,7 @@ def test_create_table_is_refused_when_spark_asks_for_its_columns(
 
 @pytest.mark.timeout(400)
 def test_times_without_a_zone_are_the_sessions(spark: SparkSession, streams: "Streams") -> None:
-    """The planner is told the zone by register(); a zone that was changed since is noticed."""
+    """The planner gets the zone from register(); a zone that was changed since is noticed."""
     from jetspark.spark import register
 
     streams.fill("ZONED", 3)

@@ -35,7 +35,7 @@ def stand_ins(strength: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("stand_ins")
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_a_task_of_a_dead_run_stops_when_a_later_run_has_begun(
+def test_a_task_of_a_dead_run_stops_when_a_later_run_has_started(
     url: str, jetstream: sync.JetStream, strength: str
 ) -> None:
     model = Model(url, jetstream, f"ZOMBIE_{strength}", strength)

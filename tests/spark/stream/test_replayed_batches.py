@@ -49,7 +49,7 @@ class Query:
         source = self._format(options=self._options)
         self.reader: Any = source.streamReader(source.schema())
         if self.ends:
-            # Spark asks so for nothing before it goes on.
+            # Spark asks so for nothing before it continues.
             last = json.loads(self.ends[-1])
             assert self.reader.partitions(last, last) == []
 
@@ -225,7 +225,7 @@ def test_rows_that_expire_before_a_replay_leave_the_others_where_they_were(
         query.run()
 
 
-def test_a_replay_of_which_everything_expired_is_empty_and_the_query_goes_on(
+def test_a_replay_of_which_everything_expired_is_empty_and_the_query_continues(
     streams: "Streams", name: str, filled: sync.Stream
 ) -> None:
     query = _query(streams, name, minPartitions="4", failOnDataLoss="false")
@@ -255,7 +255,7 @@ def test_a_changed_filter_is_for_new_micro_batches(streams: "Streams", name: str
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_stream_renamed_in_the_options_is_refused_with_how_to_go_on(
+def test_a_stream_renamed_in_the_options_is_refused_with_how_to_continue(
     streams: "Streams", name: str
 ) -> None:
     query = _query(streams, name)
@@ -327,7 +327,7 @@ def test_messages_that_are_held_back_do_not_change_the_offset(
 # Checkpoints of jetspark 0.1.0.
 
 
-def test_a_checkpoint_of_the_version_before_goes_on(
+def test_a_checkpoint_of_the_version_before_continues(
     streams: "Streams", name: str, filled: sync.Stream
 ) -> None:
     query = _query(streams, name, minPartitions="4")
@@ -450,7 +450,7 @@ def test_a_copy_that_ends_too_early_is_refused(streams: "Streams", name: str) ->
         query.plan()
 
 
-def test_a_stream_restored_from_an_older_state_goes_on_when_that_is_accepted(
+def test_a_stream_restored_from_an_older_state_continues_when_that_is_accepted(
     streams: "Streams", name: str, filled: sync.Stream
 ) -> None:
     query = _query(streams, name)

@@ -41,7 +41,7 @@ def _pairs(stream: sync.Stream) -> Counter[tuple[str, bytes]]:
 
 
 def _copied(spark: SparkSession, streams: "Streams", source: str, target: str) -> DataFrame:
-    """The rows of one stream on their way into another, with their origin in the subject."""
+    """The rows of one stream in flight into another, with their origin in the subject."""
     reader = spark.readStream.format(FORMAT).option("servers", streams.url)
     rows = reader.option("stream", source).option("startingOffsets", "earliest")
     origin = functions.concat(functions.lit(f"{target}."), functions.col("seq"))
@@ -87,7 +87,7 @@ def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
 
     def fail_once(subject: str) -> str:
         context = TaskContext.get()
-        # Behind the first chunk of a task, which is stored by then or on its way.
+        # After the first chunk of a task, which is stored by then or in flight.
         if subject.endswith("2000") and context is not None and context.attemptNumber() == 0:
             raise RuntimeError("the first attempt of every task dies half way")
         return subject

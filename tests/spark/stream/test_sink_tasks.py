@@ -151,7 +151,7 @@ def test_a_subject_of_no_stream_is_named_before_anything_is_sent(
     assert stream.info().state.messages == 0
 
 
-def test_an_overwrite_removes_what_was_there_when_all_is_written(
+def test_an_overwrite_removes_the_old_messages_when_all_is_written(
     url: str, jetstream: sync.JetStream
 ) -> None:
     stream = _stream(jetstream, "OVER", allow_batched=True)
@@ -176,7 +176,7 @@ def test_planning_says_what_is_missing(url: str, jetstream: sync.JetStream) -> N
 
 
 @pytest.mark.usefixtures("task")
-def test_a_task_goes_on_after_its_server_was_restarted(
+def test_a_task_continues_after_its_server_was_restarted(
     start_nats: "Callable[..., NatsServer]",
 ) -> None:
     """Connect refused, stale connection: retry inside the task."""

@@ -57,7 +57,7 @@ def test_an_unknown_answer_to_a_stream_created_again_is_refused() -> None:
         parse_source_options(given, streaming=True)
 
 
-def test_a_read_of_several_filters_goes_on_where_each_was(
+def test_a_read_of_several_filters_continues_where_each_was(
     streams: "Streams", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection lost between two filters loses no row and repeats none."""
@@ -96,7 +96,7 @@ def test_committed_messages_are_purged_on_request(streams: "Streams") -> None:
     before = stream.info().state.first_seq
     first.commit(end)
     after = stream.info().state.first_seq
-    # The last batch of a run is not told of: the next run begins with it.
+    # The last batch of a run is not reported: the next run begins with it.
     last = first.latestOffset(end, ReadAllAvailable())
     second = reader()
     second.latestOffset(last, ReadAllAvailable())
@@ -142,7 +142,7 @@ def test_a_purge_takes_nothing_that_lies_before_the_start_of_a_query(streams: "S
 
     for start in ("latest", "11"):
         late = reader(start)
-        with pytest.raises(PlanningFailed, match="from sequence 1 on, which it does not read"):
+        with pytest.raises(PlanningFailed, match="starting at 1, which it does not read"):
             late.latestOffset(late.initialOffset(), ReadAllAvailable())
     assert stream.info().state.messages == 30
     # What another subject has is not taken.
@@ -208,13 +208,13 @@ def _work_queue(streams: "Streams", name: str, **consumer: Any) -> "Stream":
             "WQLATE",
             {"filter_subject": "WQLATE.>"},
             {"startingOffsets": "11"},
-            "from sequence 1 on",
+            "starting at 1",
         ),
         (
             "WQLAST",
             {"filter_subject": "WQLAST.1"},
             {"subject": "WQLAST.1", "startingOffsets": "latest"},
-            "from sequence 2 on, which it does not read",
+            "starting at 2, which it does not read",
         ),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_stage_reads_exactly_what_the_one_before_has_committed(
     query = stages.run_a()
     entry = stages.committed(query)
     after_sequence = stages.run_b(minLastSeq=str(entry.last_seq))
-    # Rows that stage A has not committed: an epoch under way, or somebody else's.
+    # Rows that stage A has not committed: an epoch in progress, or someone else's.
     streams.jetstream.publish("SECOND.1", b"not committed")
     committed = stages.run_b(endingOffsets=f"committed:{query.id}", ledgerBucket="STAGES")
 

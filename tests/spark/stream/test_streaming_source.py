@@ -80,7 +80,9 @@ def test_available_now_reads_all_in_limited_batches_and_ends(
     assert rows == [300, 300, 300, 100]
 
 
-def test_a_second_run_goes_on_from_the_checkpoint(pipeline: Pipeline, streams: "Streams") -> None:
+def test_a_second_run_continues_from_the_checkpoint(
+    pipeline: Pipeline, streams: "Streams"
+) -> None:
     streams.fill(pipeline.stream, 100)
     pipeline.catch_up()
     _more(streams, pipeline.stream, 101, 50)

@@ -183,7 +183,7 @@ def test_at_least_once_leads_on_after_a_gap_and_later_replays_are_exact(
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_an_epoch_with_other_rows_goes_on_by_keeping_or_by_storing_them(
+def test_an_epoch_with_other_rows_continues_by_keeping_or_by_storing_them(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
 ) -> None:
     query = Query(url, jetstream, task, f"KEEP_{strength}", strength)
@@ -200,7 +200,7 @@ def test_an_epoch_with_other_rows_goes_on_by_keeping_or_by_storing_them(
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_a_new_checkpoint_goes_on_with_another_prefix_or_after_the_entry_is_removed(
+def test_a_new_checkpoint_continues_with_another_prefix_or_after_the_entry_is_removed(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
 ) -> None:
     query = Query(url, jetstream, task, f"FRESH_{strength}", strength)
@@ -228,7 +228,7 @@ def test_a_new_checkpoint_goes_on_with_another_prefix_or_after_the_entry_is_remo
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_a_checkpoint_that_is_older_than_the_rows_goes_on_after_the_entry_is_removed(
+def test_a_checkpoint_that_is_older_than_the_rows_continues_after_the_entry_is_removed(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
 ) -> None:
     query = Query(url, jetstream, task, f"OLDER_{strength}", strength)

@@ -1,8 +1,8 @@
 """What the simulated disk is made of: files and folders with a durable and a visible state.
 
 ``durable`` is what a power cut leaves for certain. ``pending`` is what was done since the last
-sync, oldest first: after a power cut any part of it may be there. Contents are never changed but
-replaced, so that the many images of one moment share them.
+sync, oldest first: after a power failure any part of it may exist. Contents are never changed, but
+replaced, so that the many images of one point in time share them.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ class Write:
         ]
 
     def torn(self, content: bytes, random: Random) -> bytes:
-        """The content with some of the bytes, as a power cut during the write may leave it."""
+        """The content with some of the bytes, as a power failure during the write may leave it."""
         size = len(self.data)
         how = random.randrange(8)
         if how == 0:  # nothing arrived
@@ -72,15 +72,15 @@ class Write:
             return self.applied(content)
         if how == 2:  # the first bytes arrived
             arrived = self.data[: random.randint(0, size)]
-        elif how == 3:  # the first bytes arrived, garbage stands behind them
+        elif how == 3:  # the first bytes arrived, garbage after them
             kept = random.randint(0, size)
             arrived = self.data[:kept] + random.randbytes(random.randint(0, size - kept))
-        else:  # some sectors arrived, in any order; where not, there is what was there before
+        else:  # some sectors arrived, in any order; where not, there is what existed before
             return self._keep_equal(self._scattered(content, random, how), content)
         return self._keep_equal(Write(self.offset, arrived).applied(content), content)
 
     def _keep_equal(self, content: bytes, before: bytes) -> bytes:
-        """Undo a tear where the same was written that was there before.
+        """Undo a tear where the same was written that existed before.
 
         A sector that is written with what it holds is never anything else; file systems do that
         all the time, as they write whole pages.
@@ -163,7 +163,7 @@ class File:
         return File(content)
 
     def forked(self) -> "File":
-        """The same file in another world, with nobody holding it."""
+        """The same file in another world, with no one holding it."""
         other = File(self.durable)
         other.data = self.data
         other.pending = list(self.pending)

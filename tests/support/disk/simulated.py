@@ -4,16 +4,16 @@
 certainly on the disk. Every call is made of steps (create, write, sync, rename ...), as on a real
 system; ``before_step`` is called before each of them, so a test can stop the world inside a call.
 
-- ``image(random)`` is a disk as it may be found after a power cut at this moment: of everything
+- ``image(random)`` is a disk as it may be found after a power failure now: of everything
   not synced, any part may be there or not. ``prefixes`` and ``sector_subsets`` enumerate what one
-  write under way can leave behind.
+  write in progress can leave.
 - ``survivor()`` is the disk after the process was killed: nothing is lost yet, but what was not
-  synced can still be lost by a power cut later.
+  synced can still be lost by a power failure later.
 - ``fail(step, error)`` lets a step fail, ``capacity`` fills the disk up, ``flip`` damages a file.
 - ``refuse_reads`` lets reads of a place fail, for a while or for good; ``lose``, ``cut`` and
   ``swap`` do to files what a careless hand does.
 
-Nothing here is random by itself: the same seed gives the same images.
+Nothing here is random on its own: the same seed gives the same images.
 """
 
 import errno
@@ -68,7 +68,7 @@ class SimulatedDisk:
     # What may be left of it --------------------------------------------------------------------
 
     def image(self, random: Random) -> "SimulatedDisk":
-        """A disk as it may be found after a power cut now."""
+        """A disk as it may be found after a power failure now."""
         return self._with(crashed_folder(self._root, random))
 
     def survivor(self) -> "SimulatedDisk":
@@ -76,13 +76,13 @@ class SimulatedDisk:
         return self._with(forked_folder(self._root, {}))
 
     def prefixes(self) -> "Iterator[SimulatedDisk]":
-        """Every image in which the first n bytes of the one write under way are there."""
+        """Every image in which the first n bytes of the one write in progress exist."""
         file, change = self._write_under_way()
         for kept in range(len(change.data) + 1):
             yield self._altered(file, [Write(change.offset, change.data[:kept])])
 
     def sector_subsets(self, *, zeros: bool = False) -> "Iterator[SimulatedDisk]":
-        """Every image in which some sectors of the one write under way are there, others not.
+        """Every image in which some sectors of the one write in progress exist, others not.
 
         The file has its full length with ``zeros``; else it ends with the last sector there.
         """
@@ -143,7 +143,7 @@ class SimulatedDisk:
     ) -> None:
         """Let reads fail (EIO) that touch these bytes of files whose paths end with ``name``.
 
-        ``times`` is how often; then the place can be read again. Writing it mends it, too, as a
+        ``times`` is how often; then the place can be read again. Writing it repairs it, too, as a
         drive puts another sector in its place.
         """
         self._bad_places.append(BadPlace(name, first, end, times))
@@ -160,7 +160,7 @@ class SimulatedDisk:
         return 0
 
     def lose(self, path: Path) -> None:
-        """A file is gone, at rest."""
+        """A file is missing, at rest."""
         folder = self._folder(path.parent)
         del folder.names[path.name]
         folder.durable.pop(path.name, None)
@@ -182,7 +182,7 @@ class SimulatedDisk:
         file.durable = flipped(file.durable, bit)
 
     def put(self, path: Path, content: bytes) -> None:
-        """Put a file there, durably, with its folders; replaces one that is there."""
+        """Put a file there, durably, with its folders; replaces one that exists."""
         folder = self._root
         for name in path.parent.parts[1:]:
             child = folder.names.get(name) or Folder()
@@ -204,7 +204,7 @@ class SimulatedDisk:
 
     @property
     def open_handles(self) -> int:
-        """How many handles nobody has closed yet."""
+        """How many handles no one has closed yet."""
         return len(self._handles)
 
     # Files -------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class SimulatedDisk:
         self._write(*self._held(handle), b"".join(blobs), offset)
 
     def sync(self, handle: int) -> None:
-        """Return when everything in the file is on the disk, whoever wrote it."""
+        """Return when everything in the file is on the disk, whichever handle wrote it."""
         self._sync(*self._held(handle))
 
     def free_space(self, path: Path) -> int:
@@ -300,7 +300,7 @@ class SimulatedDisk:
         self.sync_folder(old.parent)
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder (parents too) that is still there after a power cut."""
+        """Create a folder (parents too) that is still there after a power failure."""
         missing = []
         while not isinstance(self._find(path), Folder):
             missing.append(path)
@@ -373,7 +373,7 @@ class SimulatedDisk:
         self.sync_folder(path.parent)
 
     def lock(self, path: Path) -> int:
-        """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
+        """Open (or create) a file and lock it; BlockingIOError when someone else has it."""
         folder = self._folder(path.parent)
         if path.name not in folder.names:
             self._create(folder, path)

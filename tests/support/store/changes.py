@@ -1,4 +1,4 @@
-"""Random changes for the campaigns on the store: each is staged and told to the model."""
+"""Random changes for the campaigns on the store: each is staged and recorded in the model."""
 
 from random import Random
 from typing import Final

@@ -1,8 +1,8 @@
-"""What a store may hold: a model that hears of everything done, and judges what is found later.
+"""What a store may hold: a model that records everything done, and judges what is found later.
 
-The promises it checks: what was acknowledged is there, byte for byte; nothing
-is there that was never staged; sequences rise and none that anybody saw is used again; a stream
-that was made is there, one that was dropped is not; nothing is reported as damaged when nothing
+The promises it checks: what was acknowledged exists, byte for byte; nothing
+exists that was never staged; sequences rise and none that anybody saw is used again; a stream
+that was made exists, one that was dropped is not; nothing is reported as damaged when nothing
 was damaged. Removal and limits take out what they must and nothing else.
 """
 
@@ -75,11 +75,11 @@ class StreamModel:
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
-        # Whether its creation was confirmed, and whether its removal was begun and confirmed.
+        # Whether its creation was confirmed, and whether its removal was started and confirmed.
         self.created: bool = False
         self.dropping: bool = False
         self.dropped = False
-        # What is certain, and the changes behind it, in their order. Those that were staged, or
+        # What is certain, and the changes after it, in their order. Those that were staged, or
         # were and have failed, may be there or not.
         self.base: State = State()
         self.changes: list[tuple[Fate, Change]] = []
@@ -96,7 +96,7 @@ class StreamModel:
         self._moment: tuple[object, ...] = ()
         self._states: list[State] = []
         self._certain: set[int] = set()
-        # Everything older was taken out by age; whoever opens the stream does that again.
+        # Everything older was taken out by age; whatever opens the stream does that again.
         self.expired_before = 0
 
     def staged(self, change: "Change") -> None:
@@ -121,7 +121,7 @@ class StreamModel:
         self._collapse()
 
     def synced(self) -> None:
-        """What was acknowledged before it was on disk is there now."""
+        """What was acknowledged before it was on disk exists now."""
         self.changes = [
             (Fate.ACKED if fate is Fate.WRITTEN else fate, change) for fate, change in self.changes
         ]
@@ -148,7 +148,7 @@ class StreamModel:
             self.changes = []
 
     def failed(self, *, cut: bool) -> None:
-        """What was staged has failed. ``cut``: off the file, so nobody may ever see it."""
+        """What was staged has failed. ``cut``: off the file, so no one may ever see it."""
         kept: list[tuple[Fate, Change]] = []
         for fate, change in self.changes:
             if fate is not Fate.STAGED:
@@ -162,7 +162,7 @@ class StreamModel:
         self._collapse()
 
     def cut_off(self) -> None:
-        """What has failed was cut off: nobody may ever see it."""
+        """What has failed was truncated: no one may ever see it."""
         for fate, change in self.changes:
             if fate is Fate.FAILED:
                 for seq, message in published(change):
@@ -171,7 +171,7 @@ class StreamModel:
         self._collapse()
 
     def moment(self) -> tuple[object, ...]:
-        """Equal as long as nothing was heard that a verdict depends on."""
+        """Equal as long as nothing was recorded that a verdict depends on."""
         return (
             self.base,
             tuple(self.changes),
@@ -183,7 +183,7 @@ class StreamModel:
     def states(self) -> "list[State]":
         """Everything that may be found; empty when there are too many possibilities.
 
-        Asked for many images of one moment, so it is kept until something changes.
+        Asked for many images of one point in time, so it is kept until something changes.
         """
         moment = (self.base, tuple(self.changes))
         if self._moment != moment:
@@ -250,7 +250,7 @@ class StoreModel:
         self.sync_failed = False
 
     def moment(self) -> tuple[object, ...]:
-        """Equal as long as nothing was heard: what is found on equal disks is judged alike."""
+        """Equal as long as nothing was recorded: what is found on equal disks is judged alike."""
         return (self.sync_failed, *(stream.moment() for stream in self.streams.values()))
 
     def check(self, opened: "Opened") -> dict[int, Found]:
@@ -341,7 +341,7 @@ class StoreModel:
             raise Violation(f"notes where nothing went wrong: {notes}")
 
     def adopt(self, seen: dict[int, Found]) -> None:
-        """Go on with what a start found."""
+        """Continue with what a start found."""
         for number, stream in list(self.streams.items()):
             if number in seen:
                 stream.adopt(seen[number])
@@ -375,7 +375,7 @@ class Opened:
     def close(self, *, note: bool = True) -> None:
         """Stop the store and see that it gave everything back.
 
-        ``note`` False, for a disk that nobody looks at again: no manifest is written.
+        ``note`` False, for a disk that no one looks at again: no manifest is written.
         """
         close_all(self.logs, note=note)
         self.store.close()

@@ -1,4 +1,4 @@
-"""Reading a whole log, and comparing what it counts with what is there."""
+"""Reading a whole log, and comparing what it counts with what exists."""
 
 from tests.support.store.state import Consumer, Message
 
@@ -56,7 +56,7 @@ def messages(log: StreamLog, unreadable: set[int] | None = None) -> dict[int, Me
 
 
 def check_counts(log: StreamLog, visible: dict[int, Message]) -> None:
-    """Compare everything the index counts with the messages that are there."""
+    """Compare everything the index counts with the messages that exist."""
     index = log.index
     last: dict[bytes, list[int]] = {}
     for seq, message in visible.items():

@@ -116,7 +116,7 @@ class Sample:
         }
         # Up to where a start reads the index file instead.
         self.covered: dict[Path, int] = {path: self._covered(path) for path in self.places}
-        # The newest segment of each stream, where damage cannot always be told from a torn write.
+        # The newest segments, where damage may look like a torn write.
         self.newest: set[Path] = {
             max(path for path in self.places if path.parent == folder)
             for folder in self.folders.values()

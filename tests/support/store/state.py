@@ -65,7 +65,7 @@ class ConsumerChanged(NamedTuple):
 
 
 class FastBatchSet(NamedTuple):
-    """A fast batch went on; without a body it is over."""
+    """A fast batch continued; without a body it is over."""
 
     batch_id: bytes
     body: bytes
@@ -92,7 +92,7 @@ class Batched(NamedTuple):
 Limited = tuple[int, int, int]
 Entry = ConsumerSet | ConsumerChanged | FastBatchSet
 Change = Published | Deleted | DeletedRange | Purged | Batched | Entry | Restated | Limited
-# A document, the last whole state, and the changes behind it.
+# A document, the last whole state, and the changes after it.
 Consumer = tuple[bytes, bytes, tuple[bytes, ...]]
 
 
@@ -111,7 +111,7 @@ class State:
         self.limits: tuple[int, int, int] = (0, 0, 0)
         self.consumers: dict[int, Consumer] = {}
         self.fast_batches: dict[bytes, bytes] = {}
-        # Behind bytes that do not check nothing is evicted until a record says the limits.
+        # After bytes that do not check nothing is evicted until a record says the limits.
         self.holed: bool = False
 
     def copy(self) -> "State":
@@ -125,7 +125,7 @@ class State:
         return other
 
     def behind_a_hole(self) -> "State":
-        """The same when a change behind it was lost."""
+        """The same when a change after it was lost."""
         other = self.copy()
         other.holed = any(self.limits)
         return other

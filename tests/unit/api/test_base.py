@@ -224,7 +224,7 @@ def test_error_keeps_the_zero_fields_of_its_verb() -> None:
     )
 
 
-def test_error_is_told_from_an_answer() -> None:
+def test_error_is_distinguished_from_an_answer() -> None:
     body = b'{"code":404,"err_code":10059,"description":"stream not found"}'
     error = ApiErrorBody(code=404, err_code=10059, description="stream not found")
 
@@ -247,8 +247,8 @@ def test_what_is_no_answer_raises(wire: bytes) -> None:
         STREAM_INFO.decode(wire)
 
 
-def test_proof_of_a_read_stands_beside_message_and_error() -> None:
-    """MSG.GET answers have ``min_last_seq`` beside message or error."""
+def test_proof_of_a_read_comes_with_message_and_error() -> None:
+    """MSG.GET answers have ``min_last_seq`` next to message or error."""
     found = MsgGetResponse(message=StoredMessage(subject="a", seq=3), min_last_seq=7)
     missing = MsgGetResponse(
         error=ApiErrorBody(code=404, err_code=10037, description="no message found"),

@@ -117,7 +117,7 @@ def test_numbers_beyond_64_bits_are_refused(value: int) -> None:
         ),
     ],
 )
-def test_messages_of_a_fast_batch_are_told_apart(wire: bytes, expected: FlowMessage) -> None:
+def test_messages_of_a_fast_batch_are_recognised(wire: bytes, expected: FlowMessage) -> None:
     """ADR-50, BatchFlowAck and PubAck; wire.md, Batches for the released dialect."""
     assert expected == decode_flow(wire)
     assert wire == encode(expected)

@@ -83,7 +83,7 @@ def test_every_kind_of_answer_was_observed() -> None:
         if isinstance(value, Response)
     }
 
-    # Nobody else answers this one (docs/compatibility.md).
+    # No one else answers this one (docs/compatibility.md).
     assert answers - {"CONSUMER_EXPLAIN"} == {
         reply["kind"] for reply in observed() if reply["kind"].isupper()
     }

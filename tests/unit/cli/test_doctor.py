@@ -87,7 +87,7 @@ def found(*words: str | Path) -> dict[str, object]:
     return streams["ORDERS"]
 
 
-def test_a_healthy_store_is_told_so_and_left_as_it_is(store: Store) -> None:
+def test_a_healthy_store_is_reported_as_healthy_and_not_changed(store: Store) -> None:
     before = store.content()
     result = run(store.folder)
 
@@ -139,7 +139,7 @@ def test_repair_copies_damage_aside_and_the_next_check_finds_nothing_new(store: 
 
 
 def test_a_segment_that_was_lost_is_in_every_later_report(store: Store) -> None:
-    """A start has noticed it, and nothing is there to be copied aside."""
+    """A start has noticed it, and nothing exists to be copied aside."""
     path = sorted(store.stream.glob("*.seg"))[1]
     lost = int(sorted(store.stream.glob("*.seg"))[2].name[:20]) - int(path.name[:20])
     path.unlink()
@@ -154,7 +154,7 @@ def test_a_segment_that_was_lost_is_in_every_later_report(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["manifest.a", "manifest.b", "STORE"])
-def test_metadata_is_written_anew(store: Store, name: str) -> None:
+def test_metadata_is_written_again(store: Store, name: str) -> None:
     path = store.folder / name if name == "STORE" else store.stream / name
     content = path.read_bytes()
     store.flip(path, 20)
@@ -166,7 +166,7 @@ def test_metadata_is_written_anew(store: Store, name: str) -> None:
     assert len(path.read_bytes()) == len(content)
 
 
-def test_a_condensed_file_is_made_anew(store: Store) -> None:
+def test_an_index_file_is_rebuilt(store: Store) -> None:
     path = min(store.stream.glob("*.idx"))
     content = path.read_bytes()
     store.flip(path, 200)
@@ -360,7 +360,7 @@ def test_a_store_on_a_read_only_mount_is_checked_and_exported(
     assert len((tmp_path / "out").read_bytes().splitlines()) >= 40
 
 
-def test_a_lack_of_permission_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lack_of_permission_is_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """As root nothing is forbidden, so the refusal comes from the file layer."""
 
     def refuse(_self: OsFiles, path: Path) -> int:

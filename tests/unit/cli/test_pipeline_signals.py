@@ -1,4 +1,4 @@
-"""A run that is told to end does so, whatever Spark's tasks do (docs/pipelines.md, "Stop")."""
+"""A stopped run ends, whatever Spark's tasks do (docs/pipelines.md, "Stop")."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def run(stop: str) -> tuple["subprocess.CompletedProcess[str]", int]:
 
 
 def is_running(pid: int) -> bool:
-    """Neither gone nor waiting for somebody to hear of its end."""
+    """Neither gone nor waiting for someone to hear of its end."""
     try:
         stat = Path("/proc", str(pid), "stat").read_text()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """`jetspark pipeline run --continuous` around its flows (docs/pipelines.md, "Run modes").
 
-The flows are told here what to do, so that no Spark is needed; those of Spark are in tests/spark.
+The flows are scripted here, so that no Spark is needed; those of Spark are in tests/spark.
 """
 
 import os
@@ -25,7 +25,7 @@ from jetspark.spark.pipelines.only_run import LOCK_NAME
 
 
 class Flows:
-    """What a run looks like; ``on_step`` is what happens while it goes on."""
+    """What a run looks like; ``on_step`` is what happens while it continues."""
 
     on_step: Callable[["Flows"], None]
     stopped: list[float]
@@ -78,14 +78,14 @@ def test_a_flow_that_is_given_up_is_exit_code_1_and_its_error(
     project: Path, flows: type[Flows]
 ) -> None:
     def give_up(run: Flows) -> None:
-        run.given_up = "flow 'a' was given up after 6 failures without a row in between: why"
+        run.given_up = "flow 'a' was stopped after 6 failures without progress in between: why"
 
     flows.on_step = give_up
     done = run(project, "--continuous")
 
     assert done.exit_code == 1
     assert done.stderr == (
-        "jetspark: flow 'a' was given up after 6 failures without a row in between: why\n"
+        "jetspark: flow 'a' was stopped after 6 failures without progress in between: why\n"
     )
     assert flows.stopped == [watch.STOP_PATIENCE_S]
 

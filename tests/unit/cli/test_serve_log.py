@@ -29,7 +29,7 @@ def settings(log: Path) -> Settings:
     return told
 
 
-def test_a_log_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
+def test_a_log_that_was_moved_away_is_started_again(tmp_path: Path) -> None:
     log, moved = tmp_path / "log", tmp_path / "log.1"
     set_up_log(settings(log), open_log(settings(log)))
     log.rename(moved)
@@ -38,7 +38,7 @@ def test_a_log_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
     assert "File log re-opened" in log.read_text()
 
 
-def test_a_log_that_cannot_be_begun_anew_goes_on_in_the_old_file(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_started_again_continues_in_the_old_file(tmp_path: Path) -> None:
     log, moved = tmp_path / "log", tmp_path / "log.1"
     set_up_log(settings(log), open_log(settings(log)))
     log.rename(moved)

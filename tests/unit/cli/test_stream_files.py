@@ -1,4 +1,4 @@
-"""Export files by themselves (docs/export.md): whole or not there, hostile content, bad input."""
+"""Export files on their own (docs/export.md): whole or not there, hostile content, bad input."""
 
 import errno
 import io
@@ -100,7 +100,7 @@ class FullDisk(io.RawIOBase):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_full_disk_is_told_of(kind: str) -> None:
+def test_a_full_disk_is_reported(kind: str) -> None:
     writer = writer_of(kind, FullDisk(), {})  # type: ignore[arg-type]
     rows = rows_of([(n, n, "s", bytes([n]) * 50, b"") for n in range(1, 9)])
 

@@ -1,4 +1,4 @@
-"""Where a client connects when nobody says it, and the contexts of the nats command (ADR-21)."""
+"""Where a client connects when no one says it, and the contexts of the nats command (ADR-21)."""
 
 import json
 from pathlib import Path
@@ -150,7 +150,7 @@ def test_a_context_that_does_not_exist_is_named_with_those_that_do(contexts: Con
         client_options()
     with pytest.raises(BadCredentials, match="expected a name, not a path"):
         client_options(context="../near")
-    assert labels(servers="nats://given:1") == ["given:1"]  # nobody needs it then
+    assert labels(servers="nats://given:1") == ["given:1"]  # no one needs it then
 
 
 def test_secrets_of_a_context_are_not_shown(contexts: Contexts) -> None:

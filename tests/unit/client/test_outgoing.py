@@ -161,7 +161,7 @@ def test_what_the_transport_holds_counts_as_waiting() -> None:
 
 
 def test_without_a_connection_messages_wait_and_control_frames_are_dropped() -> None:
-    """A new connection begins with its own SUBs; a late PING would be answered to nobody."""
+    """A new connection begins with its own SUBs; a late PING would be answered to no one."""
     loop, transport, outgoing = make()
     for frame in (b"SUB a 1\r\n", b"PING\r\n"):
         outgoing.send_control(frame)
@@ -207,7 +207,7 @@ def test_clearing_tells_how_much_was_never_sent() -> None:
 
 
 def test_many_messages_are_queued_or_none() -> None:
-    """The bound holds for all of them together; what does not fit leaves nothing behind."""
+    """The bound holds for all of them together; what does not fit leaves nothing."""
     loop, transport, outgoing = make(size_max=100)
     outgoing.pause()
     outgoing.send_many([b"PUB 1", b"PUB 2"])

@@ -34,7 +34,7 @@ async def test_closing_stops_the_source() -> None:
         await anext(pager)
 
 
-async def test_what_was_cut_off_does_not_look_complete() -> None:
+async def test_an_interrupted_iteration_does_not_look_complete() -> None:
     async def slow() -> AsyncGenerator[list[int], None]:
         yield [1]
         await asyncio.sleep(60)

@@ -30,7 +30,7 @@ def make_queue(
 
 
 def feed(receiver: Receiver, wire: bytes) -> None:
-    """Parse one chunk and wake whoever asked for it, as the driver does."""
+    """Parse one chunk and wake the waiters, as the driver does."""
     ClientParser(receiver, 4096, -1).feed(wire)
     woken, receiver.woken = receiver.woken, []
     for sink in woken:
@@ -65,7 +65,7 @@ def test_a_waiting_reader_is_woken_once_per_chunk() -> None:
     assert (recorder.wakes, len(queue.messages)) == (1, 50)
 
 
-def test_nobody_is_woken_when_nobody_waits() -> None:
+def test_no_wakeup_without_a_waiter() -> None:
     receiver, _, recorder = make_queue()
     feed(receiver, b"MSG a 7 1\r\nx\r\n" * 50)
 

@@ -88,7 +88,7 @@ def test_an_earlier_deadline_moves_the_timer() -> None:
     assert loop.armed == [2.0]
 
 
-def test_only_expired_requests_fail_and_the_timer_goes_on_to_the_next() -> None:
+def test_only_expired_requests_fail_and_the_timer_continues_to_the_next() -> None:
     loop, mux, deadlines = make()
     sinks = [add(mux, deadlines, Waiting(deadline)) for deadline in (5.0, 6.0, 9.0)]
     loop.advance(6.0)
@@ -109,7 +109,7 @@ def test_a_request_whose_replies_keep_coming_gets_more_time() -> None:
     assert len(sink.failures) == 1
 
 
-def test_nothing_is_armed_when_nobody_waits() -> None:
+def test_no_timer_is_armed_without_a_waiter() -> None:
     loop, mux, deadlines = make()
     sink = add(mux, deadlines, Waiting(5.0))
     mux.discard(sink)

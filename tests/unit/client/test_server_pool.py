@@ -169,7 +169,7 @@ def test_without_a_limit_no_server_is_given_up() -> None:
     assert pool.drop_hopeless()
 
 
-def test_discovered_servers_join_with_the_credentials_of_the_one_that_told() -> None:
+def test_discovered_servers_join_with_the_credentials_of_the_announcing_one() -> None:
     pool = ServerPool(parse_servers("tls://ann:pw@a.example:1"))
     current = pool.addresses[0]
     new = pool.discover(["10.0.0.2:4222", "b.example:4222", "not a url"], current, list.reverse)

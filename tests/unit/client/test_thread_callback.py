@@ -25,7 +25,7 @@ async def test_a_chunk_is_done_on_another_thread_before_run_returns() -> None:
     assert seen == [(b"0", False), (b"1", False), (b"2", False), (b"0", False)]
 
 
-async def test_the_loop_goes_on_while_the_function_blocks() -> None:
+async def test_the_loop_continues_while_the_function_blocks() -> None:
     released = threading.Event()
     callback = ThreadCallback[Message](lambda _: released.wait(5))
     running = asyncio.ensure_future(callback.run(messages(1), report=lambda _: None))
@@ -37,7 +37,7 @@ async def test_the_loop_goes_on_while_the_function_blocks() -> None:
     callback.close()
 
 
-async def test_a_failure_is_reported_on_the_loop_and_the_rest_goes_on() -> None:
+async def test_a_failure_is_reported_on_the_loop_and_the_rest_continues() -> None:
     errors: list[tuple[str, bool]] = []
     seen: list[bytes] = []
     loop_thread = threading.current_thread()
@@ -74,7 +74,7 @@ async def test_the_thread_ends_with_the_subscription() -> None:
 
 async def test_a_coroutine_function_is_refused() -> None:
     async def wrong(_message: Message) -> None:
-        """Nobody would await it."""
+        """No one would await it."""
 
     with pytest.raises(TypeError, match="pass a plain function"):
         ThreadCallback[Message](wrong)
@@ -82,7 +82,7 @@ async def test_a_coroutine_function_is_refused() -> None:
 
 async def test_a_coroutine_that_comes_out_is_reported_and_not_left_lying() -> None:
     async def wrong() -> None:
-        """Nobody would await it."""
+        """No one would await it."""
 
     errors: list[Exception] = []
     callback = ThreadCallback[Message](lambda _: wrong())
@@ -102,8 +102,8 @@ async def test_an_exit_inside_the_function_ends_nothing() -> None:
     assert [str(error) for error in errors] == ["the callback raised SystemExit(3)"] * 2
 
 
-def test_a_loop_that_has_ended_is_told_nothing() -> None:
-    """The process is ending: a traceback of a daemon thread would help nobody."""
+def test_a_loop_that_has_ended_is_not_notified() -> None:
+    """The process is ending: a traceback of a daemon thread would help no one."""
     begun, released = threading.Event(), threading.Event()
     problems: list[object] = []
     hook, threading.excepthook = threading.excepthook, problems.append

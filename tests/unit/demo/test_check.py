@@ -52,9 +52,9 @@ def test_of_equal_events_either_may_stay_and_the_alert_is_that_of_the_one_that_s
     [
         (GOOD[:-1], "1 events are lost"),
         ([*GOOD[:2], GOOD[3]], "1 events are lost"),
-        ([*GOOD, GOOD[1]], "1 rows name a sequence twice"),
-        ([*GOOD, (4, 70, "order", "north", 500)], "1 events are in the table twice"),
-        ([(1, 99, "order", "north", 1), *GOOD[1:]], "1 rows name a sequence twice, or not the"),
+        ([*GOOD, GOOD[1]], "1 rows name a duplicate sequence"),
+        ([*GOOD, (4, 70, "order", "north", 500)], "1 events are duplicated in the table"),
+        ([(1, 99, "order", "north", 1), *GOOD[1:]], "1 rows name a duplicate sequence, or not"),
         ([*GOOD[:1], (2, None, "refused", None, None), *GOOD[2:]], "1 rows name"),
         ([*GOOD, (77, 70, "order", "north", 1)], "1 rows name"),
     ],

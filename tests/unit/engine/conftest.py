@@ -106,7 +106,7 @@ class Bench:
         return Ports()
 
     def restart(self) -> None:
-        """Close and recover: what was not committed is gone."""
+        """Close and recover: what was not committed is lost."""
         self.close()
         self.on_the_way.clear()
         self.engine = self._open()
@@ -120,7 +120,7 @@ class Bench:
         return self.engine.create_stream(prepared(config), self.now)
 
     def remove(self, stream: Stream) -> None:
-        """Delete a stream; nothing of it may be on its way."""
+        """Delete a stream; nothing of it may be in flight."""
         errors: list[OSError | None] = []
         self.engine.start_removal(
             stream, self.now, self.outbox, lambda error, _now, _outbox: errors.append(error)

@@ -25,7 +25,7 @@ class Somebody:
 
 @pytest.fixture
 def heard(bench: Bench) -> Bench:
-    """Somebody listens to everything."""
+    """Someone listens to everything."""
     bench.ports.listening = lambda _subject: True
     return bench
 
@@ -43,7 +43,7 @@ def events(entries: list[Entry]) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_a_new_stream_is_told_of_with_its_audit(heard: Bench) -> None:
+def test_a_new_stream_is_reported_with_its_audit(heard: Bench) -> None:
     told = events(ask(heard, b"STREAM.CREATE.S", CREATE))
 
     assert list(told) == ["$JS.EVENT.ADVISORY.STREAM.CREATED.S", "$JS.EVENT.ADVISORY.API"]
@@ -65,11 +65,11 @@ def test_repeating_a_create_tells_only_of_the_request(heard: Bench) -> None:
     assert list(events(ask(heard, b"STREAM.CREATE.S", CREATE))) == ["$JS.EVENT.ADVISORY.API"]
 
 
-def test_nothing_is_said_while_nobody_listens(bench: Bench) -> None:
+def test_no_advisory_is_sent_without_a_subscriber(bench: Bench) -> None:
     assert [entry[1] for entry in ask(bench, b"STREAM.CREATE.S", CREATE)] == [b"r"]
 
 
-def test_an_update_is_told_of_when_it_is_durable(heard: Bench) -> None:
+def test_an_update_is_reported_when_it_is_durable(heard: Bench) -> None:
     ask(heard, b"STREAM.CREATE.S", CREATE)
 
     before = ask(heard, b"STREAM.UPDATE.S", b'{"name":"S","subjects":["t.>"]}')
@@ -82,7 +82,7 @@ def test_an_update_is_told_of_when_it_is_durable(heard: Bench) -> None:
     assert json.loads(told["$JS.EVENT.ADVISORY.API"]["response"])["config"]["subjects"] == ["t.>"]
 
 
-def test_an_update_that_the_disk_refused_is_told_of_as_a_failure(heard: Bench) -> None:
+def test_an_update_that_the_disk_refused_is_reported_as_a_failure(heard: Bench) -> None:
     ask(heard, b"STREAM.CREATE.S", CREATE)
     ask(heard, b"STREAM.UPDATE.S", b'{"name":"S","subjects":["t.>"]}')
     heard.submit()

@@ -1,4 +1,4 @@
-"""What was removed is gone at once: nothing waits for a pass of the garbage collector."""
+"""What was removed is freed at once: nothing waits for a pass of the garbage collector."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_streams_and_consumers_that_were_removed_leave_nothing(bench: Bench, kin
     try:
         for number in range(10, 20):
             live(bench, number, kind)
-        # A removed consumer is let go of in the turn after.
+        # A removed consumer is released in the turn after.
         turn(bench)
         assert living() == before
     finally:

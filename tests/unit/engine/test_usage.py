@@ -36,7 +36,7 @@ def test_a_stream_without_limits_around_it_is_never_asked(bench: Bench) -> None:
     assert stream.rules.open
 
 
-def test_a_message_staged_a_moment_ago_counts(bench: Bench) -> None:
+def test_a_message_that_was_just_staged_counts(bench: Bench) -> None:
     bench.engine.usage.change(AccountLimits(max_storage=100))
     stream = bench.create()
     bench.publish(stream, b"s.a", b"x" * 60, b"first")
@@ -69,7 +69,7 @@ def test_removing_a_stream_frees_what_it_had(bench: Bench) -> None:
     assert bench.engine.usage.reserved(Storage.FILE) == 0
 
 
-def test_a_lower_limit_stops_what_comes_and_keeps_what_is_there(bench: Bench) -> None:
+def test_a_lower_limit_stops_new_messages_and_keeps_existing_ones(bench: Bench) -> None:
     stream = bench.create()
     bench.store(stream, b"s.a", b"x" * 60)
 

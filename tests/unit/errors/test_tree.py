@@ -211,7 +211,7 @@ def test_wrong_last_sequence_knows_the_right_one(description: str, actual: int |
     assert actual == error.actual
 
 
-def test_full_stream_is_told_from_a_fault() -> None:
+def test_full_stream_is_distinguished_from_a_fault() -> None:
     """wire.md, Publishing: 10077 has several texts."""
     assert type(api_error(503, 10077, "maximum bytes exceeded")) is StreamFull
     assert type(api_error(503, 10077, "write failed")) is StoreFailed

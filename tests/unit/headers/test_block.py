@@ -239,7 +239,7 @@ def test_a_status_is_removed_before_storing(raw: bytes, stored: bytes) -> None:
         (b"x", b"x\r\nN: 1\r\n\r\n"),
     ],
 )
-def test_lines_go_behind_the_headers_of_the_user(raw: bytes, result: bytes) -> None:
+def test_lines_come_after_the_headers_of_the_user(raw: bytes, result: bytes) -> None:
     """wire.md, Direct get: user headers first, then those of the server."""
     assert append_lines(raw, b"N: 1\r\n") == result
 

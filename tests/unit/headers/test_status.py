@@ -59,7 +59,7 @@ def test_texts_with_a_limit_take_it() -> None:
     assert status.MAX_REQUEST_MAX_BYTES_TEXT % 9 == b"Exceeded MaxRequestMaxBytes of 9"
 
 
-def test_every_header_name_is_there_once() -> None:
+def test_every_header_name_is_listed_once() -> None:
     values = [value for key, value in vars(names).items() if key.isupper()]
 
     assert len(values) == len(set(values)) > 50

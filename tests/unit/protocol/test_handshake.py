@@ -192,7 +192,7 @@ def test_a_body_that_cannot_be_read_gets_a_reason(body: bytes, reason: str) -> N
         decode_connect(body)
 
 
-def test_problems_of_info_are_told() -> None:
+def test_problems_of_info_are_reported() -> None:
     """The parser closes for an INFO of a client that it cannot read."""
     assert info_problem(b"{}") == ""
     assert info_problem(b"null") == ""

@@ -1,4 +1,4 @@
-"""Payloads so large that somebody else puts them together: the same frames, in the same order."""
+"""Payloads so large that someone else puts them together: the same frames, in the same order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def script(size: int) -> bytes:
 
 @pytest.mark.parametrize("chunk", [48 * 1024, 65_537, 1 << 20, 1 << 30])
 @pytest.mark.parametrize("more", [-40, -2, -1, 0, 1, 70_000])
-def test_frames_are_those_of_a_parser_that_joins_by_itself(chunk: int, more: int) -> None:
+def test_frames_are_those_of_a_parser_that_joins_chunks_itself(chunk: int, more: int) -> None:
     data = script(ASSEMBLE_MIN + more)
     alone, beside, late = (Recorder(beside=flag) for flag in (False, True, True))
     feed(alone, data, chunk)
@@ -123,7 +123,7 @@ def test_what_comes_after_the_end_of_a_connection_is_not_carried_out() -> None:
 
 
 def test_sizes_are_those_of_the_line() -> None:
-    """``pe`` goes on to say where the payload would end."""
+    """``pe`` continues to say where the payload would end."""
     sizes: list[i64] = []
 
     class Sizes(Recorder):

@@ -185,7 +185,7 @@ def test_headers_can_be_switched_on_by_connect() -> None:
 
 
 @pytest.mark.parametrize("first", [b"P", b"p", b"S", b"H", b"+", b"X"])
-def test_only_connect_is_heard_while_authorization_is_awaited(first: bytes) -> None:
+def test_only_connect_is_accepted_while_authorization_is_awaited(first: bytes) -> None:
     """nats-server refuses the first byte of anything else; nothing of it is held."""
     handler = RecordingServerOps()
     parser = ServerParser(handler, 4096, 1000, headers=True)

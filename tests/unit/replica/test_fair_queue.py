@@ -99,7 +99,7 @@ def message(name: str, n: int, size: int = 0) -> bytes:
     return b"PUB %s.%d %d\r\n%s\r\n" % (name.encode(), n, size, b"x" * size)
 
 
-async def test_a_second_client_waits_for_what_is_under_way_and_not_for_what_waits() -> None:
+async def test_a_second_client_waits_for_what_is_in_progress_and_not_for_what_waits() -> None:
     leader, queue = made()
     flooder, other = client(), client()
     for n in range(10_000):
@@ -164,7 +164,7 @@ async def test_everything_a_client_does_keeps_its_order() -> None:
     assert busy.pongs == 4
 
 
-async def test_a_leader_that_is_quick_has_more_under_way_and_one_that_is_slow_less() -> None:
+async def test_a_leader_that_is_quick_has_more_in_progress_and_one_that_is_slow_less() -> None:
     async def under_way(seconds: float) -> int:
         leader, queue = made()
         busy = client()
@@ -184,7 +184,7 @@ async def test_a_leader_that_is_quick_has_more_under_way_and_one_that_is_slow_le
     assert slow < WINDOW_FIRST * 2
 
 
-async def test_a_far_leader_has_a_round_trip_of_work_under_way() -> None:
+async def test_a_far_leader_has_a_round_trip_of_work_in_progress() -> None:
     leader, queue = made()
     busy = client()
     queue.put(busy, message("a", 0))
@@ -262,7 +262,7 @@ async def test_without_a_leader_what_waits_is_refused_in_order_and_pings_are_ans
     assert busy.held == 0
 
 
-async def test_pings_of_a_leader_that_is_gone_or_silent_are_answered() -> None:
+async def test_pings_of_an_unreachable_or_silent_leader_are_answered() -> None:
     leader, queue = made()
     asking = client()
     queue.put_ping(asking)

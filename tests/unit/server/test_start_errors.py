@@ -43,7 +43,7 @@ from jetspark.server.start_errors import cannot_listen, cannot_open_store, in_wo
 def test_a_port_that_cannot_be_opened_is_named_with_advice(
     number: int, advice: str, flags: str
 ) -> None:
-    """A program is told its arguments, the command line its flags."""
+    """A program sees its arguments, the command line its flags."""
     error = cannot_listen("clients", "0.0.0.0", 4222, OSError(number, "long text of asyncio"))
 
     assert error.errno == number
@@ -53,7 +53,7 @@ def test_a_port_that_cannot_be_opened_is_named_with_advice(
     assert "asyncio" not in in_words(error)
 
 
-def test_a_host_that_nobody_knows_is_named() -> None:
+def test_an_unknown_host_is_named() -> None:
     unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     assert in_words(cannot_listen("http monitoring", "::x", 1, unknown)) == (
@@ -62,7 +62,7 @@ def test_a_host_that_nobody_knows_is_named() -> None:
     )
 
 
-async def test_a_port_in_use_is_told_to_programs_too() -> None:
+async def test_a_port_in_use_is_reported_to_programs_too() -> None:
     async with jetspark.Server(http_port=-1) as first:
         monitor = int(first.monitor_url.rpartition(":")[2])
         with pytest.raises(OSError, match=r"listen for clients on .* another port with port="):
@@ -71,7 +71,7 @@ async def test_a_port_in_use_is_told_to_programs_too() -> None:
             await jetspark.Server(http_port=monitor).start()
 
 
-async def test_a_file_where_the_store_should_be_is_told(tmp_path: Path) -> None:
+async def test_a_file_where_the_store_should_be_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(OSError, match=r"it is a file, expected a folder; .* with store_dir="):
@@ -97,10 +97,10 @@ def test_a_log_that_cannot_be_written_is_refused_before_anything_is_logged(tmp_p
         open_log(Settings(logfile=str(tmp_path / "nowhere" / "log")))
 
 
-async def test_a_full_budget_is_told_in_the_log(
+async def test_a_full_budget_is_reported_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Clients are told 10023, which does not say whose limit it was."""
+    """Clients get 10023, which does not say whose limit it was."""
     config = tmp_path / "server.conf"
     config.write_text(f'port: -1, jetstream {{ store_dir: "{tmp_path}/store", max_file: 4KiB }}')
     caplog.set_level(logging.ERROR, "jetspark")

@@ -69,7 +69,7 @@ def test_a_file_that_is_being_written_is_left_alone(home: Path, environ: dict[st
 def test_a_damaged_archive_is_not_used(
     home: Path, environ: dict[str, str], content: bytes
 ) -> None:
-    """Java 17 does not start with an archive that was cut off."""
+    """Java 17 does not start with an archive that was truncated."""
     _written(archive_options(environ, JAVA, home)).write_bytes(WHOLE)
     archive = Path(archive_options(environ, JAVA, home)[0].partition("=")[2])
     archive.write_bytes(content)

@@ -99,7 +99,7 @@ def test_a_trimmed_java_gets_a_launcher(tmp_path: Path, environ: dict[str, str])
 
 
 def test_a_second_call_keeps_the_launcher(tmp_path: Path, environ: dict[str, str]) -> None:
-    """The launcher reports the home behind it, which Spark could not start."""
+    """The launcher reports the home it starts, which Spark could not start."""
     _fake_java(tmp_path / "trimmed", version="25", trimmed=True)
     environ["JAVA_HOME"] = str(tmp_path / "trimmed")
     environ["PATH"] = os.defpath

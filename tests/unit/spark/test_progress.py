@@ -34,7 +34,7 @@ def progress(end: Any, latest: Any, **more: Any) -> dict[str, Any]:
         (offset(1, 11), offset(1, 11), 0),
         (offset(1, 11), offset(1, 16), 5),
         (offset(2, 11, "t1", cuts=[5], **{"from": 1}), offset(2, 16), 5),
-        # A query of 0.1.0 that goes on with version 2.
+        # A query of 0.1.0 that continues with version 2.
         (offset(1, 11), offset(2, 16), 5),
         # Deleted and created again with four messages.
         (offset(2, 11), offset(2, 5, "t2"), 4),

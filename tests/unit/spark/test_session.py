@@ -129,7 +129,7 @@ def test_a_jvm_reads_its_level_from_a_file(tmp_path: Path) -> None:
     [("INFO", "ERROR", None), ("WARN", "ERROR", None), ("ERROR", "ERROR", "false"),
      ("OFF", "OFF", "false")],
 )  # fmt: skip
-def test_lines_nobody_can_act_on_are_left_out(
+def test_lines_that_users_cannot_act_on_are_left_out(
     tmp_path: Path, level: str, native: str, progress: str | None
 ) -> None:
     """NativeCodeLoader WARN always; a configure() helper removes these."""

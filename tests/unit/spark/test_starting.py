@@ -25,14 +25,14 @@ class Query:
         return cast("StreamingQuery", self)
 
 
-def test_a_source_is_waited_for_until_its_query_goes_on() -> None:
+def test_a_source_is_waited_for_until_its_query_continues() -> None:
     starting = Query("Initializing sources", "Getting offsets from X", "Processing new data")
 
     assert wait_for_source(starting.query)
     assert starting.status["message"] == "Processing new data"
 
 
-def test_a_source_that_does_not_start_is_told() -> None:
+def test_a_source_that_does_not_start_is_reported() -> None:
     assert not wait_for_source(Query("Getting offsets from X").query, timeout=0.05)
 
 

@@ -1,4 +1,4 @@
-"""The committer: inline while the disk is quick, beside the loop otherwise (hot-path.md, Disk).
+"""The committer: inline while the disk is quick, in the background otherwise (hot-path.md, Disk).
 
 Threads are real here. What they write to is the simulated disk, and time is a number that the
 disk moves; nothing sleeps.
@@ -63,7 +63,7 @@ class Gate(SimulatedDisk):
 
 
 class Loop:
-    """Stands for an event loop: collects what threads hand back and runs it when told to."""
+    """Stands for an event loop: collects what threads hand back and runs it on request."""
 
     def __init__(self) -> None:
         self.calls: queue.Queue[Callable[[], None]] = queue.Queue()
@@ -98,7 +98,7 @@ def opened(disk: SimulatedDisk, name: str = "f") -> int:
     return disk.open(Path("/") / name, create=True)
 
 
-# Inline or beside -------------------------------------------------------------------------------
+# Inline or next to -------------------------------------------------------------------------------
 
 
 def test_a_small_group_on_a_quick_disk_is_written_at_once() -> None:
@@ -149,7 +149,7 @@ def test_size_decides(size: int, inline: bool) -> None:
     assert (disk.threads[1:] == [threading.current_thread().name]) == inline
 
 
-def test_a_disk_that_slows_down_moves_commits_beside_the_loop_and_back() -> None:
+def test_a_disk_that_slows_down_moves_commits_off_the_loop_and_back() -> None:
     """The moving average decides, and it decays."""
     disk, loop = SlowDisk(), Loop()
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, disk.clock)
@@ -242,7 +242,7 @@ def test_groups_of_different_owners_are_written_side_by_side() -> None:
 
 
 def test_groups_of_one_owner_keep_their_order() -> None:
-    """Also when a small one, which could go inline, comes behind a large one."""
+    """Also when a small one, which could go inline, comes after a large one."""
     disk, loop = Gate(), Loop()
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, lambda: 0)
     handle = opened(disk)
@@ -356,7 +356,7 @@ def test_close_joins_the_threads() -> None:
 
 
 def test_close_finishes_what_was_submitted() -> None:
-    """Written is everything; reported is what no thread had begun, the rest through the loop."""
+    """Written is everything; reported is what no thread had started, the rest through the loop."""
     disk, loop = Gate(), Loop()
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, lambda: 0, workers_max=1)
     handle = opened(disk, "a")

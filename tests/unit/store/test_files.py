@@ -1,4 +1,4 @@
-"""The real file system behind the file layer, and the simulated one: both keep one contract."""
+"""The real file system below the file layer, and the simulated one: both keep one contract."""
 
 import errno
 import os
@@ -40,7 +40,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return make(tmp_path)
 
 
-def test_blobs_are_written_one_behind_the_other(place: Place) -> None:
+def test_blobs_are_written_one_after_the_other(place: Place) -> None:
     files = place.files
     handle = files.open(place.folder / "f", create=True)
     files.write_synced(handle, [b"abc", b"", b"defg"], 0)

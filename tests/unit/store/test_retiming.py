@@ -120,7 +120,7 @@ def test_times_ahead_go_back_and_nothing_else_changes(tmp_path: Path, packed: bo
     assert mended[:14] == times[:14] == [begun[0], *begun[2:]]
     assert mended == sorted(set(mended))
     assert mended[-1] == NOW
-    # The last fifteen seconds have room behind the messages that were right.
+    # The last fifteen seconds have room after the messages that were right.
     assert [NOW - time for time in mended[-15:]] == [(14 - n) * SECOND for n in range(15)]
     # What has no room stands close together.
     assert mended[14] == begun[-1] + 1

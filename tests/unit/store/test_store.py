@@ -28,7 +28,7 @@ def identity(name: str, *, number: int = 5) -> Identity:
 
 
 def ignore(_identity: Identity, _recovery: Recovery) -> None:
-    """Nobody asks what recovery found."""
+    """No one asks what recovery found."""
 
 
 def started(disk: SimulatedDisk) -> list[str]:
@@ -209,7 +209,7 @@ def test_a_stream_is_found_again_with_its_identity(bench: "Bench") -> None:
     assert [message.body for message in messages(bench.log).values()] == [b"one"]
 
 
-def test_a_dropped_stream_is_gone(bench: "Bench") -> None:
+def test_a_dropped_stream_no_longer_exists(bench: "Bench") -> None:
     bench.publish(b"one")
     bench.store.drop(bench.log)
     bench.store.close()
@@ -228,7 +228,7 @@ def test_two_streams_may_have_the_same_name_in_two_accounts(bench: "Bench") -> N
 
 
 def cut_short(disk: SimulatedDisk) -> list[tuple[SimulatedDisk, SimulatedDisk]]:
-    """Before every step that follows: what a kill leaves, and what a power cut may leave."""
+    """Before every step that follows: what a kill leaves, and what a power failure may leave."""
     found: list[tuple[SimulatedDisk, SimulatedDisk]] = []
 
     def look(operation: Operation) -> None:
@@ -344,10 +344,10 @@ def test_a_stream_whose_name_cannot_be_undone_takes_no_writes(bench: "Bench", ti
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_stream_whose_removal_was_refused_is_there_after_a_stop(
+def test_a_stream_whose_removal_was_refused_exists_after_a_stop(
     bench: "Bench", times: int
 ) -> None:
-    """Also when the disk refused to undo its new name, and nobody opened it again since."""
+    """Also when the disk refused to undo its new name, and no one opened it again since."""
     bench.publish(b"one")
     bench.disk.fail(2, errno.EIO, times=times)
     with pytest.raises(OSError, match="Input/output"):

@@ -116,7 +116,7 @@ def test_a_bad_pattern_does_not_remove_its_neighbour() -> None:
     assert subscriptions.has_interest(b"a")
 
 
-def test_values_are_told_apart_by_identity() -> None:
+def test_values_are_distinguished_by_identity() -> None:
     first, second = [1], [1]
     subscriptions = sublist()
     subscriptions.insert(b"a", b"", first)
@@ -160,7 +160,7 @@ def test_a_queue_group_gathers_its_members_over_all_patterns() -> None:
     assert ({1, 2, 3}, [4]) == (set(groups(result)[b"q"]), groups(result)[b"r"])
 
 
-def test_a_group_is_gone_with_its_last_member() -> None:
+def test_a_group_ends_with_its_last_member() -> None:
     subscriptions = sublist()
     subscriptions.insert(b"a", b"q", 1)
     subscriptions.insert(b"a", b"q", 2)
@@ -323,7 +323,7 @@ def test_one_shot_subjects_leave_the_other_cache_alone() -> None:
     assert subscriptions.match(b"orders") is kept
 
 
-def test_an_inbox_subscribed_by_its_own_name_is_found_beside_the_shared_entry() -> None:
+def test_an_inbox_subscribed_by_its_own_name_is_found_despite_the_shared_entry() -> None:
     subscriptions = sublist(b"_INBOX.c1.*", b"_INBOX.c1.own", b"_INBOX.lone")
 
     assert {b"_INBOX.c1.*"} == plain(subscriptions.match_once(b"_INBOX.c1.x"))
@@ -340,7 +340,7 @@ def test_a_shared_entry_is_not_used_where_the_last_token_matters() -> None:
 
 
 def test_places_of_removed_patterns_are_given_up() -> None:
-    """An inbox would otherwise not share an entry again after ``_INBOX.*.done`` is gone."""
+    """An inbox would otherwise not share an entry again after ``_INBOX.*.done`` is removed."""
     subscriptions = sublist(b"_INBOX.*.done", b"_INBOX.c1.*", b"a.*.b.>", b"a.*.b.c.*")
     for pattern in (b"_INBOX.*.done", b"a.*.b.>", b"a.*.b.c.*"):
         assert subscriptions.remove(pattern, b"", pattern)

@@ -167,7 +167,7 @@ OBSERVED = [
     ("in.*", "p.{{split(1,a.b)}}", "in.abc", "p.{{split(1,a.b)}}"),
 ]
 
-# Source, destination and what the server said of them (10155 or 10156), behind the words
+# Source, destination and what the server said of them (10155 or 10156), after the words
 # "stream transform: " or "stream transform source: ".
 BAD_ARGUMENT = "invalid mapping destination: function argument is invalid or in the wrong format"
 OUT_OF_RANGE = "invalid mapping destination: wildcard index out of range"
@@ -286,7 +286,7 @@ def test_an_error_travels_between_processes() -> None:
     ("subject", "stored"), [("in.--a", "d.a"), ("in.a--", "d.a"), ("in.--", "in.--")]
 )
 def test_no_transform_makes_an_empty_token(subject: str, stored: str) -> None:
-    """nats-server stores ``d..a`` and ``d.`` here, which nobody can subscribe to."""
+    """nats-server stores ``d..a`` and ``d.`` here, which no one can subscribe to."""
     assert transformed("in.*", "d.{{split(1,-)}}", subject) == stored
 
 

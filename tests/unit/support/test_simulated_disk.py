@@ -23,7 +23,7 @@ def contents(found: list[SimulatedDisk], path: Path = F) -> set[bytes]:
 
 
 def during(disk: SimulatedDisk, kind: str) -> list[SimulatedDisk]:
-    """Images of the moment before each step of a kind; filled while the disk is used."""
+    """Images of the state before each step of a kind; filled while the disk is used."""
     found: list[SimulatedDisk] = []
 
     def look(operation: Operation) -> None:
@@ -81,7 +81,7 @@ def test_a_removed_file_may_come_back_until_its_folder_was_synced() -> None:
     assert images(disk, 1)[0].paths() == {}
 
 
-def test_a_rename_is_there_or_not_and_never_half() -> None:
+def test_a_rename_is_atomic() -> None:
     disk, handle = made(b"abc")
     disk.close(handle)
     found = during(disk, "sync folder")
@@ -115,7 +115,7 @@ def test_a_removed_folder_leaves_any_part_of_itself() -> None:
 # What may be lost -------------------------------------------------------------------------------
 
 
-def test_a_write_under_way_leaves_any_part_of_itself_and_nothing_of_the_rest_changes() -> None:
+def test_a_write_in_progress_may_leave_any_part_and_changes_nothing_else() -> None:
     before = bytes(range(256)) * 8
     disk, handle = made(before)
     found = during(disk, "sync")
@@ -163,7 +163,7 @@ def test_sector_subsets_are_all_of_them() -> None:
     assert b"s" * 100 + bytes(412) + b"2" * 512 in found
 
 
-def test_enumerating_needs_one_write_under_way() -> None:
+def test_enumerating_needs_one_write_in_progress() -> None:
     disk, _ = made()
 
     with pytest.raises(ValueError, match="one write must be under way, there are 0"):
@@ -190,7 +190,7 @@ def test_an_image_is_a_world_of_its_own() -> None:
     assert disk.read(handle, 0, 3) == b"abc"
 
 
-def test_what_a_killed_process_wrote_is_there_until_the_power_goes() -> None:
+def test_what_a_killed_process_wrote_stays_until_a_power_failure() -> None:
     disk, handle = made(b"abc")
     left: list[SimulatedDisk] = []
     disk.before_step = lambda operation: (
@@ -231,7 +231,7 @@ def test_a_failed_write_has_written_a_part() -> None:
 
 
 def test_a_failed_sync_is_not_made_good_by_the_next_one() -> None:
-    """What Linux does: the error is told once, the pages are forgotten."""
+    """What Linux does: the error is reported once, the pages are forgotten."""
     disk, handle = made(b"")
     disk.fail(2, errno.EIO)
     with pytest.raises(OSError, match="Input/output"):
@@ -277,7 +277,7 @@ def test_a_full_disk_takes_what_fits() -> None:
         disk.open(Path("/g"), create=True)
     with pytest.raises(OSError, match="No space"):
         disk.make_folder(Path("/d"))
-    # What is there can be written again, and what is cut makes room.
+    # What exists can be written again, and what is cut makes room.
     disk.write_synced(handle, [b"abc"], 0)
     disk.truncate(handle, 3)
     disk.close(disk.open(Path("/g"), create=True))

@@ -41,7 +41,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         TooManyRequests(429, 10167, "too many requests"),
     ],
 )
-def test_what_passes_by_itself_is_tried_again(error: Error, pauses: list[float]) -> None:
+def test_a_transient_error_is_retried(error: Error, pauses: list[float]) -> None:
     assert error.transient
 
     Retries(1).pause(error)

@@ -90,7 +90,7 @@ def _verdict(found: StreamFinding, *, mend: bool) -> str:
         done = "quarantined" if mend else "new"
         return f"[red]{found.new_damage} ranges, {done}[/red]"
     if found.notes:
-        return "[yellow]mended[/yellow]" if mend else "[yellow]metadata[/yellow]"
+        return "[yellow]repaired[/yellow]" if mend else "[yellow]metadata[/yellow]"
     if found.second_to:
         return "[yellow]not served, see below[/yellow]"
     if found.damage:

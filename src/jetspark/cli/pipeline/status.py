@@ -61,7 +61,7 @@ def _print(states: list[FlowStatus]) -> None:
     for state in states:
         epoch = "-" if state.committed_epoch is None else str(state.committed_epoch)
         if state.planned_epoch != state.committed_epoch:
-            epoch += f" ({state.planned_epoch} begun)"
+            epoch += f" ({state.planned_epoch} started)"
         ledger = "" if state.ledger is None else f"epoch {state.ledger.epoch}"
         sources = state.sources or (None,)
         other = "a table" if state.planned_epoch is not None else ""

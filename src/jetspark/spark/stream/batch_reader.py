@@ -73,7 +73,7 @@ class JetStreamBatchReader(DataSourceReader):
 
     def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
         """Let the last partition grow with the stream, and the first shrink with it."""
-        # The plan starts within the current stream, but an open read starts where it was told: a
+        # The plan starts within the current stream, but an open read starts at its option: a
         # stream may reach that place later, or be created again and start before it.
         asked = self._options.starting_seq or 1
         return [

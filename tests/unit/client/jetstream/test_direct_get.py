@@ -110,7 +110,7 @@ def answering(*last_seqs: int) -> StreamReader:
     return StreamReader(cast("ApiClient", SimpleNamespace(core=core, call=call)), "S")
 
 
-async def test_a_leader_that_is_behind_when_time_is_up_is_named() -> None:
+async def test_a_leader_that_lags_at_the_timeout_is_named() -> None:
     """Bounded, then MinLastSequence; also when the last answer is late."""
     reader = answering(3, 4)
 
@@ -123,7 +123,7 @@ async def test_a_leader_that_never_answers_is_a_timeout() -> None:
         await answering().wait_for_leader(5, asyncio.get_running_loop().time() + 60)
 
 
-async def test_a_leader_is_waited_for_until_it_is_there() -> None:
+async def test_a_leader_is_polled_until_it_has_the_sequence() -> None:
     state = await answering(3, 6).wait_for_leader(5, asyncio.get_running_loop().time() + 60)
 
     assert state.last_seq == 6

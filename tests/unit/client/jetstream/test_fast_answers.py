@@ -1,4 +1,4 @@
-"""What a fast batch concludes from what it hears, without a server (ADR-50, client design)."""
+"""What a fast batch concludes from what it receives, without a server (ADR-50, client design)."""
 
 from typing import Literal
 
@@ -56,7 +56,9 @@ def test_an_unknown_batch_may_still_get_its_last_ack() -> None:
 
 
 @pytest.mark.parametrize("gap", ["fail", "ok"])
-def test_nobody_on_the_subject_is_a_leader_to_wait_for(gap: Literal["fail", "ok"]) -> None:
+def test_no_responders_on_the_subject_mean_a_leader_to_wait_for(
+    gap: Literal["fail", "ok"],
+) -> None:
     batch = Batch(gap)
     batch.answers.take(NOBODY, "s")
 
@@ -78,7 +80,7 @@ def test_the_flow_of_an_ack_is_the_one_in_force(ack: bytes) -> None:
     assert (batch.window.flow, batch.window.room(), batch.window.acked) == (2, 4, 10)
 
 
-def test_nobody_for_the_first_message_is_no_stream() -> None:
+def test_no_responders_for_the_first_message_mean_no_stream() -> None:
     batch = Batch("ok")
     batch.window.sent = 1
     batch.answers.take(NOBODY, "s")

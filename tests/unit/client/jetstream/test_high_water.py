@@ -12,7 +12,7 @@ def test_the_highest_sequence_of_each_stream_is_remembered() -> None:
     assert (marks.wanted("A"), marks.wanted("B"), marks.wanted("C")) == (5, 2, 0)
 
 
-def test_a_deleted_stream_starts_anew() -> None:
+def test_a_deleted_stream_starts_again() -> None:
     marks = HighWater(enabled=True)
     marks.note("A", 5)
     marks.forget("A")
@@ -20,7 +20,7 @@ def test_a_deleted_stream_starts_anew() -> None:
     assert marks.wanted("A") == 0
 
 
-def test_a_stream_that_was_made_anew_starts_anew_when_it_is_opened() -> None:
+def test_a_stream_that_was_created_again_starts_over_when_it_is_opened() -> None:
     """By whomever: its old sequences would be waited for in vain."""
     marks = HighWater(enabled=True)
     marks.opened("A", 1000)

@@ -66,7 +66,7 @@ def test_a_row_becomes_one_entry_in_every_column() -> None:
     assert done.count == 0
 
 
-def test_columns_that_nobody_wants_are_not_built() -> None:
+def test_columns_that_were_not_requested_are_not_built() -> None:
     page, _ = make_page(columns=(False, False, False, False))
     take(page, own_lines(4))
     take(page, b"k: v\r\n" + own_lines(5))

@@ -51,7 +51,7 @@ def test_a_time_to_live_below_a_second_is_refused_before_it_is_sent(ttl: Any) ->
 
 
 @pytest.mark.parametrize("ttl", [b"5", [5], True])
-def test_a_time_to_live_of_another_type_is_told_what_is_expected(ttl: Any) -> None:
+def test_a_time_to_live_of_another_type_is_refused_with_what_is_expected(ttl: Any) -> None:
     with pytest.raises(TypeError, match="expected seconds as a number, a timedelta, or 'never'"):
         publish_headers(None, "", None, ttl)
 
@@ -114,7 +114,7 @@ def test_an_unknown_refusal_is_an_api_error() -> None:
         read_ack("a", b"", b'{"error":{"code":400,"err_code":19999,"description":"new trouble"}}')
 
 
-def test_nobody_listening_says_that_no_stream_takes_the_subject() -> None:
+def test_no_responders_says_that_no_stream_stores_the_subject() -> None:
     with pytest.raises(NoResponders) as caught:
         read_ack("a.b", b"NATS/1.0 503\r\n\r\n", b"")
 

@@ -1,4 +1,4 @@
-"""Batches for the tests of the engine: how to send their messages, what was told."""
+"""Batches for the tests of the engine: how to send their messages, what was answered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADVISORY = b"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED."
 
 
 def made(bench: Bench, **settings: Any) -> Stream:
-    """A stream that takes both kinds of batches, and an engine whose advisories are heard."""
+    """A stream that takes both kinds of batches, and an engine whose advisories are received."""
     bench.ports.listening = lambda subject: subject.startswith(ADVISORY)
     plain: dict[str, Any] = {
         "name": "S", "subjects": ("s.>",), "allow_atomic": True, "allow_batched": True,
@@ -111,7 +111,7 @@ def abandoned(bench: Bench) -> list[tuple[str, str]]:
 
 
 def codes(bench: Bench) -> list[Any]:
-    """Error codes of what was told; other answers as they are."""
+    """Error codes of what was answered; other answers as they are."""
     return [
         answer["error"]["err_code"] if answer and "error" in answer else answer
         for answer in told(bench)

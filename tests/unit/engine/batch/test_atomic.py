@@ -101,7 +101,7 @@ def test_batch_headers_are_kept_on_stored_messages(bench: Bench) -> None:
     assert headers_of(stream, 1, b"Nats-Batch-Commit") == b"1"
 
 
-def test_a_stream_without_acks_stores_a_batch_in_silence(bench: Bench) -> None:
+def test_a_stream_without_acks_stores_a_batch_silently(bench: Bench) -> None:
     stream = made(bench, no_ack=True)
     member(bench, stream, 1)
     member(bench, stream, 2, batch_commit="1")

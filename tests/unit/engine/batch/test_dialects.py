@@ -1,4 +1,4 @@
-"""The two dialects of fast ingest word by word: transcripts of what each is told.
+"""The two dialects of fast ingest word by word: transcripts of what each receives.
 
 ADR-50 for the headers, wire.md, Batches for the reply subjects; decisions.md says which errors.
 """
@@ -171,7 +171,7 @@ def test_a_subject_the_batch_wrote_before_cannot_be_expected(bench: Bench, durab
     assert codes(bench) == [10164]
 
 
-def test_a_subject_that_somebody_else_wrote_can_be_expected(bench: Bench) -> None:
+def test_a_subject_that_another_client_wrote_can_be_expected(bench: Bench) -> None:
     stream = made(bench)
     by_headers(bench, stream, 1, b"s.1", flow="10")
     bench.publish(stream, b"s.2", b"x")

@@ -1,4 +1,4 @@
-"""Corners of batch publishing: who else is there, what is full, what is read-only."""
+"""Corners of batch publishing: who else exists, what is full, what is read-only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def test_an_advisory_may_be_stored_by_a_stream(bench: Bench) -> None:
-    """Also in the middle of a refusal: the stream that stores it is told like anybody."""
+    """Also in the middle of a refusal: the stream that stores it is notified like any other."""
     stream = made(bench)
     events = made(bench, name="EVENTS", subjects=("$JS.EVENT.>",), no_ack=True)
     member(bench, stream, 1)

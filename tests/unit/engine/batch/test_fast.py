@@ -422,7 +422,7 @@ def test_switching_it_off_drops_what_is_open(bench: Bench, send: Send) -> None:
 
 
 @both
-def test_what_the_disk_refuses_is_told_and_never_acknowledged(bench: Bench, send: Send) -> None:
+def test_a_refused_write_is_reported_and_never_acknowledged(bench: Bench, send: Send) -> None:
     stream = made(bench)
     send(bench, stream, 1)
     flush(bench)
@@ -441,7 +441,7 @@ def test_what_the_disk_refuses_is_told_and_never_acknowledged(bench: Bench, send
     assert stream.log.engine_state.fast_batches == {}
 
 
-def test_a_batch_with_gaps_goes_on_after_the_disk_refused(bench: Bench) -> None:
+def test_a_batch_with_gaps_continues_after_the_disk_refused(bench: Bench) -> None:
     stream = made(bench)
     send_reply(bench, stream, 1, gap="ok")
     flush(bench)

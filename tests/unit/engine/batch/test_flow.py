@@ -177,7 +177,7 @@ def test_a_time_between_quick_and_slow_changes_nothing() -> None:
     assert control.pressure == 1
 
 
-def test_everybody_gets_at_least_one_message(bench: Bench) -> None:
+def test_every_batch_may_send_at_least_one_message(bench: Bench) -> None:
     batch = FastBatch(b"x", BY_REPLY, False, bench.now)
     batch.asked = 10
     control = FlowControl()

@@ -39,7 +39,7 @@ def interrupted(bench: Bench, gap: str, *, flow: int = 2) -> Stream:
     return bench.engine.streams["S"]
 
 
-def test_a_batch_with_gaps_goes_on_with_a_report(bench: Bench) -> None:
+def test_a_batch_with_gaps_continues_with_a_report(bench: Bench) -> None:
     stream = interrupted(bench, "ok")
 
     by_reply(bench, stream, 7, gap="ok", flow=2)
@@ -51,7 +51,7 @@ def test_a_batch_with_gaps_goes_on_with_a_report(bench: Bench) -> None:
     assert len(stored(stream)) == 7
 
 
-def test_a_batch_with_gaps_that_lost_nothing_goes_on_with_an_ack(bench: Bench) -> None:
+def test_a_batch_with_gaps_that_lost_nothing_continues_with_an_ack(bench: Bench) -> None:
     stream = interrupted(bench, "ok")
 
     by_reply(bench, stream, 6, gap="ok", flow=2)
@@ -92,7 +92,7 @@ def test_nothing_is_said_before_the_client_is_back(bench: Bench) -> None:
     assert told(bench) == []
 
 
-def test_the_header_dialect_goes_on_with_a_report(bench: Bench) -> None:
+def test_the_header_dialect_continues_with_a_report(bench: Bench) -> None:
     stream = made(bench)
     by_headers(bench, stream, 1, flow="2", batch_gap="ok")
     by_headers(bench, stream, 2)

@@ -30,7 +30,7 @@ Written = tuple[bytes, bytes, bytes, bytes]
 
 
 class Inbox(Outlet):
-    """Whoever listens on one subject."""
+    """A listener on one subject."""
 
     def __init__(self) -> None:
         self.got: list[Written] = []
@@ -52,7 +52,7 @@ class Inbox(Outlet):
 
 
 class WorldPorts(Standalone):
-    """Everybody listens who has an inbox in a world."""
+    """Everyone listens who has an inbox in a world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -101,7 +101,7 @@ class World:
         return f"id{self._next_number():08d}"
 
     def inbox(self, subject: bytes) -> Inbox | None:
-        """Whoever listens on a reply subject; everybody does until told otherwise."""
+        """A listener on a reply subject; everyone listens by default."""
         if subject.startswith(b"nobody"):
             return None
         return self.inboxes.setdefault(subject, Inbox())
@@ -111,7 +111,7 @@ class World:
         self.store.close()
 
     def crash(self) -> None:
-        """The process ends without a word; what was committed is there."""
+        """The process ends silently; what was committed exists."""
         self.close()
         self.outbox = Outbox()
         self.inboxes.clear()
@@ -127,7 +127,7 @@ class World:
         return self.engine.create_stream(prepared(wanted), self.now)
 
     def remove(self, stream: Stream) -> None:
-        """Delete a stream; nothing of it may be on its way."""
+        """Delete a stream; nothing of it may be in flight."""
         errors: list[OSError | None] = []
         self.engine.start_removal(
             stream, self.now, self.outbox, lambda error, _now, _outbox: errors.append(error)
@@ -143,7 +143,7 @@ class World:
         self.commit()
 
     def commit(self) -> None:
-        """Let the disk answer until nothing is on its way."""
+        """Let the disk answer until nothing is in flight."""
         while True:
             groups = self.engine.take_groups()
             if not groups:
@@ -159,7 +159,7 @@ class World:
     # Consumers ---------------------------------------------------------------------------------
 
     def consumer(self, stream: Stream, name: str = "c", /, **config: object) -> Consumer:
-        """Make a consumer; explicit acknowledgements unless told otherwise."""
+        """Make a consumer; explicit acknowledgements by default."""
         values: dict[str, object] = {
             "name": name,
             "ack_policy": AckPolicy.EXPLICIT,

@@ -74,7 +74,7 @@ def test_no_acknowledgement_or_request_is_late_or_early_when_the_clock_is_set(
     assert sequences(world.got(b"_R.3")) == [1]
 
 
-def test_nobody_is_inactive_because_the_clock_was_set(world: World) -> None:
+def test_no_consumer_is_inactive_because_the_clock_was_set(world: World) -> None:
     """On 02f3840 a clock set forward removed consumers, and one set back kept them."""
     stream = world.stream()
     world.consumer(stream, inactive_threshold=Nanoseconds(60 * SECOND))
@@ -166,7 +166,7 @@ def test_a_pause_until_the_end_of_time_stays_one(world: World, lead: int) -> Non
     assert (world.info(consumer).paused, world.got()) == (True, [])
 
 
-def test_a_message_that_nobody_wants_has_the_time_of_the_stream(world: World) -> None:
+def test_a_message_without_interest_has_the_time_of_the_stream(world: World) -> None:
     """A stream whose newest message is ahead of the clock stays ahead of it, and only it."""
     stream = world.stream(retention=Retention.INTEREST)
     world.engine.follow_wall(world.now, HOUR)

@@ -45,7 +45,7 @@ def test_creating_a_consumer_reads_no_message(world: World) -> None:
 
     assert world.files.read_calls == reads
     world.pull(b"1", key=b"S.c0")
-    assert world.files.read_calls > reads  # so that nobody can say reads were not counted
+    assert world.files.read_calls > reads  # so that no one can say reads were not counted
 
 
 def test_a_thousand_consumers_have_no_deadline_while_nothing_happens(world: World) -> None:

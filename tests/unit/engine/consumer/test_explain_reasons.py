@@ -73,7 +73,7 @@ def test_each_reason_has_its_word_and_its_sentence(
         ({"paced_until": NOW}, Outcome.PACED),
     ],
 )
-def test_what_ends_by_itself_says_when(more: dict[str, Any], outcome: Outcome) -> None:
+def test_a_temporary_problem_says_when_it_ends(more: dict[str, Any], outcome: Outcome) -> None:
     verdict = explain(facts(**more))
 
     assert (verdict.outcome, verdict.until_ns) == (outcome, NOW)

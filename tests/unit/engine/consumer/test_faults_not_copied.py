@@ -17,7 +17,7 @@ WAIT = b'{"batch":20,"expires":1000000000}'
 
 
 def test_a_held_refusal_is_examined_again(world: World) -> None:
-    """The read is answered the moment the sequence arrives, not refused after the delay."""
+    """The read is answered as soon as the sequence arrives, not refused after the delay."""
     stream = world.stream(allow_direct=True)
     world.publish(stream, b"s.a")
     request = b'{"seq":1,"min_last_seq":2}'

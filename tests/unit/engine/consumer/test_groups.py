@@ -141,7 +141,7 @@ def test_a_client_that_gets_no_message_is_not_pinned(world: World) -> None:
     assert len(world.events(b"CONSUMER.PINNED.S.c")) == 1
 
 
-def test_the_pinned_client_goes_on_by_its_id(world: World) -> None:
+def test_the_pinned_client_continues_by_its_id(world: World) -> None:
     stream = world.stream()
     consumer = grouped(world, stream, PriorityPolicy.PINNED_CLIENT)
     world.publish(stream, b"s.a", b"s.a")

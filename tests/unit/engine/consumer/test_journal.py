@@ -20,7 +20,7 @@ def revived(world: World) -> Consumer:
     return found
 
 
-def test_a_consumer_is_there_after_a_crash(world: World) -> None:
+def test_a_consumer_exists_after_a_crash(world: World) -> None:
     stream = world.stream()
     world.publish(stream, b"s.a", b"s.b", b"s.a")
     created = world.consumer(stream, filter_subject="s.a", max_deliver=7).created_ns
@@ -276,7 +276,7 @@ def test_a_stream_that_takes_no_writes_is_not_asked_for_ever_to_remove_a_consume
     assert stream.consumers == {}
 
 
-def test_a_stream_that_is_gone_is_not_kept_for_the_journal_of_its_consumers(world: World) -> None:
+def test_a_deleted_stream_is_not_kept_for_the_journal_of_its_consumers(world: World) -> None:
     stream = world.stream(storage=Storage.MEMORY)
     consumer = world.consumer(stream)
     world.publish(stream, b"s.a")
@@ -295,7 +295,7 @@ def test_a_stream_that_is_gone_is_not_kept_for_the_journal_of_its_consumers(worl
 
 
 def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> None:
-    """What went while nobody looked is not taken off the count of who looks later."""
+    """What went while no one looked is not taken off the count of who looks later."""
     stream = world.stream()
     world.publish(stream, b"s.a", b"s.b", b"s.b")
     consumer = world.consumer(stream, "c")

@@ -202,7 +202,7 @@ def test_requests_are_served_in_turn_one_message_each(world: World) -> None:
     assert sequences(world.got(b"_R.3")) == [3, 6]
 
 
-def test_a_request_nobody_listens_for_eats_no_message(world: World) -> None:
+def test_a_request_without_a_subscriber_consumes_no_message(world: World) -> None:
     stream = world.stream()
     consumer = world.consumer(stream)
     world.pull(b'{"batch":1,"expires":1000000000}', b"_R.gone")
@@ -260,7 +260,7 @@ def test_a_deleted_consumer_tells_those_who_wait(world: World) -> None:
     assert not world.engine.deliveries.pull(b"S.c", b"", b"", b"_R.1", world.now, world.outbox)
 
 
-def test_a_request_that_came_with_an_ack_hears_that_its_consumer_was_deleted(
+def test_a_request_that_came_with_an_ack_is_notified_that_its_consumer_was_deleted(
     world: World,
 ) -> None:
     """It waits for the next turn, and the consumer may go before that."""
@@ -322,7 +322,7 @@ def test_a_waiting_request_keeps_a_consumer(world: World) -> None:
     assert "c" in stream.consumers
 
 
-def test_a_message_that_cannot_be_read_is_passed_over_and_told(world: World) -> None:
+def test_a_message_that_cannot_be_read_is_skipped_and_reported(world: World) -> None:
     stream = world.stream()
     for _ in range(3):
         world.publish(stream, b"s.a", payload=b"x" * 9000)

@@ -24,7 +24,7 @@ def pushed(world: World, stream: Stream, **config: object) -> Consumer:
     return world.consumer(stream, **values)
 
 
-def test_nothing_flows_before_somebody_listens(world: World) -> None:
+def test_nothing_is_delivered_before_a_subscriber_exists(world: World) -> None:
     stream = world.stream()
     world.publish(stream, b"s.a", b"s.b")
     consumer = pushed(world, stream)
@@ -50,7 +50,7 @@ def test_messages_follow_as_they_become_durable(world: World) -> None:
     assert sequences(inbox.take()) == [1]
 
 
-def test_nothing_flows_when_nobody_listens_any_more(world: World) -> None:
+def test_nothing_is_delivered_after_the_last_unsubscribe(world: World) -> None:
     stream = world.stream()
     consumer = pushed(world, stream)
     inbox = world.bind(b"d")

@@ -75,7 +75,7 @@ def test_a_consumer_stops_at_a_message_that_the_disk_refuses_and_says_so(
     ]
 
 
-def test_a_consumer_goes_on_by_itself_when_reading_works_again(world: World) -> None:
+def test_a_consumer_continues_automatically_when_reading_works_again(world: World) -> None:
     filled(world)
     world.consumer(world.engine.streams["S"])
     stream, consumer = reopened(world)
@@ -125,7 +125,7 @@ def test_an_operator_can_delete_the_message_that_stops_a_consumer(world: World) 
     assert world.info(consumer).stopped == ""
 
 
-def test_a_request_that_does_not_wait_hears_why_nothing_comes(world: World) -> None:
+def test_a_request_that_does_not_wait_gets_the_reason_for_no_messages(world: World) -> None:
     filled(world)
     world.consumer(world.engine.streams["S"])
     stream, _ = reopened(world)
@@ -152,7 +152,7 @@ def test_a_request_that_got_messages_ends_without_an_error(world: World) -> None
     assert [status(m) for m in got[2:]] == [b"408 Request Timeout"]
 
 
-def test_a_push_consumer_waits_and_goes_on(world: World) -> None:
+def test_a_push_consumer_waits_and_continues(world: World) -> None:
     stream = filled(world)
     world.consumer(stream, deliver_subject="d", ack_policy=AckPolicy.NONE)
     stream, consumer = reopened(world)
@@ -169,7 +169,7 @@ def test_a_push_consumer_waits_and_goes_on(world: World) -> None:
 
 
 def test_a_work_queue_loses_nothing_to_five_read_errors(world: World) -> None:
-    """Five errors in a row are more than one read tries: the queue waits, and goes on."""
+    """Five errors in a row are more than one read tries: the queue waits, and continues."""
     stream = filled(world, 6, retention=Retention.WORKQUEUE)
     world.consumer(stream)
     stream, _ = reopened(world)

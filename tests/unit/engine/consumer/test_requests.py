@@ -150,7 +150,7 @@ def test_a_consumer_without_a_name_gets_eight_characters(world: World) -> None:
         "CONSUMER.RESET.S.nobody",
     ],
 )
-def test_what_nobody_knows_gets_silence(world: World, verb: str) -> None:
+def test_an_unknown_request_gets_no_answer(world: World, verb: str) -> None:
     world.stream()
     send(world, verb)
     world.turn()
@@ -181,7 +181,7 @@ def test_a_message_is_explained_through_its_whole_life(world: World) -> None:
     assert explain(world, 1)[0] == "max_deliver_reached"
 
 
-def test_the_end_of_the_wait_for_an_acknowledgement_is_told(world: World) -> None:
+def test_the_end_of_the_wait_for_an_acknowledgement_is_reported(world: World) -> None:
     stream = world.stream()
     create(world, ack_wait=10 * SECOND)
     world.publish(stream, b"s.a")
@@ -199,7 +199,7 @@ def test_the_end_of_the_wait_for_an_acknowledgement_is_told(world: World) -> Non
     assert explain(world, 1)[0] == "acknowledged"
 
 
-def test_a_pause_a_gate_and_a_limit_are_told(world: World) -> None:
+def test_a_pause_a_gate_and_a_limit_are_reported(world: World) -> None:
     stream = world.stream()
     create(world, "gated", min_last_seq=3)
     create(world, "held", pause_until="2099-01-01T00:00:00Z")
@@ -231,7 +231,7 @@ def test_a_pause_a_gate_and_a_limit_are_told(world: World) -> None:
         ),
     ],
 )
-def test_what_came_before_the_start_is_told(
+def test_messages_before_the_start_are_explained(
     world: World, config: dict[str, Any], expected: list[str]
 ) -> None:
     stream = world.stream()
@@ -247,7 +247,7 @@ def test_what_came_before_the_start_is_told(
     assert found == [*expected[:4], "paused"]
 
 
-def test_how_many_come_before_it_is_told(world: World) -> None:
+def test_how_many_come_before_it_is_reported(world: World) -> None:
     stream = world.stream()
     create(world, filter_subject="s.a")
     world.publish(stream, b"s.a", b"s.b", b"s.a", b"s.a")

@@ -1,4 +1,4 @@
-"""Interest and work queue retention (wire.md, Publishing): what nobody needs is not kept."""
+"""Interest and work queue retention (wire.md, Publishing): what no one needs is not kept."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_work_queue_removes_what_is_acknowledged(world: World, queue: Stream) 
     assert kept(world.engine.streams["S"]) == [2, 4]
 
 
-def test_a_work_queue_keeps_what_nobody_asked_for(world: World, queue: Stream) -> None:
+def test_a_work_queue_keeps_messages_without_a_request(world: World, queue: Stream) -> None:
     consumer = world.consumer(queue, filter_subject="s.a")
     world.publish(queue, b"s.a", b"s.b")
     acked(world, 1)
@@ -64,7 +64,7 @@ def test_a_work_queue_keeps_what_nobody_asked_for(world: World, queue: Stream) -
 
 
 def test_a_work_queue_keeps_what_a_reset_passes_over(world: World, queue: Stream) -> None:
-    """Nobody acknowledged it; after a reset back it is delivered."""
+    """No one acknowledged it; after a reset back it is delivered."""
     world.publish(queue, *[b"s.a"] * 6)
     consumer = world.consumer(queue)
     world.pull(b"2")
@@ -108,7 +108,9 @@ def test_interest_keeps_only_what_a_filter_wants(world: World, interest: Stream)
     assert kept(interest) == [1, 3]
 
 
-def test_interest_removes_what_everybody_acknowledged(world: World, interest: Stream) -> None:
+def test_interest_removes_messages_that_all_consumers_acknowledged(
+    world: World, interest: Stream
+) -> None:
     world.consumer(interest, "c")
     world.consumer(interest, "e")
     world.publish(interest, *[b"s.a"] * 3)
@@ -137,7 +139,7 @@ def test_the_last_consumer_takes_everything_along(world: World, interest: Stream
     assert kept(interest) == []
 
 
-def test_other_filters_let_go_of_messages(world: World, interest: Stream) -> None:
+def test_other_filters_release_messages(world: World, interest: Stream) -> None:
     consumer = world.consumer(interest, filter_subject="s.*")
     world.publish(interest, b"s.a", b"s.b")
     config = msgspec.structs.replace(consumer.config, filter_subject="s.b")
@@ -157,7 +159,7 @@ def test_without_acks_a_delivery_is_enough(world: World, interest: Stream) -> No
     assert kept(interest) == [2]
 
 
-def test_ack_all_lets_go_of_everything_before(world: World, interest: Stream) -> None:
+def test_ack_all_releases_everything_before(world: World, interest: Stream) -> None:
     world.consumer(interest, ack_policy=AckPolicy.ALL)
     world.publish(interest, *[b"s.a"] * 4)
     world.pull(b"3")
@@ -236,7 +238,7 @@ def test_acks_out_of_order_go_as_ranges(world: World, queue: Stream) -> None:
     assert sequences(messages) == list(range(1, 11))
 
 
-def test_an_answered_ack_means_that_the_message_is_gone(world: World, queue: Stream) -> None:
+def test_an_answered_ack_means_that_the_message_is_deleted(world: World, queue: Stream) -> None:
     world.consumer(queue)
     world.publish(queue, b"s.a", b"s.b")
     world.pull(b"1")
@@ -249,10 +251,10 @@ def test_an_answered_ack_means_that_the_message_is_gone(world: World, queue: Str
     assert kept(queue) == [2]
 
 
-def test_who_is_made_after_the_last_one_went_does_not_see_what_nobody_wanted(
+def test_a_consumer_created_after_the_last_one_left_does_not_see_messages_without_interest(
     world: World,
 ) -> None:
-    """The answer to CONSUMER.DELETE means that the messages are gone, too."""
+    """The answer to CONSUMER.DELETE means that the messages are deleted, too."""
     stream = world.stream(retention="interest")
     first = world.consumer(stream, "first")
     world.consumer(stream, "other", filter_subject="s.b")
@@ -265,7 +267,7 @@ def test_who_is_made_after_the_last_one_went_does_not_see_what_nobody_wanted(
 
 
 def test_a_removal_that_the_disk_refused_is_decided_again(world: World, queue: Stream) -> None:
-    """Nobody would ask for it: the consumer is done with the message."""
+    """No one would ask for it: the consumer is done with the message."""
     world.publish(queue, *[b"s.a"] * 3)
     world.consumer(queue)
     world.pull(b"2")

@@ -144,7 +144,7 @@ def test_eviction_by_limits_is_counted(world: World) -> None:
     assert all_of(world) == [4]
 
 
-def test_other_filters_are_counted_anew(world: World, stream: Stream) -> None:
+def test_other_filters_are_counted_again(world: World, stream: Stream) -> None:
     import msgspec
 
     consumer = world.consumer(stream, filter_subject="s.a")
@@ -207,7 +207,7 @@ def test_a_message_of_another_subject_opens_the_gate(world: World, stream: Strea
     assert sequences(world.got()) == [2, 5, 8]
 
 
-def test_last_per_subject_behind_the_gate_is_what_is_last_when_it_opens(
+def test_last_per_subject_with_a_gate_is_what_is_last_when_it_opens(
     world: World, stream: Stream
 ) -> None:
     consumer = gated(

@@ -155,7 +155,7 @@ def test_a_large_batch_takes_several_turns(bench: Bench) -> None:
     assert len(bench.outlet.written) == READ_RECORDS_PER_TURN + 10 + 1
 
 
-def test_a_batch_waits_for_a_full_receiver_and_ends_when_it_is_gone(
+def test_a_batch_waits_for_a_full_receiver_and_ends_when_it_disconnects(
     bench: Bench, stream: Stream
 ) -> None:
     bench.outlet.full_after = 2
@@ -186,7 +186,7 @@ def test_a_satisfied_minimum_is_answered_at_once_with_the_proof(
 
 
 def test_a_read_is_held_until_its_sequence_arrives(bench: Bench, stream: Stream) -> None:
-    """Answered the moment the sequence arrives."""
+    """Answered as soon as the sequence arrives."""
     assert bench.get(stream, b'{"last_by_subj":"$KV.b.k0","min_last_seq":7}') == []
 
     bench.store(stream, b"$KV.b.k0", b"new")
@@ -267,7 +267,7 @@ def test_a_batch_without_headers_still_proves_its_point(bench: Bench, stream: St
 
 
 class Broken(RecordingOutlet):
-    """An outlet that raises what nobody expects."""
+    """An outlet that raises what no one expects."""
 
     def write(self, _subject: bytes, _reply: bytes, _headers: bytes, _payload: bytes) -> None:
         raise RuntimeError("a mistake of ours")

@@ -1,4 +1,4 @@
-"""The gate of read-after-write: bounded, in order, and cheap for streams nobody waits for."""
+"""The gate of read-after-write: bounded, in order, and cheap for streams no one waits for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def reply_of(gate: Gate, stream: Stream) -> list[bytes]:
     return [held.reply for held in gate.released(stream)]
 
 
-def test_only_the_reads_that_are_met_go_on(bench: Bench, streams: tuple[Stream, Stream]) -> None:
+def test_only_the_reads_that_are_met_continue(
+    bench: Bench, streams: tuple[Stream, Stream]
+) -> None:
     a, b = streams
     gate = Gate(WAIT, HeldReads(10))
     for n, (stream, sequence) in enumerate([(a, 3), (a, 1), (b, 1), (a, 2)]):
@@ -75,7 +77,7 @@ def test_too_many_reads_are_not_held(bench: Bench, streams: tuple[Stream, Stream
     assert gate.hold(b, wanting(1), b"5", 30, direct=True)
 
 
-def test_reads_that_are_over_leave_nothing_behind(streams: tuple[Stream, Stream]) -> None:
+def test_reads_that_are_over_leave_nothing(streams: tuple[Stream, Stream]) -> None:
     """A minimum that is never reached must not keep memory."""
     a, _ = streams
     gate = Gate(WAIT, HeldReads(10))
@@ -113,7 +115,7 @@ def test_one_client_may_not_fill_the_gate(bench: Bench, streams: tuple[Stream, S
     assert gate.hold(a, wanting(9), b"r", 0, direct=True, requester="x")
 
 
-def test_what_waits_for_a_stream_that_is_deleted_hears_of_it(bench: Bench) -> None:
+def test_waiters_for_a_stream_are_notified_when_it_is_deleted(bench: Bench) -> None:
     stream = bench.create("A", "a")
     bench.get(stream, b'{"seq":1,"min_last_seq":5}')
     bench.engine.direct.message_get(stream, wanting(5), b"m", bench.now, bench.outbox)
@@ -121,7 +123,7 @@ def test_what_waits_for_a_stream_that_is_deleted_hears_of_it(bench: Bench) -> No
     bench.submit()
 
     handle(bench.engine, b"STREAM.DELETE.A", b"", b"d", bench.now, bench.outbox)
-    assert bench.sent() == []  # it waits for what is on its way
+    assert bench.sent() == []  # it waits for what is in flight
     bench.land()
     answers = {entry[0]: entry[3] or entry[4] for entry in bench.sent()}
 

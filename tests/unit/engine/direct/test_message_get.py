@@ -49,7 +49,7 @@ def test_a_message_is_shown_with_its_whole_header_block(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("stream")
 def test_a_satisfied_minimum_comes_with_its_proof(bench: Bench) -> None:
-    """`min_last_seq` beside `message` or `error`, only when asked for."""
+    """`min_last_seq` next to `message` or `error`, only when asked for."""
     assert ask(bench, b'{"seq":1,"min_last_seq":2}')["min_last_seq"] == 3
     missing = ask(bench, b'{"seq":9,"min_last_seq":3}')
     assert missing["error"]["err_code"] == 10037
@@ -59,7 +59,7 @@ def test_a_satisfied_minimum_comes_with_its_proof(bench: Bench) -> None:
 
 
 def test_a_read_waits_for_its_sequence(bench: Bench, stream: Stream) -> None:
-    """ADR-53: answered the moment the sequence arrives."""
+    """ADR-53: answered as soon as the sequence arrives."""
     body = b'{"last_by_subj":"s.1","min_last_seq":4}'
     assert handle(bench.engine, b"STREAM.MSG.GET.S", body, b"r", bench.now, bench.outbox)
     assert bench.sent() == []

@@ -36,7 +36,7 @@ class Refusing(Bench):
             self.disk.refuse_reads(".seg")
 
     def answer(self, subject: bytes, payload: bytes, *lines: bytes) -> dict[str, Any]:
-        """What a publisher hears."""
+        """What a publisher receives."""
         block = b"NATS/1.0\r\n" + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
         self.publish(self.stream, subject, payload, b"_R", block if lines else b"")
         self.submit()
@@ -166,7 +166,7 @@ def test_a_marker_is_left_when_the_message_can_be_read_again() -> None:
 
 
 def test_one_bad_read_is_no_damage() -> None:
-    """A record that does not check is read once more before anybody is told to pass over it."""
+    """A record that does not check is read once more before any reader skips it."""
 
     class OnceWrong(SimulatedDisk):
         wrong = 0

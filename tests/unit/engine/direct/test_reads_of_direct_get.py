@@ -74,7 +74,7 @@ def test_only_what_is_returned_is_read(
 def test_a_read_whose_stream_is_deleted_ends_with_a_status(
     bench: Bench, stream: Stream, body: bytes
 ) -> None:
-    """As if it were asked now: nobody answers for the stream. Silence would be waited out."""
+    """As if it were asked now: no one answers for the stream. Silence would be waited out."""
     bench.get(stream, body)
     bench.remove(stream)
     while bench.engine.direct.work:

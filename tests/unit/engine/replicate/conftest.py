@@ -59,7 +59,7 @@ class CopyBench(Bench):
         self.land()
 
     def put(self, name: str, subject: bytes, payload: bytes = b"x", headers: bytes = b"") -> None:
-        """Publish to a stream and let everybody copy it."""
+        """Publish to a stream and let everyone copy it."""
         self.publish(self.engine.streams[name], subject, payload, headers=headers)
         self.settle()
 

@@ -110,10 +110,10 @@ def test_a_copy_that_cannot_store_keeps_what_is_for_it(bench: CopyBench) -> None
     assert held(bench) == []
 
 
-def test_a_restart_does_not_let_go_of_what_was_not_copied(
+def test_a_restart_does_not_remove_what_was_not_copied(
     open_bench: Callable[..., CopyBench],
 ) -> None:
-    """The origin is taken over behind its copies: its consumers alone do not decide."""
+    """The origin is taken over after its copies: its consumers alone do not decide."""
     bench = open_bench()
     # By name, and so by folder, the origin comes first and last.
     for name in ("A", "Z"):
@@ -152,7 +152,7 @@ def test_retention_that_changes_is_followed(bench: CopyBench) -> None:
     assert held(bench) == [3]
 
 
-def test_what_was_copied_of_a_stream_before_says_nothing_of_one_made_anew(
+def test_an_old_copy_says_nothing_about_a_stream_created_again(
     bench: CopyBench,
 ) -> None:
     origin = bench.make("O", subjects=["o.>"], retention="interest")
@@ -161,7 +161,7 @@ def test_what_was_copied_of_a_stream_before_says_nothing_of_one_made_anew(
     bench.submit()
     bench.land()
     bench.turn()
-    bench.submit()  # the copy is on its way to the disk
+    bench.submit()  # the copy is in flight to the disk
 
     bench.ask("STREAM.DELETE.O")
     again = json.dumps({"name": "O", "subjects": ["o.>"], "retention": "interest"}).encode()
@@ -172,7 +172,7 @@ def test_what_was_copied_of_a_stream_before_says_nothing_of_one_made_anew(
     bench.submit()
     while bench.on_the_way:
         bench.land()
-    # Nobody else needs the message, and the copy has not got it yet.
+    # No one else needs the message, and the copy has not got it yet.
     handle(bench.engine, b"CONSUMER.DELETE.O.d", b"", b"_I", bench.now, bench.outbox)
     bench.submit()
     while bench.on_the_way:

@@ -114,7 +114,7 @@ def test_a_mirror_of_a_purged_stream_begins_where_that_is(bench: CopyBench) -> N
     assert (state["messages"], state["first_seq"], state["last_seq"]) == (0, 5, 4)
 
 
-def test_a_mirror_goes_on_behind_its_last_sequence_when_its_origin_is_made_anew(
+def test_a_mirror_continues_after_its_last_sequence_when_its_origin_is_created_again(
     bench: CopyBench,
 ) -> None:
     bench.make("A", subjects=["a.>"])
@@ -176,7 +176,7 @@ def test_a_mirror_may_begin_at_a_sequence_or_a_time(bench: CopyBench) -> None:
     assert bench.info("Z")["state"]["last_seq"] == 99
 
 
-def test_a_full_mirror_waits_and_goes_on_where_it_was(bench: CopyBench) -> None:
+def test_a_full_mirror_waits_and_continues_where_it_was(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     mirror = bench.make("M", mirror={"name": "A"}, max_msgs=2, discard="new")
     for n in range(4):
@@ -189,7 +189,7 @@ def test_a_full_mirror_waits_and_goes_on_where_it_was(bench: CopyBench) -> None:
     assert [row[3] for row in rows(mirror)] == [b"2", b"3"]
 
 
-def test_a_mirror_goes_on_after_a_restart_without_gap_or_double(bench: CopyBench) -> None:
+def test_a_mirror_continues_after_a_restart_without_gaps_or_duplicates(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     bench.make("M", mirror={"name": "A"})
     for n in range(3):
@@ -271,7 +271,7 @@ def test_a_mirror_that_is_promoted_takes_publishes_and_copies_no_more(bench: Cop
     assert [row[3] for row in rows(mirror)] == [b"copied", b"own"]
 
 
-def test_a_mirror_answers_direct_gets_for_an_origin_that_is_gone(bench: CopyBench) -> None:
+def test_a_mirror_answers_direct_gets_for_a_deleted_origin(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"], allow_direct=True)
     bench.make("F", mirror={"name": "A", "filter_subject": "x"})
     mirror = bench.make("M", mirror={"name": "A"})
@@ -292,7 +292,7 @@ def test_a_mirror_answers_direct_gets_for_an_origin_that_is_gone(bench: CopyBenc
 
 
 def test_a_mirror_is_past_messages_deleted_before_it_came(bench: CopyBench) -> None:
-    """ADR-53: a read that asks for their sequence is answered, by what is there."""
+    """ADR-53: a read that asks for their sequence is answered, by what exists."""
     bench.make("A", subjects=["a"], allow_direct=True)
     bench.put("A", b"a")
     bench.put("A", b"a")
@@ -375,12 +375,12 @@ def test_a_mirror_of_a_stream_with_another_clock_has_its_times_and_ages_by_its_o
     bench.wait(30)
 
     assert found[0][-1] == found[1][-1] == times(origin)[-1]
-    # A clock behind makes what it stored look old, a clock ahead never makes it look young.
+    # A slow clock makes what it stored look old, a fast clock never makes it look young.
     assert (before, after, len(rows(mirror))) == ((3, 1, 0) if lead > 0 else (2, 1, 0))
 
 
 class Raising:
-    """An origin that raises what nobody expects, once."""
+    """An origin that raises what no one expects, once."""
 
     def __init__(self, origin: Origin, after: int) -> None:
         self._origin = origin
@@ -399,14 +399,14 @@ class Raising:
 def test_an_unexpected_error_in_one_copy_costs_neither_it_nor_others_a_message(
     bench: CopyBench,
 ) -> None:
-    """A step of it is on its way to the disk: what comes after has other sequences."""
+    """A step of it is in flight to the disk: what comes after has other sequences."""
     origin = bench.make("A", subjects=["a.>"])
     mirrors = [bench.make(name, mirror={"name": "A"}) for name in ("M", "N")]
     first = mirrors[0].copies[0]
     first.set_origin(Raising(first.origin, 1))
     bench.put_only(origin, b"a.1")
     bench.turn()
-    bench.submit()  # the first step of both is on its way
+    bench.submit()  # the first step of both is in flight
     bench.publish(origin, b"a.2", b"x")
     bench.engine.mark_dirty(origin)
     for stream, group in bench.engine.take_groups(bench.now):

@@ -1,4 +1,4 @@
-"""Power cuts while streams are copied: nothing is skipped and nothing comes twice.
+"""Power failures while streams are copied: nothing is skipped and nothing comes twice.
 
 Before every step of the simulated disk an image is taken of what a cut may leave. On each an
 engine is started, its copies come to rest, and what they hold is held against their origin.
@@ -84,12 +84,12 @@ def live(seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_power_cut_costs_copies_nothing(seed: int) -> None:
+def test_a_power_failure_loses_nothing_in_copies(seed: int) -> None:
     assert live(seed) > 5
 
 
 def live_with_interest(seed: int, retention: str) -> int:
-    """One life of a stream that lets go of what its mirror has; how many cuts were judged."""
+    """One life of a stream that removes what its mirror has; how many cuts were judged."""
     random = Random(seed)
     disk = SimulatedDisk()
     images: list[tuple[SimulatedDisk, int]] = []
@@ -129,5 +129,7 @@ def live_with_interest(seed: int, retention: str) -> int:
 
 @pytest.mark.parametrize("retention", ["interest", "workqueue"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_power_cut_costs_a_stream_that_lets_go_nothing(seed: int, retention: str) -> None:
+def test_a_power_failure_loses_nothing_of_a_stream_that_removes_messages(
+    seed: int, retention: str
+) -> None:
     assert live_with_interest(seed, retention) > 5

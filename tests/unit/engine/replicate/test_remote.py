@@ -51,7 +51,7 @@ def test_a_remote_mirror_has_sequences_times_and_gaps(
     assert feed.stored_up_to == 5
 
 
-def test_nothing_is_read_before_the_remote_told_of_the_stream(
+def test_nothing_is_read_before_the_remote_described_the_stream(
     far: CopyBench, hub: ScriptedUpstreams
 ) -> None:
     far.make("M", mirror={"name": "A", "external": HUB})
@@ -84,7 +84,7 @@ def test_a_deleted_end_moves_the_last_sequence(far: CopyBench, hub: ScriptedUpst
     assert far.info("M")["state"]["last_seq"] == 7
 
 
-def test_a_restart_reads_on_behind_what_is_durable(far: CopyBench, hub: ScriptedUpstreams) -> None:
+def test_a_restart_reads_on_after_what_is_durable(far: CopyBench, hub: ScriptedUpstreams) -> None:
     feed = mirror_of(far, hub)
     feed.brings(1, 2, 3)
     far.settle()
@@ -112,7 +112,7 @@ def test_a_write_that_failed_is_read_again(far: CopyBench, hub: ScriptedUpstream
     assert [row[0] for row in rows(far.engine.streams["M"])] == [1, 2, 3]
 
 
-def test_a_mirror_of_a_stream_made_anew_goes_on_behind_its_own_last(
+def test_a_mirror_of_a_stream_created_again_continues_after_its_own_last(
     far: CopyBench, hub: ScriptedUpstreams
 ) -> None:
     feed = mirror_of(far, hub)
@@ -125,7 +125,7 @@ def test_a_mirror_of_a_stream_made_anew_goes_on_behind_its_own_last(
     assert feed.started == [(1, 0), (4, 0)]
 
 
-def test_a_source_of_a_stream_made_anew_begins_again(
+def test_a_source_of_a_stream_created_again_begins_again(
     far: CopyBench, hub: ScriptedUpstreams
 ) -> None:
     far.make("S", sources=[{"name": "A", "external": HUB}])
@@ -159,7 +159,7 @@ def test_a_source_reads_on_after_a_restart(far: CopyBench, hub: ScriptedUpstream
     assert far.info("S")["sources"][0]["seq"] == 5
 
 
-def test_lag_and_silence_are_told(far: CopyBench, hub: ScriptedUpstreams) -> None:
+def test_lag_and_silence_are_reported(far: CopyBench, hub: ScriptedUpstreams) -> None:
     feed = mirror_of(far, hub)
     feed.lag = 40
     feed.brings(1, 2)
@@ -173,7 +173,7 @@ def test_lag_and_silence_are_told(far: CopyBench, hub: ScriptedUpstreams) -> Non
     assert far.info("M")["mirror"]["lag"] == 40
 
 
-def test_what_is_wrong_at_the_remote_is_told(far: CopyBench, hub: ScriptedUpstreams) -> None:
+def test_a_problem_at_the_remote_is_reported(far: CopyBench, hub: ScriptedUpstreams) -> None:
     feed = mirror_of(far, hub)
 
     feed.error = b'{"code":500,"err_code":10029,"description":"remote hub: no connection"}'

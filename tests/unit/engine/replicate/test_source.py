@@ -29,7 +29,7 @@ def payloads(bench: CopyBench, name: str) -> list[bytes]:
     return [row[3] for row in rows(bench.engine.streams[name])]
 
 
-def test_a_stream_takes_messages_of_others_beside_its_own(bench: CopyBench) -> None:
+def test_a_stream_stores_messages_of_others_in_addition_to_its_own(bench: CopyBench) -> None:
     bench.make("A", subjects=["a.>"])
     bench.make("B", subjects=["b.>"])
     bench.put("A", b"a.1", b"from a")
@@ -141,7 +141,7 @@ def test_info_says_how_far_each_source_is(bench: CopyBench) -> None:
     assert bench.info("S")["sources"][0]["active"] == 10_000_000
 
 
-def test_sources_go_on_after_a_restart_without_gap_or_double(bench: CopyBench) -> None:
+def test_sources_continue_after_a_restart_without_gaps_or_duplicates(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     bench.make("B", subjects=["b"])
     bench.make("S", sources=[{"name": "A"}, {"name": "B"}])
@@ -193,7 +193,7 @@ def test_a_source_without_a_record_of_its_own_goes_by_labels(bench: CopyBench) -
     assert payloads(bench, "S") == [b"0", b"own", b"1"]
 
 
-def test_a_source_that_comes_back_goes_on_where_it_was(bench: CopyBench) -> None:
+def test_a_source_that_comes_back_continues_where_it_was(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     bench.make("S", subjects=["s"], sources=[{"name": "A"}])
     bench.put("A", b"a", b"0")
@@ -225,7 +225,7 @@ def test_a_source_that_is_back_before_the_disk_answered_copies_nothing_twice(
     assert payloads(bench, "S") == [b"0"]
 
 
-def test_an_origin_made_anew_is_copied_from_its_beginning(bench: CopyBench) -> None:
+def test_an_origin_created_again_is_copied_from_its_beginning(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     bench.make("S", sources=[{"name": "A"}])
     bench.put("A", b"a", b"old")

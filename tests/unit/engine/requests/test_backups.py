@@ -37,7 +37,7 @@ def filled(bench: Bench) -> Bench:
 
 
 def drain(bench: Bench) -> list[Entry]:
-    """Let everything go on until it waits for somebody; what was sent."""
+    """Let everything continue until it waits for someone; what was sent."""
     sent = bench.sent()
     while True:
         more = bench.engine.transfers.advance(bench.now, bench.outbox)
@@ -146,7 +146,7 @@ def test_an_archive_is_restored_with_and_without_framing_in_any_pieces(
         assert contents(filled) == before
 
 
-def test_sequences_go_on_behind_the_restored_ones(filled: Bench) -> None:
+def test_sequences_continue_after_the_restored_ones(filled: Bench) -> None:
     answer, archive = backup(filled)
     filled.request(b"STREAM.DELETE.S")
     restore(filled, begin(filled, answer), archive)
@@ -201,7 +201,7 @@ def test_a_receiver_that_falls_silent_is_given_up(filled: Bench) -> None:
     assert filled.engine.transfers.next_deadline() is None
 
 
-def test_a_snapshot_waits_for_somebody_to_listen(filled: Bench) -> None:
+def test_a_snapshot_waits_for_a_subscriber(filled: Bench) -> None:
     filled.ports.subscribed = lambda _subject: False
     _, before = ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
 
@@ -231,7 +231,7 @@ def test_a_wildcard_alone_gets_a_snapshot_after_two_seconds(filled: Bench) -> No
     assert drain(filled)[-1][3] == b"NATS/1.0 204\r\n\r\n"
 
 
-def test_nobody_listens_to_a_snapshot(filled: Bench) -> None:
+def test_a_snapshot_without_a_subscriber_fails(filled: Bench) -> None:
     filled.ports.subscribed = lambda _subject: False
     ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
 
@@ -255,7 +255,7 @@ def test_a_stream_that_is_deleted_ends_its_snapshot(filled: Bench) -> None:
 
 
 @pytest.mark.parametrize("where", [0.02, 0.3, 0.6, 0.9, 0.99])
-def test_a_damaged_archive_leaves_nothing_behind(filled: Bench, where: float) -> None:
+def test_a_damaged_archive_leaves_nothing(filled: Bench, where: float) -> None:
     answer, archive = backup(filled)
     filled.request(b"STREAM.DELETE.S")
     at = int(len(archive.rstrip(b"\0")) * where)
@@ -269,7 +269,7 @@ def test_a_damaged_archive_leaves_nothing_behind(filled: Bench, where: float) ->
 
 
 @pytest.mark.parametrize("where", [0.0, 0.1, 0.5, 0.9, 0.98])
-def test_half_an_archive_leaves_nothing_behind(filled: Bench, where: float) -> None:
+def test_half_an_archive_leaves_nothing(filled: Bench, where: float) -> None:
     answer, archive = backup(filled)
     filled.request(b"STREAM.DELETE.S")
 
@@ -311,7 +311,7 @@ def test_a_restore_is_not_seen_before_its_end(filled: Bench) -> None:
     assert filled.engine.resolve(b"s.1") is None
 
 
-def test_a_crash_in_the_middle_leaves_nothing_behind(filled: Bench) -> None:
+def test_a_crash_in_the_middle_leaves_nothing(filled: Bench) -> None:
     answer, archive = backup(filled)
     filled.request(b"STREAM.DELETE.S")
     send(filled, begin(filled, answer), archive[:-3000])
@@ -419,7 +419,7 @@ def test_consumers_travel_with_the_stream_unless_left_out(filled: Bench) -> None
     assert b"consumers.ndjson" not in without
 
 
-def test_made_up_consumers_leave_nothing_behind(filled: Bench) -> None:
+def test_generated_consumers_leave_nothing(filled: Bench) -> None:
     log = filled.engine.streams["S"].log
     log.staged.set_consumer(7, b"document")
     log.staged.set_consumer_state(7, True, b"whole")

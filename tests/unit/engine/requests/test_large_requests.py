@@ -76,7 +76,7 @@ def stored_by(bench: Bench, subject: bytes) -> str:
 
 
 class SlowDisk:
-    """Holds back what is done beside the loop."""
+    """Holds back what is done in the background."""
 
     def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         self._bench = bench
@@ -113,7 +113,7 @@ def test_a_stream_of_very_many_subjects_exists_for_all_of_them_at_once(bench: Be
     assert stored_by(bench, b"a.7.x") == "A"
 
 
-def test_an_update_changes_very_many_subjects_from_one_moment_to_the_next(bench: Bench) -> None:
+def test_an_update_changes_very_many_subjects_atomically(bench: Bench) -> None:
     both = ["both.>"]
     create(bench, "A", subjects("a") + both)
     answers(bench)
@@ -158,7 +158,7 @@ def test_few_subjects_get_what_very_many_could_not_have(bench: Bench) -> None:
     assert stored_by(bench, b"a.7.x") == "B"
 
 
-def test_very_many_subjects_wait_for_few_that_are_on_their_way_to_the_disk(
+def test_very_many_subjects_wait_for_few_that_are_being_written(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk(bench, monkeypatch)
@@ -170,7 +170,7 @@ def test_very_many_subjects_wait_for_few_that_are_on_their_way_to_the_disk(
     assert answers(bench) == {"B": 0, "A": 10065}
 
 
-def test_nobody_gets_the_subjects_of_a_stream_that_is_on_its_way_to_the_disk(
+def test_no_other_stream_gets_the_subjects_of_a_staged_stream(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk(bench, monkeypatch)
@@ -400,7 +400,7 @@ def test_nothing_is_left_of_a_long_request_that_was_refused(bench: Bench, kind: 
     assert after - before < 200_000
 
 
-def test_few_subjects_wait_for_one_large_request_and_not_for_those_behind_it(bench: Bench) -> None:
+def test_few_subjects_wait_for_one_large_request_and_not_for_those_after_it(bench: Bench) -> None:
     answered: list[str] = []
 
     def note() -> None:

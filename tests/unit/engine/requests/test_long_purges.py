@@ -1,4 +1,4 @@
-"""Purges that look at many messages do not stop everybody else (contracts.md, Commit)."""
+"""Purges that look at many messages do not stop everyone else (contracts.md, Commit)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def long(bench: Bench) -> Bench:
 
 
 def ask(bench: Bench, body: bytes) -> int:
-    """Send a purge and let it go on; how many groups it took. The answer is in the outbox."""
+    """Send a purge and let it continue; how many groups it took. The answer is in the outbox."""
     handle(bench.engine, b"STREAM.PURGE.S", body, b"r", bench.now, bench.outbox)
     groups = 0
     while not bench.outbox.now:
@@ -153,7 +153,7 @@ def test_one_subject_of_many_is_purged_by_its_chain(
         bench.restart()
 
 
-def test_messages_on_their_way_are_purged_with_their_subject(bench: Bench) -> None:
+def test_messages_in_flight_are_purged_with_their_subject(bench: Bench) -> None:
     stream = bench.create()
     for _ in range(200):
         bench.publish(stream, b"s.other", b"x")

@@ -41,7 +41,7 @@ def sequences(stream: Stream) -> list[int]:
     return found
 
 
-def test_a_deleted_message_is_gone_also_after_a_restart(bench: Bench, stream: Stream) -> None:
+def test_a_deleted_message_stays_deleted_after_a_restart(bench: Bench, stream: Stream) -> None:
     assert ask(bench, b"STREAM.MSG.DELETE", b'{"seq":3}')["success"] is True
     assert sequences(stream) == [1, 2, 4, 5, 6]
     bench.restart()
@@ -97,7 +97,7 @@ def test_an_answer_waits_for_the_disk(bench: Bench) -> None:
     assert b'"purged":5' in bench.sent()[0][4]
 
 
-def test_a_full_disk_refuses_the_request_and_nothing_is_gone(bench: Bench, stream: Stream) -> None:
+def test_a_full_disk_refuses_the_request_and_nothing_is_lost(bench: Bench, stream: Stream) -> None:
     requests = (
         (b"STREAM.MSG.DELETE.S", b'{"seq":3}', b"stream_msg_delete_response"),
         (b"STREAM.PURGE.S", b"", b"stream_purge_response"),

@@ -71,7 +71,7 @@ def test_a_remote_that_is_not_configured_is_refused_by_name(bench: Bench, what: 
     assert "none is configured" in str(answer["error"])
 
 
-def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
+def test_a_deleted_stream_stays_deleted_after_a_restart(bench: Bench) -> None:
     stream = bench.create()
     bench.store(stream, b"s.1", b"x")
 
@@ -82,7 +82,7 @@ def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
     assert bench.engine.streams == {}
 
 
-def test_a_stream_that_the_disk_does_not_let_go_stays_and_says_so() -> None:
+def test_a_stream_that_the_disk_cannot_delete_stays_and_says_so() -> None:
     """A deletion that is not durable is not answered with success."""
     disk = SimulatedDisk()
     bench = Bench(KeptPath("/store"), disk)

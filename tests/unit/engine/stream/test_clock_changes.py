@@ -118,7 +118,7 @@ def test_times_never_decrease_and_keep_their_distance_over_restarts(bench: Bench
 def test_a_clock_set_forward_over_a_restart_ends_what_would_have_ended_by_then(
     bench: Bench,
 ) -> None:
-    """Nobody can tell it from a server that was down that long."""
+    """No one can tell it from a server that was down that long."""
     stream = made(bench, max_age=Nanoseconds(HOUR))
     ask(bench, stream)
     wait(bench, 1800)
@@ -180,7 +180,7 @@ def test_a_clock_that_jumps_all_the_time_changes_no_age(bench: Bench) -> None:
     assert found == sorted(set(found))
 
 
-def test_a_stream_made_while_the_clock_is_behind_has_the_date(bench: Bench) -> None:
+def test_a_stream_created_while_the_clock_is_slow_has_the_date(bench: Bench) -> None:
     set_clock(bench, -HOUR)
     stream = made(bench, max_age=Nanoseconds(60 * SECOND))
     ask(bench, stream)
@@ -215,7 +215,9 @@ def test_a_schedule_for_a_date_fires_at_that_date(bench: Bench, lead: int, waits
 
 
 @pytest.mark.parametrize("lead", [HOUR, -HOUR])
-def test_a_schedule_that_repeats_goes_on_whatever_the_clock_says(bench: Bench, lead: int) -> None:
+def test_a_schedule_that_repeats_continues_whatever_the_clock_says(
+    bench: Bench, lead: int
+) -> None:
     """On 02f3840 the stream would have waited for a clock that was set back over a restart."""
     stream = scheduled(bench)
     ask(bench, stream, b"s.plan", schedule="@every 10s", schedule_target="s.t")

@@ -1,4 +1,4 @@
-"""Random lives of a stream whose clock is set all the time, beside a model that knows no clock."""
+"""Random lives of a stream whose clock is set all the time, and a model that knows no clock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Life:
             self.ids[msg_id] = (answer, self.passed + WINDOW)
 
     def wait(self) -> None:
-        # Never to the very moment at which something ends.
+        # Never to the exact time at which something ends.
         seconds = self.random.choice([1, 7, 30, 61]) + self.random.random()
         wait(self.bench, seconds)
         self.passed += seconds
@@ -62,7 +62,7 @@ class Life:
         back = self.random.choice([0, 1, HOUR, 24 * HOUR, 24 * 365 * 20 * HOUR])
         self.bench.now = max(self.bench.now - back, self.random.randrange(1, HOUR))
         self.bench.restart()
-        # The ids of messages that are gone are gone with them.
+        # The ids of messages are deleted with them.
         self.ids = {
             name: known for name, known in self.ids.items() if self.ends[known[0]] > self.passed
         }

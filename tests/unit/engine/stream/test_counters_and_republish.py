@@ -61,7 +61,7 @@ def test_a_failed_group_did_not_count(bench: Bench) -> None:
     assert values(bench) == ["101"]
 
 
-def test_a_counter_goes_on_after_a_restart(bench: Bench) -> None:
+def test_a_counter_continues_after_a_restart(bench: Bench) -> None:
     stream = made(bench, allow_msg_counter=True)
     add(bench, stream, "9" * 5000)
     flush(bench)
@@ -121,7 +121,7 @@ def test_a_message_is_published_again_when_it_is_durable(bench: Bench) -> None:
     assert second[3].endswith(b"\r\nNats-Last-Sequence: 1\r\n\r\n")
 
 
-def test_only_headers_are_published_again_when_told_so(bench: Bench) -> None:
+def test_only_headers_are_published_again_if_configured(bench: Bench) -> None:
     stream = made(bench, republish=Republish(src=">", dest="again.>", headers_only=True))
     publish(bench, stream)
     flush(bench)

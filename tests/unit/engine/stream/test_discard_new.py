@@ -62,7 +62,7 @@ def test_bytes_are_counted_as_nats_server_does(bench: Bench) -> None:
     assert stream.log.index.bytes == 68
 
 
-def test_a_full_subject_refuses_when_told_so(bench: Bench) -> None:
+def test_a_full_subject_refuses_if_configured(bench: Bench) -> None:
     stream = limited(bench, max_msgs_per_subject=1, discard_new_per_subject=True)
     publish(bench, stream, b"s.1")
     publish(bench, stream, b"s.1")

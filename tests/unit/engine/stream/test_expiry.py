@@ -263,7 +263,7 @@ def test_a_rollup_of_many_messages_and_of_staged_ones(bench: Bench) -> None:
     assert there(bench.engine.streams["S"]) == [103, 105]
 
 
-def test_ids_of_a_stream_that_nobody_asks_are_forgotten(bench: Bench) -> None:
+def test_ids_of_an_idle_stream_are_forgotten(bench: Bench) -> None:
     stream = made(bench, duplicate_window=10 * SECOND)
     for number in range(5):
         ask(bench, stream, msg_id=str(number))

@@ -46,7 +46,7 @@ def test_nothing_is_visible_before_it_is_durable(bench: Bench) -> None:
     assert found[4] == b"hello"
 
 
-def test_the_next_group_fills_while_one_is_on_its_way(bench: Bench) -> None:
+def test_the_next_group_fills_while_one_is_in_flight(bench: Bench) -> None:
     stream = bench.create()
     bench.publish(stream, b"s.1", b"1", reply=b"r.1")
     bench.submit()

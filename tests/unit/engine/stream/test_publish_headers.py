@@ -154,7 +154,7 @@ def test_a_duplicate_of_a_staged_copy_waits_for_that_copy(bench: Bench) -> None:
     assert answers(bench) == [2, ("duplicate", 2)]
 
 
-def test_a_header_that_goes_on_in_the_payload_is_none(bench: Bench) -> None:
+def test_a_header_that_extends_into_the_payload_is_refused(bench: Bench) -> None:
     """No block is refused, also one without an end; what follows it is the message."""
     stream = made(bench)
     publish(bench, stream, msg_id="before")
@@ -375,7 +375,7 @@ def test_a_duplicate_is_found_before_a_wrong_last_id(bench: Bench) -> None:
     assert code(ask(bench, stream, msg_id="a", expected_last_sequence="9")) == 10071
 
 
-def test_headers_nobody_knows_are_stored_as_they_are(bench: Bench) -> None:
+def test_unknown_headers_are_stored_unchanged(bench: Bench) -> None:
     stream = made(bench, allow_direct=True)
 
     assert ask(bench, stream, foo="1", schedule_target="t", batch_sequence="1") == 1

@@ -38,7 +38,7 @@ def at(bench: Bench, seconds: int) -> str:
     return "@at " + format_rfc3339(bench.now + seconds * SECOND)
 
 
-def test_a_schedule_fires_into_its_target_and_is_gone(bench: Bench) -> None:
+def test_a_schedule_publishes_to_its_target_and_is_deleted(bench: Bench) -> None:
     stream = scheduled(bench)
     assert ask(bench, stream, b"s.plan", schedule=at(bench, 5), schedule_target="s.t") == 1
 
@@ -66,7 +66,7 @@ def test_a_newer_schedule_takes_the_place_of_the_one_before(bench: Bench) -> Non
     assert stream.log.index.last_match(b"s.t") == 0
 
 
-def test_a_repeating_schedule_goes_on(bench: Bench) -> None:
+def test_a_repeating_schedule_continues(bench: Bench) -> None:
     stream = scheduled(bench)
     ask(bench, stream, b"s.plan", schedule="@every 10s", schedule_target="s.t")
 

@@ -155,7 +155,7 @@ def test_a_full_disk_refuses_messages_at_once_and_serves_reads(disk: SimulatedDi
     assert bench.get(stream, b'{"seq":1}')[0][4] == b"kept"
 
 
-def test_the_reserve_lets_deletes_and_consumers_go_on(disk: SimulatedDisk) -> None:
+def test_the_reserve_lets_deletes_and_consumers_continue(disk: SimulatedDisk) -> None:
     bench, stream = full_bench(disk)
     publish(bench, stream, BIG)
 
@@ -204,7 +204,9 @@ def test_a_quota_is_tried_again_at_once(disk: SimulatedDisk) -> None:
 # Memory
 
 
-def test_a_stream_in_memory_is_gone_after_a_start_and_touches_no_disk(disk: SimulatedDisk) -> None:
+def test_a_stream_in_memory_does_not_survive_a_start_and_touches_no_disk(
+    disk: SimulatedDisk,
+) -> None:
     bench = Bench(ROOT, disk)
     config = StreamConfig(name="M", subjects=("m.>",), storage=Storage.MEMORY)
     before = disk.steps

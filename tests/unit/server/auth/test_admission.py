@@ -123,7 +123,7 @@ def test_a_second_connect_that_fails_ends_the_connection(hashed: str) -> None:
     assert new.user is None
 
 
-def test_an_answer_nobody_asked_for_refuses(hashed: str) -> None:
+def test_an_unexpected_result_is_refused(hashed: str) -> None:
     new = admission(hashed)
 
     assert isinstance(new.finish(matched=True), Refused)

@@ -142,7 +142,7 @@ def test_nothing_that_goes_to_a_log_shows_a_password(examiner: Examiner, hashed:
 
 
 class TestTiming:
-    """Who exists cannot be told from the time a refusal takes. nats-server has no such care."""
+    """Who exists cannot be derived from the time a refusal takes. nats-server has no such care."""
 
     def authenticator(self, costs: tuple[int, ...], *plain: User) -> Authenticator:
         users = tuple(
@@ -236,7 +236,7 @@ class TestNoAuthUser:
         assert authenticator.required
         assert not authenticator.announced
 
-    def test_info_asks_for_them_when_nobody_was_named(self, examiner: Examiner) -> None:
+    def test_info_asks_for_them_if_no_user_was_given(self, examiner: Examiner) -> None:
         """Observed: auth_required is true though clients without credentials are let in."""
         user = User(user="s", password=Secret("t"))
         authenticator = examiner(Settings(accounts=(Account(name="$SYS", users=(user,)),)))
@@ -250,7 +250,7 @@ class TestNoAuthUser:
     def test_it_needs_no_password_also_when_it_has_a_hash(
         self, examiner: Examiner, hashed: str
     ) -> None:
-        """nats-server compares the hash with itself there, and so refuses everybody."""
+        """nats-server compares the hash with itself there, and so refuses everyone."""
         users = (User(user="a", password=Secret(hashed)),)
         authenticator = examiner(
             Settings(authorization=Authorization(users=users), no_auth_user="a")

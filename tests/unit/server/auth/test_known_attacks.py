@@ -94,7 +94,7 @@ class TestBeforeAuthenticationIsFinished:
         assert isinstance(admission.operate(), Refused)
         assert admission.user is None
 
-    def test_a_guest_may_become_somebody_and_is_nobody_meanwhile(
+    def test_a_guest_may_authenticate_later_and_has_no_rights_until_then(
         self, admission: Admission
     ) -> None:
         assert isinstance(admission.operate(), Accepted)
@@ -131,7 +131,7 @@ class TestIdentityThatClientsClaim:
             b'{"user":"guest","client_info":{"acc":"$SYS"},"is_admin":true}',
         ],
     )
-    def test_fields_that_nobody_asked_for_change_nothing(self, body: bytes) -> None:
+    def test_fields_that_were_not_requested_change_nothing(self, body: bytes) -> None:
         users = (User(user="guest"),)
         directory = build_directory(Settings(authorization=Authorization(users=users)))
         verdict = Authenticator(directory).examine(decode_connect(body))
@@ -150,7 +150,7 @@ class TestIdentityThatClientsClaim:
 
         assert readers == []
 
-    def test_nobody_can_have_messages_acknowledged_in_the_name_of_others(self) -> None:
+    def test_no_client_can_acknowledge_messages_in_the_name_of_others(self) -> None:
         assert is_reserved_reply(b"$JS.ACK.ORDERS.worker.1.1.1.1.0")
 
 

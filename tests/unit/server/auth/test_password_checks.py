@@ -53,7 +53,7 @@ async def test_addresses_take_turns_and_the_newest_of_each_is_first() -> None:
 
 @pytest.mark.usefixtures("one_thread")
 async def test_who_left_costs_no_check_while_others_wait() -> None:
-    """The last one may only have ended its sending, which nobody can tell apart."""
+    """The last one may only have ended its sending, which no one can tell apart."""
     checks = PasswordChecks()
     clients = Clients(checks)
     running = clients.login("running", "a")

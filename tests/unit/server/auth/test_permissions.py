@@ -320,7 +320,7 @@ def test_requests_are_not_forgotten_before_they_have_expired() -> None:
     assert all(permissions.may_publish(b"at.%d" % now, 155) for now in (60, 120, 150))
 
 
-def test_requests_that_nobody_answers_are_bounded() -> None:
+def test_requests_without_an_answer_are_bounded() -> None:
     """nats-server keeps them all; here everything that is kept has a bound."""
     permissions = answering(most=-1, expire_ns=-1, replies_max=10)
     for number in range(100):
@@ -422,7 +422,9 @@ def test_subjects_of_the_servers_are_not_for_clients(
         (b"_INBOX.x", False),
     ],
 )
-def test_nobody_may_ask_for_answers_on_reserved_subjects(reply: bytes, *, expected: bool) -> None:
+def test_no_client_may_request_answers_on_reserved_subjects(
+    reply: bytes, *, expected: bool
+) -> None:
     assert is_reserved_reply(reply) is expected
 
 

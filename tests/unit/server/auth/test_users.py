@@ -29,7 +29,7 @@ def account(name: str, *users: User, jetstream: AccountJetStream | None = None) 
     return AccountSettings(name=name, users=users, jetstream=jetstream)
 
 
-def test_without_settings_everybody_is_in_the_global_account() -> None:
+def test_without_settings_all_clients_are_in_the_global_account() -> None:
     directory = build_directory(Settings())
 
     assert not directory.required
@@ -90,7 +90,7 @@ def test_users_of_the_system_alone_leave_the_server_open_to_the_others() -> None
     ],
     ids=["with users", "with another account", "without a system account", "with a no_auth_user"],
 )
-def test_otherwise_nobody_is_made_up(settings: Settings) -> None:
+def test_otherwise_there_is_no_unnamed_user(settings: Settings) -> None:
     assert not build_directory(settings).credentials.unnamed
 
 

@@ -203,7 +203,7 @@ def test_a_bad_flag_ends_with_2_and_names_the_help(arguments: list[str], error: 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_words_that_nobody_knows_end_with_2(arguments: list[str], words: str) -> None:
+def test_unknown_commands_exit_with_2(arguments: list[str], words: str) -> None:
     refusal = run(*arguments)
 
     assert isinstance(refusal, Exit)

@@ -410,7 +410,7 @@ def test_a_period_between_syncs_lowers_the_level_and_says_so() -> None:
     assert "no longer mean on disk: the store is synced every 10s" in remark
 
 
-def test_a_start_is_told_of_large_payloads_and_plain_passwords() -> None:
+def test_a_start_warns_of_large_payloads_and_plain_passwords() -> None:
     settings = load("max_payload: 9MB\nauthorization { user: a, password: b }")
 
     assert [remark.split(" ")[0] for remark in settings.remarks] == ["max_payload", "plaintext"]
@@ -420,7 +420,7 @@ def test_a_start_is_told_of_large_payloads_and_plain_passwords() -> None:
     ("password", "hashed"),
     [("$2a$11$abc", True), ("$2b$10$abc", True), ("$2a$1$abc", False), ("secret", False)],
 )
-def test_a_hashed_password_is_told_from_a_plain_one(password: str, hashed: bool) -> None:
+def test_a_hashed_password_is_distinguished_from_a_plain_one(password: str, hashed: bool) -> None:
     settings = load(f"authorization {{ user: a, password: '{password}' }}")
 
     assert is_bcrypt(settings.authorization.password.value) is hashed
@@ -581,7 +581,7 @@ def test_the_name_of_a_user_is_its_nkey_if_it_has_one() -> None:
 
 
 def test_the_limits_of_batches_reach_the_engine() -> None:
-    """Atomic and fast; ADR-50's numbers unless told otherwise."""
+    """Atomic and fast; ADR-50's numbers by default."""
     plain = batch_limits(load(""))
     told = batch_limits(
         load(

@@ -314,7 +314,7 @@ def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
     ],
 )
 def test_the_digest_is_nats_servers(text: str, digest: str) -> None:
-    """Texts and digests as nats-server 2.15.1 printed them; test_config_verdicts asks it anew."""
+    """Texts and digests as nats-server 2.15.1 printed them; test_config_verdicts asks it again."""
     assert config_digest(parse_text(text, "a", {}, read_nothing)) == f"sha256:{digest}"
 
 

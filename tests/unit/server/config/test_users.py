@@ -76,7 +76,7 @@ def test_a_user_may_be_an_nkey() -> None:
 
 
 def test_an_empty_list_of_users_is_not_no_list() -> None:
-    """nats-server asks everybody for a user then, and there is none."""
+    """nats-server asks everyone for a user then, and there is none."""
     assert users("users: []") == ()
 
 

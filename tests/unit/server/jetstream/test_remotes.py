@@ -1,4 +1,4 @@
-"""The remotes of an embedded server: what it may be given, and what it is told."""
+"""The remotes of an embedded server: what it may be given, and what it is answered."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ async def test_a_token_may_have_any_letters() -> None:
     assert (await ask(app, "/varz", {"Authorization": "Bearer grün"})).status == 200
 
 
-async def test_behind_a_token_no_other_page_may_read() -> None:
+async def test_with_a_token_no_other_page_may_read() -> None:
     """A browser sends the basic credentials it knows along with scripts of any page."""
     app = create_app(FakeView(), token="s3cret")
 

@@ -98,7 +98,7 @@ async def test_a_page_has_the_total_of_all() -> None:
     )
 
 
-async def test_a_page_behind_the_end_is_empty() -> None:
+async def test_a_page_after_the_end_is_empty() -> None:
     found = await connz(three(), "offset=5")
 
     assert found["connections"] == []
@@ -172,7 +172,7 @@ async def test_connections_are_filtered_by_account_and_user() -> None:
     assert (await connz(view, "mqtt_client=x"))["connections"] == []
 
 
-async def test_who_somebody_is_shows_only_on_request() -> None:
+async def test_the_user_is_shown_only_on_request() -> None:
     view = three()
     view.held_connections = [
         FakeConnection(

@@ -92,7 +92,7 @@ async def test_a_port_can_be_opened_again_and_closed_twice() -> None:
         await port.stop()
 
 
-async def test_a_port_that_is_taken_says_so_and_leaves_nothing_behind() -> None:
+async def test_a_port_that_is_taken_says_so_and_leaves_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = MonitorPort(create_app(FakeView()))
         with pytest.raises(OSError, match="in use"):
@@ -153,7 +153,7 @@ async def test_half_a_request_is_not_waited_for(part: bytes) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_an_answer_that_nobody_reads_is_not_kept() -> None:
+async def test_an_answer_that_is_not_read_is_not_kept() -> None:
     ended = asyncio.Event()
 
     async def endless(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
@@ -250,8 +250,10 @@ async def test_an_event_stream_ends_itself_when_the_port_stops() -> None:
     writer.close()
 
 
-async def test_a_stream_that_does_not_end_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    """One second, then the server stops all the same."""
+async def test_a_response_that_does_not_end_is_closed_on_stop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One second, then the server stops anyway."""
     caplog.set_level(logging.CRITICAL)
 
     async def deaf(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:

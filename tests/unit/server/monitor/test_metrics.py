@@ -105,7 +105,7 @@ async def test_fields_of_varz_are_flattened_as_the_exporter_does() -> None:
     assert "gnatsd_varz_now" not in found
 
 
-async def test_a_stream_has_the_labels_of_the_exporter_and_limits_beside_usage() -> None:
+async def test_a_stream_has_the_labels_of_the_exporter_and_limits_with_usage() -> None:
     found = await scrape(busy_view())
 
     labels = (
@@ -218,7 +218,7 @@ async def test_commit_times_are_a_histogram() -> None:
     assert "jetspark_commit_messages_total" not in found
 
 
-async def test_what_is_known_of_files_is_there_and_nothing_else() -> None:
+async def test_only_known_facts_of_files_are_listed() -> None:
     view = busy_view()
     assert view.js is not None
     view.js.held[0].held[0].files = StreamStore(

@@ -1,4 +1,4 @@
-"""The loop stays awake for a moment when somebody waits for each answer (hot-path.md, Disk)."""
+"""The loop stays awake briefly when someone waits for each answer (hot-path.md, Disk)."""
 
 from collections import deque
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Loop:
 
 
 def distrusting() -> Loop:
-    """A loop that has learnt that nobody sends again in time."""
+    """A loop that has learnt that no one sends again in time."""
     loop = Loop()
     for _ in range(CREDIT_MAX):
         loop.busy_poll.on_chunk()
@@ -47,7 +47,7 @@ def test_it_looks_out_for_a_while_and_sleeps_then() -> None:
     assert POLL_NS // 1000 <= loop.sleep() <= POLL_NS // 1000 + 2
 
 
-def test_it_goes_on_as_long_as_somebody_sends_in_time() -> None:
+def test_it_continues_as_long_as_a_sender_sends_in_time() -> None:
     loop = Loop()
     loop.busy_poll.on_chunk()
 
@@ -69,7 +69,7 @@ def test_the_time_counts_from_the_answer_on() -> None:
     assert loop.sleep() >= POLL_NS // 1000
 
 
-def test_where_nobody_sends_again_it_sleeps_at_once() -> None:
+def test_without_another_message_it_sleeps_at_once() -> None:
     loop = distrusting()
 
     slept = []

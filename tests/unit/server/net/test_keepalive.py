@@ -169,7 +169,7 @@ def test_connect_must_come_in_time(keepalive: Keepalive) -> None:
     assert quick.client.told == []
 
 
-def test_a_reader_that_makes_no_progress_is_cut_off(
+def test_a_reader_that_makes_no_progress_is_disconnected(
     keepalive: Keepalive, clock: ManualClock
 ) -> None:
     """Stall, then disconnect with reason."""
@@ -191,7 +191,7 @@ def test_a_reader_that_makes_no_progress_is_cut_off(
     assert keepalive.next_deadline() == 20 * SECOND
 
 
-def test_a_connection_that_is_gone_is_forgotten(keepalive: Keepalive) -> None:
+def test_a_closed_connection_is_forgotten(keepalive: Keepalive) -> None:
     connection = FakeConnection()
     keepalive.expect_connect(real(connection))
     keepalive.expect_life(real(connection))

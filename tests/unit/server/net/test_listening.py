@@ -25,7 +25,7 @@ async def at_end(client: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("passes", range(5))
-async def test_a_client_that_connects_as_the_server_ends_is_not_left_behind(passes: int) -> None:
+async def test_a_client_that_connects_as_the_server_ends_is_closed_too(passes: int) -> None:
     """However far it came: in the backlog, accepted, or served."""
     server = jetspark.Server()
     await server.start()

@@ -35,7 +35,7 @@ def test_a_group_needs_one_of_its_members() -> None:
     assert push_outlet(router, b"d", b"g") is not None
 
 
-def test_everybody_who_listens_gets_a_reply() -> None:
+def test_every_responder_is_yielded() -> None:
     router = Router()
     requester = subscribed(router, b"_INBOX.x.*")
     watcher = subscribed(router, b">")

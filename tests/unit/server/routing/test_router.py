@@ -70,7 +70,7 @@ def test_a_frame_is_forwarded_as_it_came(account: Account) -> None:
 
 
 def test_messages_that_wait_for_another_turn_arrive_as_they_were_sent(account: Account) -> None:
-    """The parser goes on with the same frame: what is held must not change with it."""
+    """The parser continues with the same frame: what is held must not change with it."""
     reader, writer = account.client(), account.client()
     reader.parser.feed(b"SUB > 7\r\n")
     writer.pause()
@@ -123,7 +123,7 @@ def test_a_message_given_out_in_steps_reaches_the_stream_as_it_was_sent(account:
 
 
 def test_headers_go_to_clients_that_understand_them(account: Account) -> None:
-    """`headers:false` subscribers get MSG with the header block cut off."""
+    """`headers:false` subscribers get MSG with the header block removed."""
     modern, old, writer = account.client(), account.client(headers=False), account.client()
     modern.parser.feed(b"SUB a 1\r\n")
     old.parser.feed(b"SUB a 1\r\n")
@@ -186,7 +186,7 @@ def test_unsubscribing_after_a_count_holds_within_one_chunk(account: Account) ->
     assert account.router.sublist.count == 0
 
 
-def test_inboxes_share_a_route_until_somebody_subscribes_to_one(account: Account) -> None:
+def test_inboxes_share_a_route_until_a_client_subscribes_to_one(account: Account) -> None:
     """One-shot inboxes are not cached, and stay correct."""
     mux, literal, writer = account.client(), account.client(), account.client()
     mux.parser.feed(b"SUB _INBOX.m.* 1\r\n")
@@ -235,7 +235,7 @@ def test_subjects_that_shared_a_result_part_when_streams_change(account: Account
     assert router.route(b"o.1").target is second
 
 
-def test_a_requester_hears_at_once_that_nobody_listens(account: Account) -> None:
+def test_a_requester_is_notified_of_no_responders_at_once(account: Account) -> None:
     """wire.md, Core protocol: 503 with the subject asked."""
     client = account.client()
     client.no_responders = True

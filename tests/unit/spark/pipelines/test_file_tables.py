@@ -22,7 +22,7 @@ def put(folder: Path, *names: str) -> None:
 
 
 def ran(project: Project, table: str, flow: str, *, written: int, planned: int) -> None:
-    """What a run of so many micro-batches leaves behind; the log is compacted now and then."""
+    """What a run of so many micro-batches leaves; the log is compacted now and then."""
     put(project.warehouse / table / "_spark_metadata", "0", f"{written}.compact", ".1.crc")
     place = project.checkpoints / "spark_catalog/default" / table / flow / "0"
     put(place / "offsets", *map(str, range(planned + 1)))
@@ -65,7 +65,7 @@ def test_other_formats_sinks_and_views_take_many_flows(project: Project) -> None
 
 
 @pytest.mark.parametrize(("written", "planned"), [(0, 0), (9, 9), (9, 10)])
-def test_a_table_and_its_checkpoint_go_on_together(
+def test_a_table_and_its_checkpoint_continue_together(
     project: Project, written: int, planned: int
 ) -> None:
     ran(project, "t", "t", written=written, planned=planned)
@@ -84,7 +84,7 @@ def test_a_flow_that_was_renamed_is_refused(project: Project) -> None:
     FileTables(project, lambda _: False).add_sql(renamed)
 
 
-def test_a_checkpoint_that_is_behind_its_table_is_refused(project: Project) -> None:
+def test_a_checkpoint_that_lags_its_table_is_refused(project: Project) -> None:
     ran(project, "t", "t", written=9, planned=3)
 
     with pytest.raises(PipelineRefused, match="its checkpoint removed"):

@@ -86,7 +86,7 @@ def test_a_catalog_that_stays_open_is_named(project: Project) -> None:
         pass
 
 
-def test_a_run_after_another_in_the_same_process_goes_on_with_its_jvm(
+def test_a_run_after_another_in_the_same_process_continues_with_its_jvm(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jetspark.spark.pipelines.only_run._has_jvm", lambda: True)
@@ -95,7 +95,7 @@ def test_a_run_after_another_in_the_same_process_goes_on_with_its_jvm(
         pass
 
 
-def test_a_second_run_is_refused_and_told_who_has_the_project(project: Project) -> None:
+def test_a_second_run_is_refused_and_names_the_process_of_the_first(project: Project) -> None:
     with (
         only_run(project, print),
         pytest.raises(PipelineRefused, match=f"shop is already running, as process {os.getpid()}"),

@@ -71,7 +71,7 @@ def test_an_event_says_what_it_is() -> None:
     assert line == {"event": "failed", "flow": "a", "error": "b", "restart_seconds": None}
 
 
-def test_an_error_of_ours_is_told_without_the_stacks_around_it() -> None:
+def test_an_error_of_ours_is_reported_without_the_stacks_around_it() -> None:
     error = RuntimeError(
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
         "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n"
@@ -84,7 +84,7 @@ def test_an_error_of_ours_is_told_without_the_stacks_around_it() -> None:
     assert is_refusal(error)
 
 
-def test_an_error_of_spark_is_told_without_its_plan() -> None:
+def test_an_error_of_spark_is_reported_without_its_plan() -> None:
     error = RuntimeError(
         "[TABLE_OR_VIEW_NOT_FOUND] The table `a` cannot be found. SQLSTATE: 42P01; line 1 pos 2;\n"
         "'Project ['x]\n+- 'UnresolvedRelation [a]\n"
@@ -95,7 +95,7 @@ def test_an_error_of_spark_is_told_without_its_plan() -> None:
     )
 
 
-def test_an_error_of_the_jvm_is_told_without_its_stack() -> None:
+def test_an_error_of_the_jvm_is_reported_without_its_stack() -> None:
     error = RuntimeError(
         "An error occurred while calling o17.insertInto.\n: org.apache.spark.SparkException: "
         "[FAILED_READ_FILE] No file x. SQLSTATE: KD001\n\tat org.apache.A.b(A.scala:1)\n"
@@ -104,7 +104,7 @@ def test_an_error_of_the_jvm_is_told_without_its_stack() -> None:
     assert one_line(error) == "[FAILED_READ_FILE] No file x."
 
 
-def test_what_a_function_of_the_project_raised_is_told_with_its_place() -> None:
+def test_what_a_function_of_the_project_raised_is_reported_with_its_place() -> None:
     error = RuntimeError(
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_EXCEPTION] "
         "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
@@ -122,7 +122,7 @@ def test_a_lost_connection_and_a_slow_machine_are_no_refusals() -> None:
     assert not is_refusal(None)
 
 
-def test_a_python_process_that_starts_too_late_is_told_with_what_to_do() -> None:
+def test_a_python_process_that_starts_too_late_is_reported_with_what_to_do() -> None:
     error = RuntimeError(
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Python worker "
         "failed to connect back. SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: a\n"
@@ -167,7 +167,7 @@ def test_metrics_count_rows_failures_and_views() -> None:
         ("import json\n\njson.loads('')", "a.py:3: JSONDecodeError: Expecting value"),
     ],
 )
-def test_a_mistake_in_a_transformation_is_told_with_its_place(
+def test_a_mistake_in_a_transformation_is_reported_with_its_place(
     tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "a.py"

@@ -136,11 +136,11 @@ def test_a_sample_whose_data_is_no_text_is_published_as_json(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"subject": "x.y", "data": ""}', r"S\.ndjson:2: stream S does not take .*\"x\.y\""),
-        ('{"subject": "s.*", "data": ""}', r"S\.ndjson:2: stream S does not take .*\"s\.\*\""),
-        ('{"subject": 5, "data": ""}', r"S\.ndjson:2: stream S does not take the subject 5"),
-        ('["s.x", ""]', r"S\.ndjson:2 is no "),
-        ("", r"S\.ndjson:2 is no "),
+        ('{"subject": "x.y", "data": ""}', r"S\.ndjson:2: stream S does not store .*\"x\.y\""),
+        ('{"subject": "s.*", "data": ""}', r"S\.ndjson:2: stream S does not store .*\"s\.\*\""),
+        ('{"subject": 5, "data": ""}', r"S\.ndjson:2: stream S does not store the subject 5"),
+        ('["s.x", ""]', r"S\.ndjson:2 is not "),
+        ("", r"S\.ndjson:2 is not "),
     ],
 )
 def test_a_sample_that_cannot_be_published_is_named_and_none_is(

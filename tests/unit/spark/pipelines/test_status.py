@@ -126,5 +126,5 @@ def test_without_a_server_the_checkpoints_are_shown_and_the_exit_code_is_1(
     )
 
     assert done.exit_code == 1
-    assert "0 (1 begun)" in done.output
+    assert "0 (1 started)" in done.output
     assert "lag and ledger are unknown" in done.output

@@ -67,7 +67,7 @@ def test_numbers_outside_the_stream_are_data_loss(
     text: str,
     kept: tuple[int, int],
 ) -> None:
-    """Refused with failOnDataLoss, otherwise what is there is read."""
+    """Refused with failOnDataLoss, otherwise what exists is read."""
     with pytest.raises(DataLoss, match=rf"'ORDERS'.*{text}.*failOnDataLoss"):
         plan_range(_options(start, end), StreamBounds(*bounds))
 

@@ -62,7 +62,7 @@ def test_probes_are_bounded() -> None:
 def test_every_sequence_is_in_one_part_whatever_the_counts_say(
     counts: list[int], step: int, parts: int, most: int
 ) -> None:
-    """Copies that are behind answer with any counts: that must never lose a row."""
+    """Copies that lag answer with any counts: that must never lose a row."""
     points = [CountPoint(1 + step * at, count) for at, count in enumerate(counts)]
 
     ranges = plan_by_count(points, min_partitions=parts, max_records=most)

@@ -112,7 +112,7 @@ def test_nothing_new_is_nothing_to_read() -> None:
     assert admit(101, 101, TriggerLimits(max_bytes=1), mean_size=0.0, waited_s=None) == 101
 
 
-def test_a_read_goes_on_where_it_was() -> None:
+def test_a_read_continues_where_it_was() -> None:
     assert check_position("S", Offset(50, MADE), MADE, StreamBounds(1, 100)) == 50
     assert check_position("S", Offset(101, MADE), MADE, StreamBounds(101, 100)) == 101
 

@@ -40,7 +40,7 @@ def disk() -> SimulatedDisk:
     return disk
 
 
-def test_both_copies_are_there_from_the_beginning(disk: SimulatedDisk) -> None:
+def test_both_copies_exist_from_the_beginning(disk: SimulatedDisk) -> None:
     write_manifests(disk, FOLDER, IDENTITY, ())
 
     assert disk.list_folder(FOLDER) == sorted(COPIES)

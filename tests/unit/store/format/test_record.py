@@ -138,7 +138,7 @@ def test_every_flipped_bit_is_noticed(kind: int) -> None:
     """Header and body of every record are checked."""
     good = encoded(kind=kind)
     codec = Codec(STREAM_ID)
-    # More bytes behind it: a flipped length must not be excused by the end of the data.
+    # More bytes after it: a flipped length must not be excused by the end of the data.
     behind = encoded(seq=8, body=b"x" * 300)
     unnoticed = []
     for bit in range(len(good) * 8):
@@ -150,7 +150,7 @@ def test_every_flipped_bit_is_noticed(kind: int) -> None:
     assert unnoticed == []
 
 
-def test_a_damaged_length_is_told_from_a_damaged_body() -> None:
+def test_a_damaged_length_is_distinguished_from_a_damaged_body() -> None:
     """The frame word does that without a second hash."""
     good = encoded()
     codec = Codec(STREAM_ID)
@@ -164,7 +164,7 @@ def test_a_damaged_length_is_told_from_a_damaged_body() -> None:
     assert codec.framed_length(bytes(wrong), 0) == len(good)
 
 
-def test_a_record_that_ends_too_early_is_cut_off() -> None:
+def test_a_record_that_ends_too_early_is_truncated() -> None:
     good = encoded()
     codec = Codec(STREAM_ID)
 
@@ -172,7 +172,7 @@ def test_a_record_that_ends_too_early_is_cut_off() -> None:
 
 
 def test_a_record_of_another_stream_does_not_check() -> None:
-    """No payload can contain a record that checks; the id is shown to nobody."""
+    """No payload can contain a record that checks; the id is shown to no one."""
     assert Codec(STREAM_ID + 1).examine(encoded(), 0) == BAD_FRAME
     # The same low half: the frame word holds, the check does not.
     assert Codec(STREAM_ID ^ 1 << 60).examine(encoded(), 0) == BAD_CHECK

@@ -69,7 +69,7 @@ def test_a_head_of_another_version_is_refused() -> None:
         read_head(frame(SEGMENT_MAGIC, b'{"something":"else"}'))
 
 
-def test_after_a_power_cut_a_segment_is_whole_or_not_there(disk: SimulatedDisk) -> None:
+def test_after_a_power_failure_a_segment_is_complete_or_absent(disk: SimulatedDisk) -> None:
     head = encode_head(IDENTITY, 7, 3)
     found: list[bytes] = []
 

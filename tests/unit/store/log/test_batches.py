@@ -30,7 +30,7 @@ def bodies(bench: "Bench") -> dict[int, bytes]:
     return {seq: message.body for seq, message in messages(bench.log).items()}
 
 
-def test_a_batch_is_there_after_a_start(bench: "Bench") -> None:
+def test_a_batch_exists_after_a_start(bench: "Bench") -> None:
     bench.publish(b"before")
     stage_batch(bench, b"a", b"b", b"c")
     commit(bench)
@@ -206,7 +206,7 @@ def test_a_damaged_batch_in_a_full_segment_keeps_the_rest(bench: "Bench") -> Non
 
 
 def test_a_damaged_batch_that_may_be_a_torn_one_is_dropped_and_reported(bench: "Bench") -> None:
-    """And stays dropped, whatever is written behind it."""
+    """And stays dropped, whatever is written after it."""
     bench.publish(b"before")
     stage_batch(bench, b"a" * 100, b"b" * 100, b"c" * 100)
     commit(bench)
@@ -226,7 +226,7 @@ def test_a_damaged_batch_that_may_be_a_torn_one_is_dropped_and_reported(bench: "
     assert bench.recovery.unwritten == [(2, 4)]
 
 
-def test_a_batch_that_is_condensed_is_there_after_a_start(bench: "Bench") -> None:
+def test_a_batch_in_an_index_file_exists_after_a_start(bench: "Bench") -> None:
     for _ in range(10):
         stage_batch(bench, b"a" * 700, b"b" * 700)
         commit(bench)

@@ -29,7 +29,7 @@ def commit(bench: "Bench") -> None:
 
 
 def settled(bench: "Bench") -> list[int]:
-    """What is there, after checking that the counts agree and that a restart finds the same."""
+    """What exists, after checking that the counts agree and that a restart finds the same."""
     check_counts(bench.log, messages(bench.log))
     before = messages(bench.log)
     first, last = bench.log.index.first_seq, bench.log.index.last_seq
@@ -188,7 +188,7 @@ def check_model(index: StreamIndex, model: dict[bytes, list[int]]) -> None:
         assert found == {subject for subject in model if matches(subject, pattern)}
 
 
-def test_a_number_on_its_way_is_kept() -> None:
+def test_a_staged_number_is_kept() -> None:
     index = StreamIndex()
     staged = index.entry(b"staged")
     index.entry(b"gone")
@@ -254,7 +254,7 @@ def test_decisions_see_the_last_message_that_stays(bench: "Bench") -> None:
     assert bench.log.index.last_time > 0
 
 
-def test_a_message_on_its_way_that_was_deleted_is_not_seen_again_when_it_lands(
+def test_a_staged_message_that_was_deleted_does_not_reappear_when_it_is_durable(
     bench: "Bench",
 ) -> None:
     """Its record is durable before that of the delete: decisions see what stays."""
@@ -375,7 +375,7 @@ def test_a_purge_takes_what_came_below_a_bound_that_an_earlier_one_named(mixed: 
     assert settled(mixed) == []
 
 
-def test_a_purge_counts_what_is_on_its_way(mixed: "Bench") -> None:
+def test_a_purge_counts_what_is_in_flight(mixed: "Bench") -> None:
     mixed.stage(b"ten", subject=b"x.1")
     group = mixed.log.take_group()
     assert group is not None
@@ -416,7 +416,7 @@ def test_a_torn_purge_did_not_happen(mixed: "Bench") -> None:
 
 @pytest.mark.parametrize("kind", ["delete", "purge", "configuration"])
 def test_an_old_removal_that_turns_up_again_is_not_believed(mixed: "Bench", kind: str) -> None:
-    """A copy of a record behind newer messages names an older end than is there."""
+    """A copy of a record after newer messages names an older end than exists."""
     path = mixed.segments()[-1]
     before = mixed.disk.paths()[path]
     if kind == "delete":

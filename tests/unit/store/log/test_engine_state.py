@@ -36,7 +36,7 @@ def told(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes]]]:
     }
 
 
-def test_a_consumer_shows_when_it_is_durable_and_is_there_after_a_start(bench: "Bench") -> None:
+def test_a_consumer_shows_when_it_is_durable_and_exists_after_a_start(bench: "Bench") -> None:
     bench.log.staged.set_consumer(1, b"one")
     assert told(bench) == {}
     assert bench.log.staged.last_consumer_id == 1
@@ -69,7 +69,7 @@ def told_after_start(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes
     return told(bench)
 
 
-def test_a_number_is_not_given_again_when_its_consumer_and_its_segment_are_gone(
+def test_a_number_is_not_reused_after_its_consumer_and_its_segment_are_deleted(
     bench: "Bench",
 ) -> None:
     bench.log.staged.set_consumer(7, b"seven")
@@ -210,7 +210,7 @@ def test_restating_that_meets_a_full_disk_is_tried_again(bench: "Bench") -> None
     assert told_after_start(bench) == {1: (b"one", b"", [])}
 
 
-def test_nothing_is_restated_twice_while_it_is_on_its_way(bench: "Bench") -> None:
+def test_nothing_is_restated_twice_while_it_is_in_flight(bench: "Bench") -> None:
     bench.log.staged.set_consumer(1, b"one")
     commit(bench)
     fill_and_empty(bench)

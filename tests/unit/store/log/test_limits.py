@@ -20,7 +20,7 @@ def commit(bench: "Bench") -> None:
 
 
 def settled(bench: "Bench") -> list[int]:
-    """What is there, after a restart that must find the same."""
+    """What exists, after a restart that must find the same."""
     before = messages(bench.log)
     check_counts(bench.log, before)
     bench.reopen()
@@ -80,7 +80,7 @@ def test_lower_limits_evict_at_once(bench: "Bench") -> None:
 
 
 def test_limits_that_are_staged_hold_from_their_place_on(bench: "Bench") -> None:
-    """Raised while messages are on their way: those are evicted as before, here and at replay."""
+    """Raised while messages are in flight: those are evicted as before, here and at replay."""
     bench.log.set_limits(2, 0, 0)
     bench.publish(b"1", b"2")
     bench.stage(b"3")
@@ -167,7 +167,7 @@ def test_a_configuration_is_in_force_when_it_is_durable(bench: "Bench") -> None:
     assert bytes(bench.log.identity.config) == b"{}"
     commit(bench)
     assert bytes(bench.log.identity.config) == b'{"a":1}'
-    # The manifests are written beside the loop, soon after.
+    # The manifests are written in the background, soon after.
     while bench.log.upkeep.manifest_due and bench.log.maintain():
         pass
     manifest, damaged = read_manifests(bench.disk, bench.log.segments.folder)
@@ -215,7 +215,7 @@ def test_a_manifest_that_cannot_be_written_is_renewed_by_the_next_start(bench: "
 
 @pytest.mark.parametrize("raised", [False, True], ids=["lowered", "raised"])
 def test_damage_to_a_change_of_limits_costs_no_message(bench: "Bench", raised: bool) -> None:
-    """Nothing is evicted behind bytes that may have said what the limits are."""
+    """Nothing is evicted after bytes that may have said what the limits are."""
     bench.log.set_limits(2 if raised else 9, 0, 0)
     bench.publish(*[b"x"] * 4)
     path = bench.segments()[0]
@@ -319,7 +319,7 @@ def test_a_segment_that_cannot_be_removed_is_tried_again(bench: "Bench") -> None
     commit(bench)
     for step in (1, 2):
         segments = bench.segments()
-        # The second one is the sync of the folder: by then the file is gone.
+        # The second one is the sync of the folder: by then the file is deleted.
         wanted = ("unlink", "sync folder")[step - 1]
 
         def fail(operation: Operation, wanted: str = wanted) -> None:
@@ -337,7 +337,7 @@ def test_a_segment_that_cannot_be_removed_is_tried_again(bench: "Bench") -> None
 
 
 def test_removals_that_a_kill_left_unsynced_do_not_bring_messages_back(bench: "Bench") -> None:
-    """The older segment came back without the newer one that told what had gone."""
+    """The older segment came back without the newer one that listed what was deleted."""
     bench.log.set_limits(0, 1_200, 0)
     for _ in range(40):
         bench.publish(b"x" * 1_000)
@@ -367,7 +367,7 @@ def test_removals_that_a_kill_left_unsynced_do_not_bring_messages_back(bench: "B
 
 
 def test_a_segment_with_damage_is_kept(bench: "Bench") -> None:
-    """Its bytes are for whoever wants to look."""
+    """Its bytes are for later inspection."""
     for _ in range(30):
         bench.publish(b"x" * 1_000)
     first = bench.segments()[0]

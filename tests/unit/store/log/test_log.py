@@ -42,7 +42,7 @@ def test_nothing_staged_is_readable_before_the_commit(bench: "Bench") -> None:
     assert index.last_match(b"new") == 0
 
 
-def test_one_group_is_on_its_way_while_the_next_fills(bench: "Bench") -> None:
+def test_one_group_is_in_flight_while_the_next_fills(bench: "Bench") -> None:
     bench.stage(b"one")
     first = bench.log.take_group()
     bench.stage(b"two")
@@ -103,7 +103,7 @@ def test_headers_and_subject_come_back(bench: "Bench") -> None:
     assert bench.log.index.bytes == 30 + 3 + 4 + 4 + len(block)
 
 
-def test_a_message_that_no_record_can_hold_leaves_nothing_behind(bench: "Bench") -> None:
+def test_a_message_that_no_record_can_hold_leaves_nothing(bench: "Bench") -> None:
     with pytest.raises(ValueError, match="a record holds a subject of up to"):
         bench.stage(b"body", subject=b"s" * 70_000)
 
@@ -175,7 +175,7 @@ def test_a_skip_that_fails_is_written_the_next_time(bench: "Bench") -> None:
     assert bench.recovery.records == 2
 
 
-def test_a_failed_group_is_cut_off_the_file(bench: "Bench") -> None:
+def test_a_failed_group_is_truncated_from_the_file(bench: "Bench") -> None:
     bench.publish(b"one")
     length = bench.disk.paths()[bench.segments()[0]]
     bench.stage(b"x" * 100)
@@ -242,7 +242,7 @@ def test_a_group_larger_than_a_segment_gets_one_of_its_own(bench: "Bench") -> No
     assert [len(body) for body in bodies(bench).values()] == [5, 30_000, 5]
 
 
-def test_the_first_group_does_not_leave_an_empty_segment_behind(bench: "Bench") -> None:
+def test_the_first_group_does_not_leave_an_empty_segment(bench: "Bench") -> None:
     bench.publish(b"x" * 30_000)
 
     assert len(bench.segments()) == 1
@@ -253,7 +253,7 @@ def test_the_first_group_does_not_leave_an_empty_segment_behind(bench: "Bench") 
 def test_a_new_segment_that_cannot_be_made_loses_nothing(
     bench: "Bench", step: int, error: int
 ) -> None:
-    """A failed roll may leave the new file behind; nothing may go to the old one then."""
+    """A failed roll may leave the new file; nothing may go to the old one then."""
     bench.publish(b"x" * 9_000)
     bench.stage(b"y" * 1_200)
     handles = bench.disk.open_handles
@@ -350,7 +350,7 @@ def forget_cache(bench: "Bench") -> None:
 
 
 def test_a_page_does_not_remember_a_group_that_failed(bench: "Bench") -> None:
-    """A reader may read while a group is written just behind its record."""
+    """A reader may read while a group is written just after its record."""
     bench.publish(b"one")
     forget_cache(bench)
     # As long as the skip record that will lie in its place.
@@ -468,8 +468,8 @@ def test_close_gives_every_handle_back_once(bench: "Bench") -> None:
     assert bench.disk.open_handles == 0
 
 
-def test_a_group_on_its_way_keeps_its_file_until_it_is_reported(bench: "Bench") -> None:
-    """A handle that was closed too early would be somebody else's when the write comes."""
+def test_a_group_in_flight_keeps_its_file_until_it_is_reported(bench: "Bench") -> None:
+    """A handle that was closed too early would be someone else's when the write comes."""
     for ending in ("commit", "fail"):
         bench.reopen()
         bench.stage(b"one")

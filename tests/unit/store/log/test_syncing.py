@@ -1,4 +1,4 @@
-"""Levels of durability: what a power cut may take, and what never."""
+"""Levels of durability: what a power failure may take, and what never."""
 
 import errno
 from random import Random
@@ -51,7 +51,7 @@ def test_a_group_is_visible_when_it_is_written(lazy: "Bench") -> None:
     assert lazy.log.durability.unsynced
 
 
-def test_a_kill_loses_nothing_and_a_power_cut_only_what_was_not_synced(lazy: "Bench") -> None:
+def test_a_kill_loses_nothing_and_a_power_failure_only_what_was_not_synced(lazy: "Bench") -> None:
     publish(lazy, b"one")
     lazy.log.durability.want_sync(True)
     while lazy.log.maintain():
@@ -77,7 +77,7 @@ def test_a_kill_loses_nothing_and_a_power_cut_only_what_was_not_synced(lazy: "Be
     assert lazy.recovery.damaged == []
 
 
-def test_a_segment_is_synced_before_the_next_one_is_begun(lazy: "Bench") -> None:
+def test_a_segment_is_synced_before_the_next_one_is_started(lazy: "Bench") -> None:
     for _ in range(12):
         publish(lazy, b"x" * 1_000)
     assert len(lazy.segments()) == 2
@@ -96,8 +96,8 @@ def test_closing_syncs_and_gives_sequences_back(lazy: "Bench") -> None:
     assert lazy.publish(b"two") == [2]
 
 
-def test_a_batch_is_there_as_a_whole_or_not_at_all(lazy: "Bench") -> None:
-    """Groups behind it prove nothing: they were not synced either."""
+def test_a_batch_exists_as_a_whole_or_not_at_all(lazy: "Bench") -> None:
+    """Groups after it prove nothing: they were not synced either."""
     publish(lazy, b"first")
     lazy.log.staged.begin_batch()
     lazy.stage(b"a" * 600, b"b" * 600, b"c" * 600)
@@ -123,7 +123,7 @@ def test_nothing_is_removed_before_what_took_its_place_is_synced(lazy: "Bench") 
         image = lazy.disk.image(Random(5))
         disk, log, store = lazy.disk, lazy.log, lazy.store
         lazy.reopen(image)
-        # What a lost message had evicted is there again.
+        # What a lost message had evicted exists again.
         assert len(bodies(lazy)) >= 3 or log.index.last_seq < 12
         lazy.disk, lazy.log, lazy.store = disk, log, store
     assert len(lazy.segments()) <= 2
@@ -197,7 +197,7 @@ def test_a_store_gives_its_level_to_its_streams(bench: "Bench") -> None:
 
 
 def test_a_start_after_a_full_disk_writes_only_the_last_group_again(lazy: "Bench") -> None:
-    """What was on the disk before is not written again: a power cut would tear it."""
+    """What was on the disk before is not written again: a power failure would tear it."""
     publish(lazy, b"one")
     lazy.log.durability.want_sync(True)
     while lazy.log.maintain():

@@ -34,7 +34,7 @@ def stop(bench: Bench) -> None:
 
 
 def kill(bench: Bench) -> None:
-    """The process ends without a word, some time after housekeeping had its turn."""
+    """The process ends silently, some time after housekeeping had its turn."""
     bench.log.upkeep.want_note(True)
     while bench.log.maintain():
         pass
@@ -150,7 +150,7 @@ def test_all_segments_missing_is_reported(bench: Bench) -> None:
 
 
 def test_segments_that_were_removed_on_purpose_are_not_missed(bench: Bench) -> None:
-    """At any moment of the removal: power cuts included."""
+    """At any time of the removal: power failures included."""
     fill(bench)
     kill(bench)
     bench.reopen(bench.disk)
@@ -252,7 +252,7 @@ def test_a_segment_of_another_stream_is_left_out_and_reported(
     assert bench.log.quarantine.lost_bytes == len(content)
     assert bench.disk.read_file(Path(str(path) + ".foreign")) == content
     (new,) = bench.publish(b"new")
-    # Without manifests nobody knows whether the newest segment was the last one.
+    # Without manifests no one knows whether the newest segment was the last one.
     assert new == 16 if manifests else new > 16
     found, damaged = read_manifests(bench.disk, bench.log.segments.folder)
     assert found is not None
@@ -312,8 +312,10 @@ def test_a_new_stream_needs_no_other_manifest_and_a_hurried_close_writes_none(
     assert manifests() > before
 
 
-def test_what_was_gone_is_not_lost_with_a_file_that_a_manifest_still_lists(bench: Bench) -> None:
-    """An older version removes files without a word to the manifests."""
+def test_deleted_messages_are_not_lost_with_a_file_that_a_manifest_still_lists(
+    bench: Bench,
+) -> None:
+    """An older version removes files silently to the manifests."""
     fill(bench)
     kill(bench)
     oldest = bench.segments()[0]

@@ -66,7 +66,7 @@ def record(
 
 
 def append(bench: "Bench", data: bytes) -> "Path":
-    """Put bytes behind the newest segment, on the disk."""
+    """Put bytes after the newest segment, on the disk."""
     path = bench.segments()[-1]
     bench.disk.put(path, bench.disk.read_file(path) + data)
     return path
@@ -97,7 +97,7 @@ def test_a_group_torn_at_any_byte_costs_nothing_that_was_acknowledged(bench: "Be
         assert bodies(bench) == {seq: all_of_it[seq] for seq in range(1, whole + 3)}
         assert bench.recovery.damaged == []
         assert bench.recovery.torn_bytes == kept - ends[whole]
-        # The sequence of the torn record is not used again, even if only its first byte is there.
+        # The sequence of the torn record is not used again, even if only its first byte exists.
         torn = kept > ends[whole]
         assert bench.publish(b"new") == [whole + 3 + torn]
         before = bodies(bench)
@@ -131,7 +131,7 @@ def test_sectors_in_any_order_cost_nothing_that_was_acknowledged(
         assert (bench.recovery.damaged, bench.recovery.doubtful) == first
 
 
-def test_a_good_record_behind_a_bad_one_is_kept(bench: "Bench") -> None:
+def test_a_good_record_after_a_bad_one_is_kept(bench: "Bench") -> None:
     """Whether its group was acknowledged or not cannot be known, so it stays."""
     bench.publish(b"one")
     bench.stage(b"two" * 200, b"three" * 200, b"four" * 200)
@@ -167,14 +167,14 @@ def test_a_hole_in_a_group_whose_end_is_missing_is_torn_and_no_damage(bench: "Be
     assert bench.recovery.torn_bytes > 100
     assert bench.publish(b"new") == [5]
     bench.reopen()
-    # The hole is still there. The mark behind it says what it is.
+    # The hole is still there. The mark after it says what it is.
     assert list(bodies(bench)) == [1, 3, 5]
     assert bench.recovery.damaged == []
     assert bench.recovery.torn_bytes > 100
 
 
 def test_damage_before_a_torn_group_is_not_taken_for_a_part_of_it(bench: "Bench") -> None:
-    """Rot in the last acknowledged group, then a power cut: the head of the torn group tells."""
+    """Rot in the last acknowledged group, then a power failure: the torn group's head tells."""
     bench.publish(b"one")
     bench.publish(b"two", b"three")
     bench.stage(b"four" * 50)
@@ -190,7 +190,7 @@ def test_damage_before_a_torn_group_is_not_taken_for_a_part_of_it(bench: "Bench"
     assert bench.recovery.torn_bytes == 150
     bench.publish(b"new")
     bench.reopen()
-    # By then the mark stands behind both, and says only of the last one that it was torn.
+    # By then the mark comes after both, and says only of the last one that it was torn.
     assert len(bench.recovery.damaged) == 1
     assert bench.recovery.doubtful == []
 
@@ -205,8 +205,8 @@ def test_a_torn_tail_is_cut_and_leaves_only_a_skip(bench: "Bench") -> None:
     assert bench.disk.paths()[bench.segments()[0]] == size + OVERHEAD + 40
 
 
-def test_garbage_behind_the_last_record_stays_and_is_reported_once_more(bench: "Bench") -> None:
-    """It may have been acknowledged: nobody can know, so nobody throws it away."""
+def test_garbage_after_the_last_record_stays_and_is_reported_once_more(bench: "Bench") -> None:
+    """It may have been acknowledged: no one can know, so no one throws it away."""
     bench.publish(b"one")
     stop(bench)
     append(bench, b"\xaa" * 300)
@@ -251,7 +251,7 @@ def test_the_first_sequences_of_a_torn_group_are_known_by_their_frames(bench: "B
     image = left_behind(bench, SimulatedDisk.prefixes)[600]
     path = bench.segments()[0]
     data = bytearray(image.read_file(path))
-    # The first record of the group is gone, heads behind it name sequences up to 5.
+    # The first record of the group is lost, heads after it name sequences up to 5.
     for _ in range(4):
         data[data.rfind(b"x" * 90)] ^= 1
     image.put(path, bytes(data))
@@ -361,7 +361,7 @@ def test_a_new_segment_remembers_where_the_old_one_ended(bench: "Bench") -> None
 
 
 def test_a_copy_of_a_segment_is_not_believed(bench: "Bench") -> None:
-    """Somebody restored a file beside itself: every message is served once, from one of them."""
+    """Someone restored a file next to itself: every message is served once, from one of them."""
     bench.publish(b"one", b"two")
     path = bench.segments()[0]
     stop(bench)
@@ -404,7 +404,7 @@ def test_a_copy_of_the_log_inside_a_damaged_message_stays_a_payload(bench: "Benc
 
 
 def test_the_rest_of_a_write_is_no_loss_and_never_becomes_one(bench: "Bench") -> None:
-    """After a power cut bytes in the last group do not check: nobody lost anything for certain."""
+    """After a power failure bytes in the last group do not check: perhaps nothing was lost."""
     bench.publish(b"one")
     bench.publish(b"two", b"three")
     bench.disk = bench.disk.survivor()
@@ -503,7 +503,7 @@ def test_a_head_that_cannot_be_renewed_makes_the_stream_read_only(bench: "Bench"
     def look(operation: Operation) -> None:
         if operation.kind == "write" and operation.path == str(path):
             writes.append(operation)
-            if len(writes) == 2:  # the first one proves what is there
+            if len(writes) == 2:  # the first one proves what exists
                 disk.before_step = None
                 disk.fail(0, errno.ENOSPC)
 
@@ -514,7 +514,7 @@ def test_a_head_that_cannot_be_renewed_makes_the_stream_read_only(bench: "Bench"
     assert "read-only" in bench.recovery.notes[1]
 
 
-def test_a_stream_whose_segments_are_gone_begins_anew(bench: "Bench") -> None:
+def test_a_stream_whose_segments_are_lost_starts_again(bench: "Bench") -> None:
     bench.publish(b"one")
     path = bench.segments()[0]
     stop(bench)
@@ -531,7 +531,7 @@ def test_a_stream_whose_segments_are_gone_begins_anew(bench: "Bench") -> None:
 
 @pytest.mark.parametrize("name", ["manifest.a", "manifest.b"])
 @pytest.mark.parametrize("how", ["damaged", "missing"])
-def test_a_lost_manifest_is_written_anew(bench: "Bench", name: str, how: str) -> None:
+def test_a_lost_manifest_is_written_again(bench: "Bench", name: str, how: str) -> None:
     bench.publish(b"one")
     path = bench.log.segments.folder / name
     stop(bench)
@@ -586,7 +586,7 @@ def test_a_segment_that_is_lost_with_both_manifests_is_reported(bench: "Bench", 
     assert any("it is unknown" in damage.reason for damage in bench.log.quarantine.proven)
 
 
-def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:
+def test_an_unknown_folder_is_named(bench: "Bench") -> None:
     folder = bench.log.segments.folder
     stop(bench)
     for name in bench.disk.list_folder(folder):
@@ -710,7 +710,7 @@ def test_a_newest_segment_that_cannot_be_made_durable_is_read_only(
     assert bench.publish(b"three") > [3]
 
 
-def test_a_kill_does_not_show_what_a_power_cut_can_take_away(bench: "Bench") -> None:
+def test_a_kill_does_not_show_what_a_power_failure_can_lose(bench: "Bench") -> None:
     """What a killed process left unsynced is synced first."""
     bench.publish(b"one")
     bench.stage(b"two")

@@ -50,7 +50,7 @@ def on_disk(bench: "Bench") -> int:
     return sum(size for path, size in bench.disk.paths().items() if path.suffix == ".seg")
 
 
-def test_what_is_gone_leaves_the_disk(small: "Bench") -> None:
+def test_deleted_messages_leave_the_disk(small: "Bench") -> None:
     seqs = fill(small)
     kept = seqs[::5]
     delete(small, [seq for seq in seqs if seq not in kept])
@@ -80,7 +80,7 @@ def test_what_was_rewritten_is_counted(small: "Bench") -> None:
     assert small.log.segments.disk_bytes == on_disk(small)
 
 
-def test_what_is_left_is_there_after_the_next_start(small: "Bench") -> None:
+def test_remaining_messages_exist_after_the_next_start(small: "Bench") -> None:
     seqs = fill(small)
     kept = seqs[::7]
     delete(small, [seq for seq in seqs if seq not in kept])
@@ -97,7 +97,7 @@ def test_what_is_left_is_there_after_the_next_start(small: "Bench") -> None:
 
 
 def test_a_bucket_with_history_one_stays_small(small: "Bench") -> None:
-    """10,000 keys written 1,000,000 times: about 3 times what is there, and two segments."""
+    """10,000 keys written 1,000,000 times: about 3 times what exists, and two segments."""
     small.log.set_limits(0, 0, 1)
     keys = 40
     peak = 0
@@ -130,8 +130,8 @@ def test_few_files_are_left_of_many(small: "Bench") -> None:
     assert len(messages(small.log)) == len(range(0, 1500, 40)) + 2
 
 
-def test_rows_of_what_is_gone_go_with_it(small: "Bench") -> None:
-    """The memory of an index follows what is there."""
+def test_rows_of_deleted_things_are_removed(small: "Bench") -> None:
+    """The memory of an index follows what exists."""
     small.log.set_limits(0, 0, 1)
     small.publish(BODY, subject=b"rare")
     for n in range(1000):
@@ -144,7 +144,7 @@ def test_rows_of_what_is_gone_go_with_it(small: "Bench") -> None:
 
 
 def test_the_newest_full_segment_rests(small: "Bench") -> None:
-    """Much of what is in it goes soon by itself."""
+    """Much of what is in it goes soon on its own."""
     while len(small.log.segments.list_files()) < 2:
         fill(small, 1)
     delete(small, sequences(small.log)[1:])
@@ -156,7 +156,7 @@ def test_the_newest_full_segment_rests(small: "Bench") -> None:
 def test_bytes_that_do_not_check_are_copied_aside_before_the_rest_is_rewritten(
     small: "Bench",
 ) -> None:
-    """What is damaged stays for whoever wants to look, and its neighbours are served."""
+    """What is damaged stays for later inspection, and its neighbours are served."""
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])
     first = small.log.segments.list_files()[0]
@@ -400,7 +400,7 @@ def test_two_streams_do_not_mind_each_other(small: "Bench") -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_head_that_cannot_be_read_for_a_moment_is_no_damage(small: "Bench", times: int) -> None:
+def test_a_header_that_cannot_be_read_temporarily_is_no_damage(small: "Bench", times: int) -> None:
     seqs = fill(small)
     kept = seqs[::5]
     keep_house(small)
@@ -434,8 +434,8 @@ def test_messages_that_were_deleted_are_not_lost_with_the_head_of_their_segment(
     assert sequences(small.log) == kept
 
 
-def test_on_a_full_disk_even_the_newest_segment_gives_back_what_is_gone(bench: "Bench") -> None:
-    """Nothing is removed or rewritten of the segment that is written to: another one is begun."""
+def test_on_a_full_disk_even_the_newest_segment_is_compacted(bench: "Bench") -> None:
+    """Nothing is removed or rewritten of the segment that is written to: another is started."""
     seqs = fill(bench, 30)
     (newest,) = bench.segments()
     kept = seqs[10:12]

@@ -1,4 +1,4 @@
-"""Filler behind the records of the newest segment: written with a group, and never in the way."""
+"""Filler after the records of the newest segment: written with a group, and never in the way."""
 
 import errno
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ def test_a_group_that_reaches_the_end_takes_filler_with_it(bench: "Bench") -> No
     assert len(newest(bench)) > length
 
 
-def test_a_start_goes_on_in_the_filler(bench: "Bench") -> None:
+def test_a_start_continues_in_the_filler(bench: "Bench") -> None:
     publish(bench, b"one")
     length = len(newest(bench))
     for _ in range(3):

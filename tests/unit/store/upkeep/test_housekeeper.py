@@ -1,4 +1,4 @@
-"""Chores beside the loop: done once, reported once, and stopped at any point."""
+"""Chores in the background: done once, reported once, and stopped at any point."""
 
 import threading
 import time
@@ -112,7 +112,7 @@ def test_chores_of_one_kind_share_one_pace() -> None:
     assert [chore.left for chore in chores] == [4, 5, 5]
 
 
-def test_a_chore_that_waited_goes_on() -> None:
+def test_a_task_that_waited_continues() -> None:
     loop = Loop()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back, time.monotonic_ns)
@@ -139,7 +139,7 @@ def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFix
     assert "Traceback" not in caplog.text
 
 
-def test_closing_stops_after_the_step_under_way() -> None:
+def test_closing_stops_after_the_step_in_progress() -> None:
     loop, gate = Loop(), threading.Event()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
@@ -169,7 +169,7 @@ def test_a_closed_housekeeper_that_had_nothing_to_do_has_no_thread() -> None:
 
 
 def test_a_log_closes_when_its_chore_comes_back(bench: "Bench") -> None:
-    """A file that a chore reads must not be somebody else's meanwhile."""
+    """A file that a chore reads must not be someone else's meanwhile."""
     for _ in range(30):
         bench.publish(b"x" * 1_000)
     chore = bench.log.take_task()
@@ -209,7 +209,7 @@ def test_a_removal_comes_back_too(bench: "Bench", failed: bool) -> None:
 
 
 def test_chores_are_done_while_the_log_is_written(bench: "Bench") -> None:
-    """The steps run in a thread, the log goes on, and a start finds everything."""
+    """The steps run in a thread, the log continues, and a start finds everything."""
     loop = Loop()
     keeper = Housekeeper(loop.hand_back)
     ended = 0

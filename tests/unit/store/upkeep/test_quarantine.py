@@ -231,8 +231,8 @@ def test_a_damaged_line_costs_what_it_said_and_is_noted(full: "Bench") -> None:
     assert full.log.quarantine.lost == [(3, 3)]
 
 
-def test_in_a_rewritten_segment_only_what_was_there_counts_as_lost(bench: "Bench") -> None:
-    """It has few of its sequences; the others are gone, not lost."""
+def test_in_a_rewritten_segment_only_its_contents_count_as_lost(bench: "Bench") -> None:
+    """It has few of its sequences; the others were deleted, not lost."""
     bench.segment_size = 3000
     bench.reopen()
     for _ in range(60):
@@ -263,7 +263,7 @@ def test_a_line_says_what_it_was_given() -> None:
 
 
 def test_damage_that_grows_into_its_neighbours_is_reported_again() -> None:
-    """A known place is noted once; what was lost since then beside it is not silent."""
+    """A known place is noted once; what was lost since then next to it is not silent."""
     quarantine = Quarantine()
     found = Damage(segment="1.seg", offset=50, length=10, reason="r", first_seq=3, last_seq=3)
     grown = msgspec.structs.replace(found, length=30, last_seq=5)
@@ -277,7 +277,7 @@ def test_damage_that_grows_into_its_neighbours_is_reported_again() -> None:
     assert again == []
     assert quarantine.take_news() == [grown]
     assert quarantine.lost == [(3, 5)]
-    # The copy of the shorter one, which was under way, is not that of the longer.
+    # The copy of the shorter one, which was in progress, is not that of the longer.
     quarantine.note_copied([found])
     assert quarantine.waiting == [grown]
     quarantine.note_copied([grown])

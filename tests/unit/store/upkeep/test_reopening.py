@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def fail_sync(bench: "Bench") -> None:
-    """Write the group on its way on a disk that loses it and says so."""
+    """Write the group in flight on a disk that loses it and says so."""
     group = bench.log.take_group()
     assert group is not None
     bench.disk.fail(2, errno.EIO)
@@ -27,7 +27,7 @@ def bodies(bench: "Bench") -> dict[int, bytes]:
     return {seq: message.body for seq, message in messages(bench.log).items()}
 
 
-def test_what_a_start_shows_after_a_failed_sync_no_power_cut_takes_away(bench: "Bench") -> None:
+def test_what_a_start_shows_after_a_failed_sync_survives_a_power_failure(bench: "Bench") -> None:
     bench.log.set_limits(2, 0, 0)
     bench.publish(b"one", b"two")
     bench.stage(b"three")
@@ -64,7 +64,7 @@ def test_a_failed_log_is_verified_and_written_to_again(bench: "Bench") -> None:
     assert bench.recovery.damaged == []
 
 
-def test_what_was_cut_off_never_comes_back(bench: "Bench") -> None:
+def test_truncated_records_never_come_back(bench: "Bench") -> None:
     bench.publish(b"one")
     bench.stage(b"never")
     fail_sync(bench)
@@ -89,7 +89,7 @@ def test_a_disk_that_still_fails_leaves_the_log_read_only(bench: "Bench", step: 
     assert bodies(bench) == {1: b"one"}
 
 
-def test_a_log_whose_messages_are_gone_stays_read_only(bench: "Bench") -> None:
+def test_a_log_whose_messages_are_lost_stays_read_only(bench: "Bench") -> None:
     bench.publish(b"one" * 50)
     bench.stage(b"never")
     fail_sync(bench)
@@ -124,7 +124,7 @@ def test_a_log_that_is_closed_while_it_is_verified_gives_its_file_back(bench: "B
     assert bench.disk.open_handles == 0
 
 
-def test_a_segment_without_records_is_gone_on_with(bench: "Bench") -> None:
+def test_a_segment_without_records_is_continued(bench: "Bench") -> None:
     bench.publish(b"one")
     bench.log.roll()
     bench.stage(b"never")

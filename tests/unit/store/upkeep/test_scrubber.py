@@ -1,4 +1,4 @@
-"""The scrubber finds damage that nobody reads."""
+"""The scrubber finds damage that no one reads."""
 
 import errno
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ def full(bench: "Bench") -> "Bench":
 
 
 def keep_house(bench: "Bench", now: int) -> int:
-    """Do all that is to be done; how many segments were gone through."""
+    """Do all that is to be done; how many segments were scrubbed."""
     scrubs = set()
     while bench.log.maintain(now):
         chore = bench.log.upkeep.task
@@ -41,7 +41,7 @@ def keep_house(bench: "Bench", now: int) -> int:
     return len(scrubs)
 
 
-def test_damage_that_nobody_reads_is_found(full: "Bench") -> None:
+def test_damage_that_no_reader_touches_is_found(full: "Bench") -> None:
     first = full.log.segments.list_files()[0]
     offset = int(first.rows[0].offset_at(2))
     full.disk.flip(full.log.segments.folder / first.name, (offset + 99) * 8)
@@ -63,7 +63,7 @@ def test_damage_that_nobody_reads_is_found(full: "Bench") -> None:
     assert list(messages(full.log)) == [1, 2, *range(4, 51)]
 
 
-def test_each_full_segment_is_gone_through_once_a_day(full: "Bench") -> None:
+def test_each_full_segment_is_scrubbed_once_a_day(full: "Bench") -> None:
     count = len(full.log.segments.list_files()) - 1
 
     assert keep_house(full, NOW) == count
@@ -71,7 +71,7 @@ def test_each_full_segment_is_gone_through_once_a_day(full: "Bench") -> None:
     assert keep_house(full, NOW + DAY_NS) == count
 
 
-def test_a_restart_does_not_begin_anew(full: "Bench") -> None:
+def test_a_restart_does_not_start_over(full: "Bench") -> None:
     count = keep_house(full, NOW)
     full.reopen()
 
@@ -81,7 +81,7 @@ def test_a_restart_does_not_begin_anew(full: "Bench") -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_stop_it(full: "Bench") -> None:
-    """On 02f3840 nothing was gone through until the clock had caught up."""
+    """On 02f3840 nothing was scrubbed until the clock had caught up."""
     count = len(full.log.segments.list_files()) - 1
     keep_house(full, NOW)
     full.reopen()
@@ -91,7 +91,7 @@ def test_a_clock_that_was_set_back_does_not_stop_it(full: "Bench") -> None:
     assert keep_house(full, NOW - 4 * DAY_NS) == count
 
 
-def test_without_a_time_nothing_is_gone_through(full: "Bench") -> None:
+def test_without_an_interval_nothing_is_scrubbed(full: "Bench") -> None:
     assert keep_house(full, 0) == 0
 
 
@@ -127,7 +127,7 @@ def test_other_chores_have_their_turn_in_between(bench: "Bench") -> None:
     assert bench.log.take_task(NOW) is chore
 
 
-def test_a_condensed_file_that_does_not_check_is_made_anew(full: "Bench") -> None:
+def test_an_invalid_index_file_is_rebuilt(full: "Bench") -> None:
     first = full.log.segments.list_files()[0]
     path = full.log.segments.folder / (first.name + ".idx")
     content = full.disk.read_file(path)

@@ -32,7 +32,7 @@ def test_silence_for_the_alarm_time_is_overdue() -> None:
     assert watched.is_overdue(0, 3 * SECOND)
 
 
-def test_anything_that_arrives_starts_the_time_anew() -> None:
+def test_anything_that_arrives_restarts_the_timer() -> None:
     """ADR-15: "that either messages or status is received"."""
     watched = monitor()
 
@@ -41,7 +41,7 @@ def test_anything_that_arrives_starts_the_time_anew() -> None:
     assert watched.is_overdue(1, 5 * SECOND)
 
 
-def test_a_long_silence_is_told_of_again() -> None:
+def test_a_long_silence_is_reported_again() -> None:
     watched = monitor()
 
     assert watched.is_overdue(0, 3 * SECOND)
@@ -67,7 +67,7 @@ def gap(found: ConsumerGap | None) -> tuple[int, int] | None:
 def test_a_gap_between_messages_is_found() -> None:
     watched = monitor()
 
-    assert watched.on_message(7) is None  # a consumer that was there before starts anywhere
+    assert watched.on_message(7) is None  # a consumer that existed before starts anywhere
     assert watched.on_message(8) is None
     assert gap(watched.on_message(10)) == (9, 10)
     assert watched.on_message(11) is None

@@ -1,4 +1,4 @@
-"""What the statuses of pull requests mean (ADR-15, "Pull Mode Statuses" and the two behind it)."""
+"""What the statuses of pull requests mean (ADR-15, "Pull Mode Statuses" and the two after it)."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from jetspark.subjects.match import matches
 class MemoryBackend:
     """Keeps every entry; ``gets`` notes what reads asked for.
 
-    With ``silent`` a refused write does not say which revision is there, as some servers do.
+    With ``silent`` a refused write does not say which revision exists, as some servers do.
     """
 
     def __init__(self, *, silent: bool = False) -> None:

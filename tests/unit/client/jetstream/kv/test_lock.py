@@ -28,7 +28,7 @@ TTL = 5.0
 
 
 class ExpiringBackend(MemoryBackend):
-    """Keys end with their time to live. ``delays`` are seconds before and behind a write."""
+    """Keys end with their time to live. ``delays`` are seconds before and after a write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ExpiringBackend(MemoryBackend):
         before, behind = self.delays
         try:
             async with asyncio.timeout(self.seconds(timeout)):
-                # What was sent is stored, whether or not somebody still waits for the answer.
+                # What was sent is stored, whether or not someone still waits for the answer.
                 storing = asyncio.ensure_future(
                     self._store(before, key, data, operation, expected, ttl)
                 )
@@ -197,7 +197,7 @@ def test_a_renewal_that_fails_is_tried_again_in_time() -> None:
     run_virtually(main())
 
 
-def test_release_waits_for_the_renewal_under_way() -> None:
+def test_release_waits_for_the_renewal_in_progress() -> None:
     async def main() -> None:
         backend = ExpiringBackend()
         lock = KeyValue(backend).lock("l", ttl=TTL)
@@ -278,7 +278,7 @@ def test_acquire_waits_for_a_server_that_is_away() -> None:
     run_virtually(main())
 
 
-def test_acquire_does_not_wait_for_a_bucket_that_is_gone() -> None:
+def test_acquire_does_not_wait_for_a_deleted_bucket() -> None:
     async def main() -> None:
         backend = ExpiringBackend()
         backend.away = [NoResponders("l")]
@@ -380,7 +380,7 @@ def test_a_member_with_a_longer_time_to_live_does_not_flicker() -> None:
     run_virtually(main())
 
 
-def test_a_member_that_left_leaves_no_marker_behind() -> None:
+def test_a_member_that_left_leaves_no_marker() -> None:
     async def main() -> None:
         backend = ExpiringBackend()
         bucket = KeyValue(backend)

@@ -50,7 +50,7 @@ async def spoiled() -> tuple[KeyValue, KeyValue]:
     return plain, secret
 
 
-async def test_a_watch_goes_on_behind_a_value_that_does_not_decode() -> None:
+async def test_a_watch_continues_after_a_value_that_does_not_decode() -> None:
     _, secret = await spoiled()
     async with await secret.watch() as watcher:
         first = await anext(watcher)
@@ -72,7 +72,7 @@ async def test_a_chunk_ends_before_a_value_that_does_not_decode() -> None:
     assert [each.value for each in first + second] == [b"1", b"3"]
 
 
-async def test_a_callback_goes_on_behind_a_value_that_does_not_decode() -> None:
+async def test_a_callback_continues_after_a_value_that_does_not_decode() -> None:
     backend = MemoryBackend()
     plain, secret = KeyValue(backend), KeyValue(backend, value_codec=RING)
     await plain.put("a", b"not encrypted")
@@ -98,7 +98,7 @@ async def test_a_codec_that_raises_anything_has_failed() -> None:
     assert (await kv.get("b")).value == b"12"
 
 
-async def test_create_does_not_read_the_value_that_is_there() -> None:
+async def test_create_does_not_read_the_existing_value() -> None:
     plain, secret = await spoiled()
 
     with pytest.raises(KeyExists, match="revision 2"):
@@ -244,7 +244,7 @@ async def test_a_key_that_would_cost_the_connection_is_refused() -> None:
         await kv.watch("k" * 3001)
 
 
-async def test_a_replica_does_not_fall_behind_without_a_word() -> None:
+async def test_a_replica_does_not_lag_silently() -> None:
     class Failing(MemoryWatch):
         async def next_chunk(self, count: int) -> list[Stored]:
             found = await super().next_chunk(count)

@@ -34,7 +34,7 @@ from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_open_store
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
-from jetspark.store.doubles import is_original, key_of
+from jetspark.store.duplicate_folders import is_original, key_of
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog

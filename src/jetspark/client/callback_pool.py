@@ -63,7 +63,7 @@ class CallbackPool(Generic[M]):
         self._idle: list[asyncio.Future[None]] = []
         # To be processed next, at most one per key; further ones wait for their key.
         self._ready: deque[tuple[M, Hashable]] = deque()
-        self._behind: dict[Hashable, deque[M]] = {}
+        self._waiting: dict[Hashable, deque[M]] = {}
         self._running: set[M] = set()
         self._count = 0
         self._closing = False
@@ -86,7 +86,7 @@ class CallbackPool(Generic[M]):
     @property
     def in_hand(self) -> list[M]:
         """The messages that were added and are not finished."""
-        return [*self._running, *self._not_begun()]
+        return [*self._running, *self._not_started()]
 
     def add(self, message: M) -> None:
         """Process a message as soon as a worker and its key are free."""
@@ -94,10 +94,10 @@ class CallbackPool(Generic[M]):
         key: Hashable = None
         if self._key is not None:
             key = self._key_of(message)
-            if key in self._behind:
-                self._behind[key].append(message)
+            if key in self._waiting:
+                self._waiting[key].append(message)
                 return
-            self._behind[key] = deque()
+            self._waiting[key] = deque()
         self._ready.append((message, key))
         self._wake_worker()
 
@@ -112,10 +112,10 @@ class CallbackPool(Generic[M]):
 
     def give_up(self) -> list[M]:
         """Start no more messages; returns those that were not started."""
-        given_up = self._not_begun()
+        given_up = self._not_started()
         self._count -= len(given_up)
         self._ready.clear()
-        for waiting in self._behind.values():
+        for waiting in self._waiting.values():
             waiting.clear()
         self._change()
         return given_up
@@ -128,9 +128,9 @@ class CallbackPool(Generic[M]):
                 thread.stop()
             worker.cancel()
 
-    def _not_begun(self) -> list[M]:
-        behind = [message for waiting in self._behind.values() for message in waiting]
-        return [*(message for message, _ in self._ready), *behind]
+    def _not_started(self) -> list[M]:
+        waiting_here = [message for waiting in self._waiting.values() for message in waiting]
+        return [*(message for message, _ in self._ready), *waiting_here]
 
     def _key_of(self, message: M) -> Hashable:
         assert self._key is not None
@@ -187,11 +187,11 @@ class CallbackPool(Generic[M]):
         self._running.discard(message)
         self._count -= 1
         if self._key is not None:
-            behind = self._behind[key]
-            if behind:
-                self._ready.append((behind.popleft(), key))
+            waiting_here = self._waiting[key]
+            if waiting_here:
+                self._ready.append((waiting_here.popleft(), key))
             else:
-                del self._behind[key]
+                del self._waiting[key]
         if self._on_done is not None:
             self._on_done(message)
         self._change()

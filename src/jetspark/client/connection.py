@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._framing: WebSocketFraming | None = None
         self._info = ServerInfo()
         # Bytes received after INFO, until it is known whether TLS starts there; None from then on.
-        self._behind_info: bytes | None = b""
+        self._after_info: bytes | None = b""
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._error: Exception | None = None
@@ -147,15 +147,15 @@ class Connection(asyncio.BufferedProtocol):
             server_hostname=hostname if early is not None else None,
         )
         await self._greeted
-        behind, self._behind_info = self._behind_info or b"", None
+        received, self._after_info = self._after_info or b"", None
         plain = early is None and not address.websocket
         if plain and (context is not None or self._info.tls_required):
-            if behind:
+            if received:
                 # An attacker could have injected it, for us to trust it as the server's.
                 raise ProtocolViolation("the server sent data between INFO and TLS")
             await self._start_tls(context or ssl.create_default_context(), hostname)
-        elif behind:
-            self._feed(behind)
+        elif received:
+            self._feed(received)
         connect_line = self._owner.connect_line(self._info, address)
         first_pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(first_pong)
@@ -309,11 +309,11 @@ class Connection(asyncio.BufferedProtocol):
             except Error as error:
                 self._fail(error)
                 return
-        if self._behind_info is not None:
-            self._behind_info += data
-            while self._behind_info and not self._greeted.done() and self._error is None:
-                line, end, rest = self._behind_info.partition(b"\n")
-                self._behind_info = rest
+        if self._after_info is not None:
+            self._after_info += data
+            while self._after_info and not self._greeted.done() and self._error is None:
+                line, end, rest = self._after_info.partition(b"\n")
+                self._after_info = rest
                 self._feed(line + end)
             return
         self._feed(data)

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, Self, TypeVar
 from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
 from jetspark.client.connection_status import ConnectionStatus
-from jetspark.client.draining import drain_all, drain_behind
+from jetspark.client.draining import drain_all, drain_in_background
 from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
@@ -354,7 +354,7 @@ class ClientCore:
         self._link.check_loop()
         if is_inside_callback():
             # A callback cannot wait for its own end: the rest follows when it is done.
-            self._draining = drain_behind(self, seconds)
+            self._draining = drain_in_background(self, seconds)
             return
         self.is_draining = True
         try:

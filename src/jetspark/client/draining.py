@@ -66,13 +66,13 @@ def _what(core: Drained, subscription: SubscriptionCore) -> str:
     return repr(subscription.subject)
 
 
-def drain_behind(core: Drained, seconds: float) -> asyncio.Task[None]:
+def drain_in_background(core: Drained, seconds: float) -> asyncio.Task[None]:
     """Drain for a callback that does not wait, in a task that does not count as that callback."""
     loop = asyncio.get_running_loop()
-    return loop.create_task(_drain_behind(core, seconds), context=contextvars.Context())
+    return loop.create_task(_drain_in_background(core, seconds), context=contextvars.Context())
 
 
-async def _drain_behind(core: Drained, seconds: float) -> None:
+async def _drain_in_background(core: Drained, seconds: float) -> None:
     """Report a failure, unless the client was closed first."""
     try:
         await core.drain(timeout=seconds)

@@ -145,15 +145,15 @@ class ServerPool:
         name of ``current`` apply to them too. Discovered servers that the cluster no longer
         announces are removed.
         """
-        told = [address for url in urls if (address := _sibling(url, current)) is not None]
-        labels = {address.label for address in told}
+        announced = [address for url in urls if (address := _sibling(url, current)) is not None]
+        labels = {address.label for address in announced}
         self._entries = [
             entry
             for entry in self._entries
             if not entry.discovered or entry.address == current or entry.address.label in labels
         ]
         known = {entry.address.label for entry in self._entries}
-        new = [address for address in told if address.label not in known]
+        new = [address for address in announced if address.label not in known]
         shuffle(new)
         self._entries += [_Entry(address, discovered=True) for address in new]
         return tuple(address.label for address in new)
@@ -283,14 +283,14 @@ def parse_server(text: str) -> ServerAddress:
 def _sibling(url: str, current: ServerAddress) -> ServerAddress | None:
     """The address of another server of the same cluster; None if it cannot be parsed."""
     try:
-        told = parse_server(url)
+        announced = parse_server(url)
     except ValueError:
         return None
-    tls_name = (current.tls_name or current.host) if _is_ip(told.host) else ""
+    tls_name = (current.tls_name or current.host) if _is_ip(announced.host) else ""
     return msgspec.structs.replace(
         current,
-        host=told.host,
-        port=told.port,
+        host=announced.host,
+        port=announced.port,
         tls_name="" if _is_ip(tls_name) or not tls_name else tls_name,
     )
 

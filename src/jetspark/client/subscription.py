@@ -29,7 +29,7 @@ PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
 # A plain callback yields to the loop after this many messages.
 CALLBACK_RUN: Final = 256
 # Seconds to inform the server of the end of a drain whose own time is up.
-LAST_WORD: Final = 0.5
+END_GRACE: Final = 0.5
 # Before ending a subscription whose messages come through another server: seconds without a
 # message after which none is assumed to be in flight, maximum seconds to wait, and poll interval.
 ROUTED_QUIET: Final = 0.1
@@ -239,7 +239,7 @@ class SubscriptionCore:
             ) from None
         finally:
             if taker is not None and taker.drained is not None:
-                await taker.drained(max(deadline - loop.time(), LAST_WORD))
+                await taker.drained(max(deadline - loop.time(), END_GRACE))
 
     async def stop(self, seconds: float) -> None:
         """Stop the subscription, and take the messages that are in flight.
@@ -270,7 +270,7 @@ class SubscriptionCore:
         if self.awaits is None:
             self._owner.send_unsubscribe(self._sid, 0)
         self._stopping = asyncio.get_running_loop().create_task(self._settle(seconds))
-        self._stopping.add_done_callback(_look_at_result)
+        self._stopping.add_done_callback(_retrieve_result)
 
     async def _settle(self, seconds: float) -> None:
         try:
@@ -545,7 +545,7 @@ class Subscription:
         return f"Subscription({self._core.subject!r}{closed_mark(self.is_closed)})"
 
 
-def _look_at_result(task: asyncio.Task[None]) -> None:
+def _retrieve_result(task: asyncio.Task[None]) -> None:
     """Retrieve the result: waiters get the error, but there may be none."""
     if not task.cancelled():
         task.exception()

@@ -82,7 +82,7 @@ class ThreadCallback(Generic[M]):
         self._work.put(chunk)
         await chunk.done
         self._chunk = None
-        return messages[chunk.begun :]
+        return messages[chunk.started :]
 
     def stop(self) -> list[M]:
         """Stop calling the function; returns the messages that it has not processed.
@@ -91,7 +91,7 @@ class ThreadCallback(Generic[M]):
         """
         self._stopped = True
         chunk = self._chunk
-        return chunk.messages[chunk.begun + 1 :] if chunk is not None else []
+        return chunk.messages[chunk.started + 1 :] if chunk is not None else []
 
     def close(self) -> None:
         """End the thread after its current work."""
@@ -104,7 +104,7 @@ class ThreadCallback(Generic[M]):
             for message in chunk.messages:
                 if self._stopped:
                     break
-                chunk.begun += 1
+                chunk.started += 1
                 self._call(message, chunk)
             chunk.tell(chunk.finish)
 
@@ -129,7 +129,7 @@ class _Chunk(Generic[M]):
         self.messages = messages
         self.report = report
         self.loop = loop
-        self.begun = 0
+        self.started = 0
         self.done: asyncio.Future[None] = loop.create_future()
 
     def tell(self, function: Callable[..., None], *arguments: object) -> None:

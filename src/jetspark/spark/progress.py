@@ -49,7 +49,9 @@ def lag(query: "StreamingQuery | Mapping[str, Any]") -> list[SourceLag]:
     for source in progress["sources"]:
         latest = _positions(source["latestOffset"])
         for stream, (following, created) in _positions(source["endOffset"]).items():
-            found.append(SourceLag(stream, _behind(following, created, latest, stream), following))
+            found.append(
+                SourceLag(stream, _lag_between(following, created, latest, stream), following)
+            )
     return found
 
 
@@ -126,7 +128,7 @@ def _positions(offset: Any) -> dict[str, tuple[int, str]]:
     }
 
 
-def _behind(
+def _lag_between(
     following: int, created: str, latest: Mapping[str, tuple[int, str]], stream: str
 ) -> int | None:
     if stream not in latest:

@@ -377,7 +377,7 @@ async def test_a_stream_made_again_is_noticed_by_a_reader_that_gave_up_meanwhile
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request where the new stream ends may time out: it is asked again."""
-    look = OrderedReader._begins_behind_the_end
+    look = OrderedReader._starts_after_the_end
     cut_off = asyncio.Event()
 
     async def slow_at_first(reader: OrderedReader) -> bool:
@@ -386,7 +386,7 @@ async def test_a_stream_made_again_is_noticed_by_a_reader_that_gave_up_meanwhile
             await asyncio.Event().wait()
         return await look(reader)
 
-    monkeypatch.setattr(OrderedReader, "_begins_behind_the_end", slow_at_first)
+    monkeypatch.setattr(OrderedReader, "_starts_after_the_end", slow_at_first)
     async with client(error_callback=lambda _error: None) as nc:
         js = nc.jetstream()
         stream = await js.create_stream(name, subjects=[name])

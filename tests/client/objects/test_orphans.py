@@ -17,7 +17,7 @@ from jetspark import Client, JetStream, ObjectStore, ObjectStoreConfig, OrphansP
 from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
-from jetspark.client.jetstream.objects.orphans import OrphanHunt
+from jetspark.client.jetstream.objects.orphans import OrphanPurge
 from jetspark.errors import (
     NotSupported,
     ObjectIncomplete,
@@ -149,26 +149,26 @@ async def test_a_rename_while_they_are_looked_for_loses_nothing(
         await leave(js, name, "gone")
         theirs = await other.jetstream().object_store(name)
         names = iter(range(1000))
-        listed = OrphanHunt._list_chunks
-        newest = OrphanHunt._newest
+        listed = OrphanPurge._list_chunks
+        newest = OrphanPurge._newest
 
         async def renamed() -> None:
             n = next(names)
             await theirs.update_meta(f"a{n}", new_name=f"a{n + 1}")
 
-        async def list_then_rename(self: OrphanHunt, last_seq: int) -> None:
+        async def list_then_rename(self: OrphanPurge, last_seq: int) -> None:
             await listed(self, last_seq)
             await renamed()
 
-        async def rename_then_look(self: OrphanHunt) -> int:
+        async def rename_then_look(self: OrphanPurge) -> int:
             found = await newest(self)
             if self._named and len(self._chunks) and next(looks) < 5:
                 await renamed()
             return found
 
         looks = iter(range(1000))
-        monkeypatch.setattr(OrphanHunt, "_list_chunks", list_then_rename)
-        monkeypatch.setattr(OrphanHunt, "_newest", rename_then_look)
+        monkeypatch.setattr(OrphanPurge, "_list_chunks", list_then_rename)
+        monkeypatch.setattr(OrphanPurge, "_newest", rename_then_look)
         purged = await store.purge_orphans(older_than=0)
 
         assert purged.objects == 1
@@ -191,9 +191,9 @@ async def test_an_object_that_appears_between_look_and_purge_keeps_its_chunks(
 
         put = asyncio.create_task(store.put("late", slow()))
         await paused.wait()
-        settle = OrphanHunt._settle
+        settle = OrphanPurge._settle
 
-        async def end_then_settle(self: OrphanHunt, *args: Any) -> None:
+        async def end_then_settle(self: OrphanPurge, *args: Any) -> None:
             if await store._meta.find("late", timeout=None) is None and self._named is not None:
                 await settle(self, *args)
                 on.set()
@@ -201,7 +201,7 @@ async def test_an_object_that_appears_between_look_and_purge_keeps_its_chunks(
             else:
                 await settle(self, *args)
 
-        monkeypatch.setattr(OrphanHunt, "_settle", end_then_settle)
+        monkeypatch.setattr(OrphanPurge, "_settle", end_then_settle)
         purged = await store.purge_orphans(older_than=0)
 
         assert purged.objects == 0

@@ -86,7 +86,7 @@ async def _serve(
     log.info("  Name:     %s", server.server_name)
     log.info("  ID:       %s", server.server_id)
     if not settings.jetstream.enabled:
-        log.info("  %s", how_to_have_streams(settings.jetstream.store_dir))
+        log.info("  %s", jetstream_off_hint(settings.jetstream.store_dir))
     for warning in [*settings.warnings, *settings.remarks]:
         log.warning("%s", warning)
     async with server:
@@ -101,7 +101,7 @@ async def _serve(
     log.info("Server Exiting..")
 
 
-def how_to_have_streams(store_dir: str) -> str:
+def jetstream_off_hint(store_dir: str) -> str:
     """The hint if JetStream is off; ``store_dir`` may have been given in vain."""
     idle = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
     return (

@@ -106,7 +106,7 @@ async def take_backup(
     subscription: SubscriptionCore | None = None
     try:
         file = await files.do(_begin, place)
-        files.begun = file
+        files.opened = file
         subscription = api.core.add_subscription(inbox)
         answer = await api.call(
             f"STREAM.SNAPSHOT.{stream}",
@@ -140,7 +140,7 @@ class _Files:
     def __init__(self, place: Path) -> None:
         self._place = place
         self._working: asyncio.Future[Any] | None = None
-        self.begun: BinaryIO | None = None
+        self.opened: BinaryIO | None = None
 
     async def do(self, work: Callable[..., _Result], *arguments: object) -> _Result:
         """Run work in a thread; if cancelled, it continues there."""
@@ -156,11 +156,11 @@ class _Files:
 
     def _remove(self, worked: asyncio.Future[Any]) -> None:
         failed = worked.cancelled() or worked.exception() is not None
-        if self.begun is None and not failed:
-            self.begun = worked.result()
-        if self.begun is None:
+        if self.opened is None and not failed:
+            self.opened = worked.result()
+        if self.opened is None:
             return  # the folder's contents are not ours
-        self.begun.close()
+        self.opened.close()
         for name in (DATA_FILE, _DRAFT, META_FILE):
             (self._place / name).unlink(missing_ok=True)
 

@@ -100,7 +100,7 @@ from jetspark.client.models.consumer import (
     ConsumerConfig,
     ConsumerOptions,
     consumer_config,
-    said_ack_policy,
+    given_ack_policy,
     without_default_acks,
 )
 from jetspark.client.models.stream import StreamConfig, StreamInfo, StreamOptions, stream_config
@@ -775,7 +775,7 @@ def _chosen_acks(
 ) -> AckPolicy | None:
     """The ack policy of the argument or of the configuration; None if none was given."""
     if policy is None:
-        return said_ack_policy(config)
+        return given_ack_policy(config)
     return ConsumerConfig(ack_policy=policy).ack_policy
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from jetspark.api.base import encode_request
 from jetspark.api.message import MsgGetRequest
-from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.direct_get import StreamReader, lagging
 from jetspark.client.jetstream.pages import Page
 from jetspark.client.jetstream.scan import NO_END
 from jetspark.errors import (
@@ -75,10 +75,10 @@ async def _probe(
         again = page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence"
         again = again or (page.foreign and not page.proof)
         if page.status == NOT_FOUND and min_last_seq and not proven:
-            again = await _is_there(reader, seq, subject, timeout)
+            again = await _exists_at_leader(reader, seq, subject, timeout)
         if again:
             if reader.api.core.loop.time() + RETRY_PAUSE >= deadline:
-                raise behind(reader.stream, min_last_seq)
+                raise lagging(reader.stream, min_last_seq)
             await asyncio.sleep(RETRY_PAUSE)
             continue
         if page.status == NOT_FOUND:
@@ -88,7 +88,7 @@ async def _probe(
         return Counted(page.last_seq, page.pending + len(page.sequences), proven)
 
 
-async def _is_there(reader: StreamReader, seq: int, subject: str, timeout: float) -> bool:
+async def _exists_at_leader(reader: StreamReader, seq: int, subject: str, timeout: float) -> bool:
     """Ask the leader whether a message from ``seq`` exists."""
     try:
         await reader.get_from_leader(MsgGetRequest(seq=seq, next_by_subj=subject or ">"), timeout)

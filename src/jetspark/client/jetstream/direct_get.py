@@ -103,8 +103,8 @@ class StreamReader:
                     continue
                 if request.min_last_seq == 0:
                     raise
-                if held_back or probe.found_behind:
-                    raise behind(self.stream, request.min_last_seq) from None
+                if held_back or probe.found_lagging:
+                    raise lagging(self.stream, request.min_last_seq) from None
                 raise RequestTimeout(
                     f"stream {self.stream!r}: no reply to a direct get within {seconds} s"
                 ) from None
@@ -150,12 +150,12 @@ class StreamReader:
             except RequestTimeout:
                 if reached is None:
                     raise
-                raise behind(self.stream, sequence, reached) from None
+                raise lagging(self.stream, sequence, reached) from None
             reached = info.state.last_seq
             if reached >= sequence:
                 return info.state
             if self._loop.time() + pause >= deadline:
-                raise behind(self.stream, sequence, reached)
+                raise lagging(self.stream, sequence, reached)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LEADER_POLL_MAX)
 
@@ -191,8 +191,8 @@ class StreamReader:
                 held_back = True
                 await self._pause_after(asked, deadline)
             except RequestTimeout:
-                if held_back or probe.found_behind:
-                    raise behind(self.stream, wanted) from None
+                if held_back or probe.found_lagging:
+                    raise lagging(self.stream, wanted) from None
                 raise
             except MessageNotFound:
                 raise self._not_found(request) from None
@@ -289,7 +289,7 @@ class LeaderProbe:
         self.due: float = probes.api.core.loop.time() + self.seconds / 2
         self._asking: asyncio.Task[None] | None = None
         # Whether the leader has not reached the sequence.
-        self.found_behind: bool = False
+        self.found_lagging: bool = False
 
     def __enter__(self) -> Self:
         self._probes.add(self)
@@ -315,13 +315,13 @@ class LeaderProbe:
                 STREAM_INFO,
                 timeout=max(self.seconds / 2, 0.001),
             )
-            self.found_behind = info.state.last_seq < self._wanted
+            self.found_lagging = info.state.last_seq < self._wanted
 
 
 class NoProbe:
     """For reads without a required sequence."""
 
-    found_behind: Final = False
+    found_lagging: Final = False
 
     def __enter__(self) -> Self:
         return self
@@ -394,7 +394,7 @@ def describe(request: MsgGetRequest) -> str:
     return ", ".join(parts)
 
 
-def behind(stream: str, wanted: int, reached: int | None = None) -> MinLastSequence:
+def lagging(stream: str, wanted: int, reached: int | None = None) -> MinLastSequence:
     """No answering server has reached ``wanted``."""
     where = "" if reached is None else f": its leader is at {reached}"
     error = MinLastSequence(

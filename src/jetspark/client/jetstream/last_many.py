@@ -15,7 +15,7 @@ from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.arguments import texts, whole
-from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
+from jetspark.client.jetstream.direct_get import StreamReader, lagging, too_old
 from jetspark.client.jetstream.last_by_consumer import LastByConsumer
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.pages import Page
@@ -76,7 +76,7 @@ class LastMany:
         self._timeout = timeout
         self._deadline = self._loop.time() + timeout
         # The stream has a single copy, which has reached the required sequence.
-        self._one_copy_is_there = False
+        self._one_copy_is_current = False
 
     async def pages(self, filters: Sequence[str]) -> AsyncGenerator[list[StreamMessage], None]:
         """Yield the messages, in order of sequence within one request."""
@@ -184,11 +184,11 @@ class LastMany:
         if not cursor and page.up_to >= self._proof and not self._fixed_by_caller:
             return True  # without our bound this is the copy's last sequence
         # Later pages and bounded reads. A page without rows does not say which copy sent it.
-        return self._one_copy_is_there and not page.foreign and bool(page.sequences)
+        return self._one_copy_is_current and not page.foreign and bool(page.sequences)
 
     async def _can_trust_one_copy(self, page: Page) -> bool:
         """Wait for the only copy of the stream, so that its next answer is valid; once."""
-        if self._one_copy_is_there or page.foreign or not page.sequences:
+        if self._one_copy_is_current or page.foreign or not page.sequences:
             return False
         info = await self._reader.api.call(
             f"STREAM.INFO.{self._reader.stream}",
@@ -199,7 +199,7 @@ class LastMany:
         if info.config.num_replicas > 1:
             return False
         await self._reader.wait_for_leader(self._proof, self._deadline)
-        self._one_copy_is_there = True
+        self._one_copy_is_current = True
         return True
 
     @property
@@ -209,7 +209,7 @@ class LastMany:
     async def _again(self) -> None:
         """The copy refused because it lags: ask again while there is time."""
         if self._loop.time() + RETRY_PAUSE >= self._deadline:
-            raise behind(self._reader.stream, self._proof)
+            raise lagging(self._reader.stream, self._proof)
         await asyncio.sleep(RETRY_PAUSE)
 
     async def _ask(self, filters: tuple[str, ...], cursor: int) -> Page:
@@ -240,8 +240,8 @@ class LastMany:
                 await done
         finally:
             self._core.drop_request(page)
-        if probe.found_behind and isinstance(page.error, TimeoutError):
-            raise behind(self._reader.stream, self._proof)
+        if probe.found_lagging and isinstance(page.error, TimeoutError):
+            raise lagging(self._reader.stream, self._proof)
         silence = f"stream {self._reader.stream!r}: no reply to a multi_last get"
         raise_failure(page, silence, self._timeout)
         return page

@@ -98,7 +98,7 @@ class FastPublisher:
         # Of tasks that publish concurrently, one reads the answers and the others wait for it.
         self._turn = asyncio.Lock()
         # ADR-50: whether the first reply has arrived, which tells whether the batch was accepted.
-        self._begun = False
+        self._is_started = False
         # Whether the server was asked what it has: the batch, or its end, may be lost.
         self._asked = False
 
@@ -219,14 +219,14 @@ class FastPublisher:
         answers.check()
         self._asked = False
         try:
-            self._say(EOB, self.sent + 1)
+            self._send_control(EOB, self.sent + 1)
         except BufferFull:
             await self._core.flush(timeout=self._timeout)
-            self._say(EOB, self.sent + 1)
+            self._send_control(EOB, self.sent + 1)
         while not self._asked:
             if (ack := answers.final()) is not None:
                 return ack
-            await self._hear()
+            await self._receive()
         # Another answer has arrived since: then the end was lost.
         await self._find_leader()
         return answers.final()
@@ -234,7 +234,7 @@ class FastPublisher:
     def _ready(self) -> bool:
         """Whether a message can be sent without waiting."""
         return (
-            self._begun
+            self._is_started
             and self._subscription is not None
             and not self._subscription.pending_msgs
             and self._answers.quiet
@@ -273,21 +273,21 @@ class FastPublisher:
                 subscription = self._subscription or self._open()
                 if not window.sent:
                     return 1
-                if subscription.pending_msgs or answers.unknown or not self._begun:
-                    await self._hear()
+                if subscription.pending_msgs or answers.unknown or not self._is_started:
+                    await self._receive()
                 elif answers.leaderless:
                     await self._find_leader()
                 elif room := window.room():
                     return room
                 else:
-                    await self._hear()
+                    await self._receive()
 
     async def _started(self) -> None:
         """ADR-50: wait for the first reply."""
-        if not self._begun:
+        if not self._is_started:
             async with self._turn:
-                while not self._begun:
-                    await self._hear()
+                while not self._is_started:
+                    await self._receive()
 
     def _open(self) -> SubscriptionCore:
         self._subscription = self._core.add_subscription(self._dialect.inbox)
@@ -299,7 +299,7 @@ class FastPublisher:
         if self._subscription is not None:
             await self._subscription.unsubscribe()
 
-    def _say(self, operation: int, seq: int) -> None:
+    def _send_control(self, operation: int, seq: int) -> None:
         """Send a control message: a ping, or the end."""
         reply, block = self._dialect.mark(seq, operation, b"")
         self._core.send_message(self._subject, reply, block, b"")
@@ -307,9 +307,9 @@ class FastPublisher:
     def _ask(self) -> None:
         """Ask the server what it has; if something is missing, that is a gap."""
         self._asked = True
-        self._say(PING, self.sent)
+        self._send_control(PING, self.sent)
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         """Wait for answers and process them; raises the error that ended the batch."""
         try:
             await self._listen()
@@ -342,7 +342,7 @@ class FastPublisher:
                 answers.check()
                 if not chunk:
                     raise ConnectionClosed("the connection was closed during a fast batch")
-                self._begun = True
+                self._is_started = True
                 if answers.leaderless:
                     self._asked = True
                 return
@@ -368,7 +368,7 @@ class FastPublisher:
             pause = min(2 * pause, LEADER_PAUSE_MAX)
             self._answers.leaderless = False
             self._ask()
-            await self._hear()
+            await self._receive()
 
     def _on_up(self) -> None:
         """The connection was replaced: messages in flight may be lost."""

@@ -16,7 +16,7 @@ from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.client.arguments import texts, whole
 from jetspark.client.frames import encode_subject
-from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
+from jetspark.client.jetstream.direct_get import StreamReader, lagging, too_old
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.pages import Page
 from jetspark.errors import (
@@ -189,8 +189,8 @@ class RangeReader:
             await done
         self._pages.pop()
         self._core.drop_request(page)
-        if probe.found_behind and isinstance(page.error, TimeoutError):
-            raise behind(self._reader.stream, self._proof)
+        if probe.found_lagging and isinstance(page.error, TimeoutError):
+            raise lagging(self._reader.stream, self._proof)
         raise_failure(
             page, f"stream {self._reader.stream!r}: no reply to a batch get", self._timeout
         )
@@ -217,7 +217,7 @@ class RangeReader:
             self._stuck_at, self._stuck_until = at, now + self._timeout
             self._pause = 0.0
         if now >= self._stuck_until:
-            raise behind(self._reader.stream, self._proof)
+            raise lagging(self._reader.stream, self._proof)
         await asyncio.sleep(self._pause)
         # The first time at once: another copy may answer.
         self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)

@@ -72,9 +72,9 @@ class ConsumerConfig(
     Durations are seconds; reading one returns a float.
     """
 
-    __slots__ = ("_unsaid",)
+    __slots__ = ("_default_acks",)
     # Whether the ack policy was left out: subscriptions and ordered consumers have other defaults.
-    _unsaid: bool
+    _default_acks: bool
 
     durable: str
     name: str
@@ -116,34 +116,34 @@ class ConsumerConfig(
     def __init__(self, **options: Unpack[ConsumerOptions]) -> None:
         given: dict[str, Any] = {"ack_policy": AckPolicy.EXPLICIT, **options}
         self._fill(given)
-        object.__setattr__(self, "_unsaid", "ack_policy" not in options)
+        object.__setattr__(self, "_default_acks", "ack_policy" not in options)
 
     def replace(self, **changes: Unpack[ConsumerOptions]) -> "ConsumerConfig":
         """A copy of this configuration with the given changes."""
         made = self._replaced(changes)
-        unsaid = said_ack_policy(self) is None and "ack_policy" not in changes
-        object.__setattr__(made, "_unsaid", unsaid)
+        default_acks = given_ack_policy(self) is None and "ack_policy" not in changes
+        object.__setattr__(made, "_default_acks", default_acks)
         return made
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _restored, (to_wire(self), said_ack_policy(self) is None)
+        return _restored, (to_wire(self), given_ack_policy(self) is None)
 
 
-def _restored(struct: wire.ConsumerConfig, unsaid: bool) -> ConsumerConfig:
+def _restored(struct: wire.ConsumerConfig, default_acks: bool) -> ConsumerConfig:
     made = from_wire(ConsumerConfig, struct)
-    object.__setattr__(made, "_unsaid", unsaid)
+    object.__setattr__(made, "_default_acks", default_acks)
     return made
 
 
-def said_ack_policy(config: ConsumerConfig) -> AckPolicy | None:
+def given_ack_policy(config: ConsumerConfig) -> AckPolicy | None:
     """The ack policy if it was given; None if it is the default."""
-    return None if getattr(config, "_unsaid", False) else config.ack_policy
+    return None if getattr(config, "_default_acks", False) else config.ack_policy
 
 
 def without_default_acks(config: ConsumerConfig) -> wire.ConsumerConfig:
     """The wire struct, without a default ack policy."""
     struct = to_wire(config)
-    if said_ack_policy(config) is None:
+    if given_ack_policy(config) is None:
         return msgspec.structs.replace(struct, ack_policy=AckPolicy.NONE)
     return struct
 

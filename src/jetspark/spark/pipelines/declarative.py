@@ -52,11 +52,11 @@ def run_declarative(
     emptied = {short_name(project, name).lower() for name in full_refresh}
     chosen = {short_name(project, name).lower() for name in refresh} | emptied
 
-    def goes_on(table: str) -> bool:
+    def continues(table: str) -> bool:
         left_out = bool(chosen) and table not in chosen
         return not full_refresh_all and table not in emptied and not left_out
 
-    tables = FileTables(project, goes_on)
+    tables = FileTables(project, continues)
     messages = Messages(say)
     with _same_environment(), redirect_stdout(messages), _watched(tables, settings):
         _start_session(project, settings, master)

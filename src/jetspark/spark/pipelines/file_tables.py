@@ -40,10 +40,12 @@ _SQL_FORMAT: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
 class FileTables:
     """Collects tables and flows in any order; raises ``PipelineRefused``."""
 
-    def __init__(self, project: Project, goes_on: Callable[[str], bool] = lambda _: True) -> None:
-        """``goes_on`` returns whether this run adds to a table: not if it is emptied first."""
+    def __init__(
+        self, project: Project, continues: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """``continues`` returns whether this run adds to a table: not if it is emptied first."""
         self._project = project
-        self._goes_on = goes_on
+        self._goes_on = continues
         self._tables: set[str] = set()
         self._flows: dict[str, list[str]] = {}
 

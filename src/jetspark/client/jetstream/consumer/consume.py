@@ -112,7 +112,7 @@ class CallbackRun:
         self.task: Final = core.loop.create_task(self._run(callback), name=f"jetspark {label}")
         core.callbacks.add(self.task, self._pool or callback)
         # Consumption.wait raises the error to callers that ask; no caller has to.
-        self.task.add_done_callback(_look_at_result)
+        self.task.add_done_callback(_retrieve_result)
 
     @property
     def is_calling_here(self) -> bool:
@@ -299,6 +299,6 @@ class Consumption:
         return f"Consumption({self._run.label!r}, {'ended' if self.is_closed else 'running'})"
 
 
-def _look_at_result(task: asyncio.Task[None]) -> None:
+def _retrieve_result(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         task.exception()

@@ -146,10 +146,10 @@ class OrderedReader:
 
     async def _place(self) -> bool:
         """Whether the consumer starts at the right place; if not, it must be created again."""
-        self._is_placed = not await self._begins_behind_the_end()
+        self._is_placed = not await self._starts_after_the_end()
         return self._is_placed
 
-    async def _begins_behind_the_end(self) -> bool:
+    async def _starts_after_the_end(self) -> bool:
         """Whether the stream never reached the sequence that was read: it is a different stream.
 
         It was deleted and created again, or lost its messages when its server restarted (memory

@@ -133,7 +133,7 @@ class Follow:
         while True:
             if self._waiting is None:
                 self._waiting = loop.create_task(self._reader.next_chunk(count))
-                self._waiting.add_done_callback(_look_at_result)
+                self._waiting.add_done_callback(_retrieve_result)
             try:
                 # Not cancelled by the timeout: it may be about to create the consumer again.
                 async with asyncio.timeout(QUIET_SECONDS):
@@ -279,7 +279,7 @@ class Follow:
         return True
 
 
-def _look_at_result(task: asyncio.Task[list[JetStreamMessage]]) -> None:
+def _retrieve_result(task: asyncio.Task[list[JetStreamMessage]]) -> None:
     """Retrieve the result: a caller that stopped waiting does not."""
     if not task.cancelled():
         task.exception()

@@ -312,7 +312,7 @@ class Election:
         """Yield the current leader, and again whenever it changes; None while there is none."""
         known: str | None = None
         leader: str | None = None
-        told = False
+        yielded = False
         feed = await self._watches.entries((self._key,))
         try:
             while True:
@@ -326,8 +326,8 @@ class Election:
                 for entry in chunk:
                     if entry is not None:
                         leader = entry.value.decode("utf-8", "replace") if entry.is_put else None
-                    if not told or leader != known:
-                        told, known = True, leader
+                    if not yielded or leader != known:
+                        yielded, known = True, leader
                         yield leader
         finally:
             await self._watches.stop(feed)

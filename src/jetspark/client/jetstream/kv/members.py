@@ -124,20 +124,20 @@ class Members:
     async def watch(self) -> AsyncGenerator[MemberChange, None]:
         """Yield the current members, then who joins, leaves, or changes its data."""
         skip = len(self._group) + 1
-        heard: dict[str, float] = {}
+        overdue_at: dict[str, float] = {}
         known: dict[str, bytes] = {}
         loop = asyncio.get_running_loop()
         feed = await self._watches.entries((f"{self._group}.*",))
         try:
             while True:
-                for member in [each for each, until in heard.items() if until <= loop.time()]:
+                for member in [each for each, until in overdue_at.items() if until <= loop.time()]:
                     # Checked, because members may have a longer time to live than this handle.
                     if await is_gone(self._bucket, f"{self._group}.{member}"):
-                        del heard[member], known[member]
+                        del overdue_at[member], known[member]
                         yield MemberChange(member, present=False)
                     else:
-                        heard[member] = loop.time() + self._ttl * SILENCE
-                wait = min(heard.values(), default=None)
+                        overdue_at[member] = loop.time() + self._ttl * SILENCE
+                wait = min(overdue_at.values(), default=None)
                 chunk = await feed.next_within(None if wait is None else wait - loop.time())
                 if chunk is None:
                     continue
@@ -148,12 +148,12 @@ class Members:
                         continue
                     member = entry.key[skip:]
                     if entry.is_put:
-                        heard[member] = loop.time() + self._ttl * SILENCE
+                        overdue_at[member] = loop.time() + self._ttl * SILENCE
                         if known.get(member) != entry.value:
                             known[member] = entry.value
                             yield MemberChange(member, present=True, data=entry.value)
                     elif known.pop(member, None) is not None:
-                        del heard[member]
+                        del overdue_at[member]
                         yield MemberChange(member, present=False)
         finally:
             await self._watches.stop(feed)

@@ -63,7 +63,7 @@ class OrphansPurged(msgspec.Struct, frozen=True, kw_only=True):
     """Others that were kept: their newest chunk is younger than ``older_than``."""
 
 
-class OrphanHunt:
+class OrphanPurge:
     """One run of ``ObjectStore.purge_orphans``."""
 
     def __init__(

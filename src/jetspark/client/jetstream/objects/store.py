@@ -33,7 +33,7 @@ from jetspark.client.jetstream.objects.info import (
     checked_headers,
     checked_metadata,
 )
-from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphanHunt, OrphansPurged
+from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphanPurge, OrphansPurged
 from jetspark.client.jetstream.objects.putting import ObjectPut
 from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
 from jetspark.client.jetstream.objects.source import ObjectSource
@@ -157,7 +157,7 @@ class ObjectStore:
         It is read in pieces, on another thread. Otherwise like ``put``.
         """
         async with FileSource(path) as file:
-            told = None if progress is None else lambda sent, _: progress(sent, file.size)
+            report = None if progress is None else lambda sent, _: progress(sent, file.size)
             return await self.put(
                 Path(path).name if name is None else name,
                 file,
@@ -165,7 +165,7 @@ class ObjectStore:
                 headers=headers,
                 metadata=metadata,
                 chunk_size=chunk_size,
-                progress=told,
+                progress=report,
                 timeout=timeout,
             )
 
@@ -370,7 +370,7 @@ class ObjectStore:
         if not 0 <= age < math.inf:
             raise ValueError(f"older_than={older_than}: expected seconds, 0 or more")
         seconds = self._api.seconds(timeout)
-        hunt = OrphanHunt(self._source.reader, self._meta, self._source.prefix, seconds)
+        hunt = OrphanPurge(self._source.reader, self._meta, self._source.prefix, seconds)
         return await hunt.run(age, progress)
 
     async def seal(self, *, timeout: Timeout | None = None) -> None:

@@ -24,7 +24,7 @@ from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.client.models.consumer import ConsumerInfo
 from jetspark.client.reprs import closed_mark
-from jetspark.client.subscription import LAST_WORD
+from jetspark.client.subscription import END_GRACE
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import AlreadyEnded, Error, RequestTimeout
 
@@ -188,7 +188,7 @@ class PullSubscription:
                 f"drain: messages() still has messages that were not read within {seconds} s"
             ) from None
         finally:
-            left = max(deadline - self._api.core.loop.time(), LAST_WORD)
+            left = max(deadline - self._api.core.loop.time(), END_GRACE)
             try:
                 await delete_created(self._api, self._attached, timeout=left)
             except Error as error:

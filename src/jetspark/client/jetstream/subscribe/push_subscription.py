@@ -190,11 +190,11 @@ class PushSubscription:
         self._ended = True
         seconds = self._api.seconds(timeout)
         if self._callback_run is not None and self._callback_run.is_calling_here:
-            self._draining = self._api.core.loop.create_task(self._drain_behind(seconds))
+            self._draining = self._api.core.loop.create_task(self._drain_in_background(seconds))
             return
         await self._subscription.drain(timeout=seconds)
 
-    async def _drain_behind(self, seconds: float) -> None:
+    async def _drain_in_background(self, seconds: float) -> None:
         """Drain for the callback, which cannot wait for its own end."""
         try:
             await self._subscription.drain(timeout=seconds)

@@ -37,7 +37,7 @@ UNREGISTERED: Final = "0.1.0"
 # A task checks at most this often whether a later run has taken over.
 CHECK_INTERVAL_S: Final = 0.5
 
-HOW_TO_GO_ON: Final = (
+HOW_TO_CONTINUE: Final = (
     'run this epoch once with option("delivery", "at-least-once"), without the options of '
     "exactly-once (ledgerBucket, ledgerSubject, txnAppId, txnVersion), to store all its rows "
     "again (some may then be stored twice), and with exactly-once afterwards; rows with their "
@@ -222,7 +222,7 @@ class EpochLedger:
             "has lost some meanwhile, set "
             f'option("keepCommittedEpoch", "{self._task.epoch}"); to store them too '
             + (
-                HOW_TO_GO_ON
+                HOW_TO_CONTINUE
                 if self._plan.options.streaming
                 else "use another txnAppId, or a new txnVersion"
             )
@@ -239,7 +239,7 @@ class EpochLedger:
             "limit of the stream): it is unknown which rows were stored. If they "
             "were not rows of this query, or were never stored because the server's disk was full "
             "(error 10023; it does not reuse their sequences), set "
-            f'option("failOnReplayGaps", "false") for this run; else {HOW_TO_GO_ON}'
+            f'option("failOnReplayGaps", "false") for this run; else {HOW_TO_CONTINUE}'
         )
 
     def report_surplus(self, stored: RowCounts, reported: RowCounts, rows: int) -> int:

@@ -20,7 +20,7 @@ from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import Error, MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.spark.stream.sink.epoch_ledger import (
-    HOW_TO_GO_ON,
+    HOW_TO_CONTINUE,
     EpochLedger,
     ReplayRefused,
     Totals,
@@ -178,7 +178,7 @@ class MarkedLedger:
                     f"{self.epochs.named} was started before, and the marker at sequence "
                     f"{one.marker.prev} on subject {self.subject}.{one.part}, which recorded what "
                     "was stored, was removed (max_msgs_per_subject, a purge): it is unknown "
-                    f"which rows were stored. To continue, {HOW_TO_GO_ON}"
+                    f"which rows were stored. To continue, {HOW_TO_CONTINUE}"
                 )
 
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
@@ -378,7 +378,7 @@ def missing_copies(
         except (KeyError, MessageNotFound):
             raise ReplayRefused(
                 "a row that must be stored once more was removed from the stream "
-                f"meanwhile, or its marker was: {HOW_TO_GO_ON}"
+                f"meanwhile, or its marker was: {HOW_TO_CONTINUE}"
             ) from None
         digests += [digest] * wanted
         for _ in range(wanted):

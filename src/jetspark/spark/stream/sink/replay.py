@@ -16,7 +16,7 @@ from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.models.base import to_wire
 from jetspark.client.models.stream import StreamInfo
 from jetspark.errors import MessageNotFound
-from jetspark.spark.stream.sink.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused
+from jetspark.spark.stream.sink.epoch_ledger import HOW_TO_CONTINUE, EpochLedger, ReplayRefused
 from jetspark.spark.stream.sink.ledger import BucketEntries, Found, LedgerEntry, entry_name
 from jetspark.spark.stream.sink.message_ids import (
     WriteTask,
@@ -274,7 +274,7 @@ class ReplayLedger:
                     raise ReplayRefused(
                         f"{self.epochs.named} was started with ids such as {msg_id.decode()!r}, "
                         "which do not identify their row (idSource position): "
-                        f"{HOW_TO_GO_ON}"
+                        f"{HOW_TO_CONTINUE}"
                     )
                 digests += digest
                 newest = time_ns
@@ -310,7 +310,7 @@ class ReplayLedger:
             raise ReplayRefused(
                 f"{self.epochs.named}: {len(left)} rows that must be stored once more "
                 "were removed from the stream meanwhile: "
-                f"{HOW_TO_GO_ON}"
+                f"{HOW_TO_CONTINUE}"
             )
 
 

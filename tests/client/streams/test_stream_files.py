@@ -238,7 +238,7 @@ def test_what_cannot_be_done_is_one_clear_line(
         (("export", source.name, "-", "--format", "parquet", *at), "name a file"),
         (("export", source.name, str(tmp_path / "no" / "x.ndjson"), *at), "create it first"),
         (("export", source.name, "-", "-s", "nats://127.0.0.1:1"), "127.0.0.1:1"),
-        (("import", source.name, str(tmp_path / "none"), *at), "there is no file"),
+        (("import", source.name, str(tmp_path / "none"), *at), "does not exist"),
         (("import", source.name, str(tmp_path), *at), "it has no export.json"),
         (("import", source.name, str(bad), *at), "line 2: subject is 7"),
         (("import", source.name, str(elsewhere), *at), "does not belong to stream"),

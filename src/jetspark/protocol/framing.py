@@ -94,7 +94,7 @@ class FrameParser:
         self._state: i64 = READY
         self._word: bytes = b""
         self._pieces: Pieces = Pieces()
-        # ASSEMBLING: what came after the frame.
+        # ASSEMBLING: the bytes after the frame.
         self._rest: list[bytes] = []
         # LINE: bytes of arguments held. PAYLOAD: bytes missing. SKIP: the operation.
         self._count: i64 = 0

@@ -13,7 +13,7 @@ import msgspec
 
 from jetspark.errors.storage import StorageFault, WrongStoreFormat
 from jetspark.store.committer import write
-from jetspark.store.doubles import second_folders
+from jetspark.store.duplicate_folders import second_folders
 from jetspark.store.files import Files
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog

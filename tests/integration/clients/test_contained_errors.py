@@ -151,7 +151,7 @@ async def test_a_consumer_that_cannot_be_served_is_reported_and_what_it_needs_is
         engine = driver_of(server).engine
         bad = engine.streams["S"].consumers["bad"]
         damaged = b'{"name":"bad","config":{"ack_wait":"x"},"created_ns":1}'
-        engine.streams["S"].log.staged.set_consumer(bad.number, damaged)
+        engine.streams["S"].log.staged.set_consumer(bad.id, damaged)
         engine.mark_dirty(engine.streams["S"])
     for _ in range(2):
         async with (

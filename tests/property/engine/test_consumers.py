@@ -271,7 +271,9 @@ class ConsumerMachine(RuleBasedStateMachine):
         state = self.consumer.state
         pending = state.pending
         rows = {
-            int(pending.seqs[row]): Row(int(pending.numbers[row]), int(pending.deliveries(row)), 0)
+            int(pending.seqs[row]): Row(
+                int(pending.consumer_seqs[row]), int(pending.deliveries(row)), 0
+            )
             for row in range(int(pending.head), len(pending.seqs))
             if pending.words[row] != GONE
         }
@@ -281,9 +283,9 @@ class ConsumerMachine(RuleBasedStateMachine):
                 assert known, f"message {seq} is lost"
                 assert seq > state.floor_seq or seq in state.spent or seq in rows
         self.model.next = int(state.cursor.next)
-        self.model.number = int(state.number)
+        self.model.number = int(state.consumer_seq)
         self.model.seq = int(state.seq)
-        self.model.floor = (int(state.floor_number), int(state.floor_seq))
+        self.model.floor = (int(state.floor_consumer_seq), int(state.floor_seq))
         self.model.delivered_at = int(state.delivered_ns)
         self.model.spent = set(state.spent)
         self.model.queue.clear()

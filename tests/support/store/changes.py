@@ -98,7 +98,7 @@ class Changes:
             log.staged.set_fast_batch(batch_id, body)
             stream.staged(FastBatchSet(batch_id, body))
         elif not known or chance < 0.4:
-            number = log.staged.consumer_number + 1
+            number = log.staged.last_consumer_id + 1
             log.staged.set_consumer(number, body)
             stream.staged(ConsumerSet(number, body))
         elif chance < 0.5:

@@ -325,9 +325,9 @@ class StoreModel:
                 f"the next sequence would be {log.staged.seq + 1}, {highest} is used and "
                 f"{log.index.last_seq} is shown"
             )
-        if log.staged.consumer_number < max(found.consumers, default=0):
+        if log.staged.last_consumer_id < max(found.consumers, default=0):
             raise Violation(
-                f"consumer number {log.staged.consumer_number + 1} would be given again"
+                f"consumer number {log.staged.last_consumer_id + 1} would be given again"
             )
         return found
 

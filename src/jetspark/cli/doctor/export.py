@@ -11,7 +11,7 @@ from jetspark.cli.stream.files import whole_file
 from jetspark.engine.consumer.consumers import name_in
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StorageFault
 from jetspark.headers.block import decode_headers
-from jetspark.store.doubles import second_folders
+from jetspark.store.duplicate_folders import second_folders
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_rfc3339

@@ -11,13 +11,13 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.api.enums import AbandonReason
+from jetspark.engine.batch.answers import pub_ack
 from jetspark.engine.batch.dialect import batch_number
 from jetspark.engine.batch.idle_timer import IdleTimer
 from jetspark.engine.batch.judge import BatchVerdict, judge_batch
 from jetspark.engine.batch.limits import ID_MAX, BatchLimits
 from jetspark.engine.batch.members import AtomicBatch, member_size
 from jetspark.engine.batch.open_batches import OpenBatches
-from jetspark.engine.batch.words import pub_ack
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.checks import Judgement

@@ -11,15 +11,15 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.api.enums import AbandonReason
-from jetspark.engine.batch import words
+from jetspark.engine.batch import answers
 from jetspark.engine.batch.dialect import COMMIT, END, PING, Part, parse_headers, parse_reply
 from jetspark.engine.batch.fast_state import recorded, resumed
 from jetspark.engine.batch.flow import FlowControl
 from jetspark.engine.batch.idle_timer import IdleTimer
+from jetspark.engine.batch.last_writer import wrote_last
 from jetspark.engine.batch.limits import ID_MAX, BatchLimits
 from jetspark.engine.batch.members import BY_HEADERS, BY_REPLY, FastBatch
 from jetspark.engine.batch.open_batches import OpenBatches
-from jetspark.engine.batch.written import wrote_last
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.checks import Judgement
@@ -201,7 +201,7 @@ class FastBatches(OpenBatches):
         if batch.dialect == BY_REPLY:
             self.replies.refuse(reply, error, False, outbox)
         elif reply:
-            body = words.ended(self.replies.json_name, batch, error)
+            body = answers.ended(self.replies.json_name, batch, error)
             self.replies.hold_newest((reply, reply, b"", b"", body), outbox)
         self.advise(batch.batch_id, reason, now, outbox)
         return staged
@@ -310,10 +310,10 @@ class FastBatches(OpenBatches):
             return False
         if batch.acknowledge():
             self.flow_control.adapt(batch, len(self.open))
-            outbox.reply(reply, words.flow_ack(batch, int(batch.acked)))
+            outbox.reply(reply, answers.flow_ack(batch, int(batch.acked)))
             return True
         if batch.greet():
-            outbox.reply(reply, words.flow_ack(batch, 1))
+            outbox.reply(reply, answers.flow_ack(batch, 1))
             return True
         return False
 
@@ -328,14 +328,14 @@ class FastBatches(OpenBatches):
             batch.fall_back()
             by_reply = batch.dialect == BY_REPLY
             if by_reply:
-                outbox.reply(reply, words.refused(lost, error))
+                outbox.reply(reply, answers.refused(lost, error))
             if by_reply and batch.gap_ok:
                 continue
             self.release(batch)
             if by_reply:
                 outbox.reply(reply, self.final_ack(batch))
             else:
-                outbox.reply(reply, words.ended(self.replies.json_name, batch, error))
+                outbox.reply(reply, answers.ended(self.replies.json_name, batch, error))
         # Ends that are not in the log: the disk cannot store them now, the next group has them.
         self.ended = [name for name in self.log.engine_state.fast_batches if name not in self.open]
 
@@ -343,7 +343,7 @@ class FastBatches(OpenBatches):
         """Return the acknowledgement of a whole batch, as far as it is stored."""
         head = self.replies.ack_head
         seq = int(batch.stored_seq)
-        return words.pub_ack(head, seq, batch.batch_id, int(batch.last), duplicate=False)
+        return answers.pub_ack(head, seq, batch.batch_id, int(batch.last), duplicate=False)
 
     # Time --------------------------------------------------------------------------------------
 
@@ -409,7 +409,7 @@ class FastMessage:
                 # ADR-50, leader change: what is stored is kept, the rest is up to the client.
                 return self.finish(batch)
             if part.op != PING and part.seq == batch.last + 1:
-                self.send(words.flow_ack(batch, int(batch.acked)))
+                self.send(answers.flow_ack(batch, int(batch.acked)))
         if part.op == PING:
             return self.ping(batch)
         if part.seq != batch.last + 1 and not self.bridge(batch):
@@ -438,20 +438,20 @@ class FastMessage:
         """Answer with the last acknowledgement, after a report of what did not arrive."""
         seq = self.part.seq
         if seq > batch.last:
-            self.send(words.gap(batch, seq + 1))
+            self.send(answers.gap(batch, seq + 1))
             if not batch.gap_ok:
                 return self.finish(batch)
             batch.passed(seq)
             if self.batches.check_flow(batch, self.reply, self.outbox):
                 return False
-        self.send(words.flow_ack(batch, int(batch.acked)))
+        self.send(answers.flow_ack(batch, int(batch.acked)))
         return False
 
     def bridge(self, batch: FastBatch) -> bool:
         """Report missing or duplicate messages; return whether the batch continues."""
         seq = self.part.seq
         if batch.dialect == BY_REPLY or (batch.gap_ok and seq > batch.last):
-            self.send(words.gap(batch, seq))
+            self.send(answers.gap(batch, seq))
         if batch.gap_ok and seq > batch.last:
             batch.bridge(seq - 1)
             return True
@@ -464,7 +464,7 @@ class FastMessage:
         part = self.part
         batches = self.batches
         if part.seq == 1 and part.op != COMMIT and batch.dialect == BY_REPLY:
-            self.send(words.flow_ack(batch, 0))
+            self.send(answers.flow_ack(batch, 0))
         try:
             error = self.batch_rule(batch)
         except ReadFailed as problem:
@@ -510,7 +510,7 @@ class FastMessage:
             if part.seq == 1 and not batch.gap_ok:
                 self.batches.close(batch)
                 head = self.batches.replies.ack_head
-                self.hold(words.pub_ack(head, first_copy, batch.batch_id, 1, duplicate=True))
+                self.hold(answers.pub_ack(head, first_copy, batch.batch_id, 1, duplicate=True))
                 return False
             return self.finish(batch)
         self.batches.check_flow(batch, self.reply, self.outbox)
@@ -525,7 +525,7 @@ class FastMessage:
         if batch.dialect == BY_HEADERS:
             # ADR-50: any message that fails its checks rejects the batch.
             return self.abandon(batch, error, AbandonReason.INCOMPLETE)
-        body = words.refused(part.seq, error)
+        body = answers.refused(part.seq, error)
         if on_state:
             self.hold(body)
         else:

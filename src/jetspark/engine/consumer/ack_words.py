@@ -36,40 +36,40 @@ class AckWords:
         self._services.mark_dirty(self._state.stream)
         self._services.run_queue.wake()
 
-    def on_text(self, seq: int, number: int, text: bytes, reply: bytes, now: int) -> None:
+    def on_text(self, seq: int, consumer_seq: int, text: bytes, reply: bytes, now: int) -> None:
         """Handle an acknowledgement with a text."""
         state = self._state
         delivery = self._consumer.delivery
         row = int(state.pending.find(seq))
         if text.startswith(b"+NXT"):
-            self._consumer.acks.acknowledge(seq, number, now, True)
+            self._consumer.acks.acknowledge(seq, consumer_seq, now, True)
             self._services.pull_later(self._consumer, text[4:], reply, now)
             return
         if text.startswith(b"-NAK"):
-            if row >= 0 and number > state.floor_number:
-                self._nak(row, seq, number, text[4:].strip(), now)
+            if row >= 0 and consumer_seq > state.floor_consumer_seq:
+                self._nak(row, seq, consumer_seq, text[4:].strip(), now)
         elif text == b"+WPI":
             if row >= 0 and not state.pending.is_queued(row):
                 deliveries = state.pending.deliveries(row)
                 state.pending.put_off(row, now + delivery.wait_after(deliveries))
         elif text.startswith(b"+TERM"):
             deliveries = int(state.pending.deliveries(row)) if row >= 0 else 1
-            self._consumer.acks.acknowledge(seq, number, now, False)
+            self._consumer.acks.acknowledge(seq, consumer_seq, now, False)
             reason = text[5:].strip().decode(errors="replace")
-            self.terminated(seq, number, deliveries, reason)
+            self.terminated(seq, consumer_seq, deliveries, reason)
         if reply:
             state.stream.replies.hold_ack(reply)
             self._services.run_queue.save(state, now)
             self.flush_soon()
         self._services.run_queue.note(delivery)
 
-    def _nak(self, row: int, seq: int, number: int, argument: bytes, now: int) -> None:
+    def _nak(self, row: int, seq: int, consumer_seq: int, argument: bytes, now: int) -> None:
         pending = self._state.pending
         self._services.advise(
             MessageNaked(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
-                consumer_seq=number,
+                consumer_seq=consumer_seq,
                 stream_seq=seq,
                 deliveries=int(pending.deliveries(row)),
             )
@@ -81,13 +81,13 @@ class AckWords:
             pending.put_off(row, now + bounded(max(delay, 0)))
         self._services.run_queue.add(self._state)
 
-    def terminated(self, seq: int, number: int, deliveries: int, reason: str) -> None:
+    def terminated(self, seq: int, consumer_seq: int, deliveries: int, reason: str) -> None:
         """Report that a message is not delivered again."""
         self._services.advise(
             MessageTerminated(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
-                consumer_seq=number,
+                consumer_seq=consumer_seq,
                 stream_seq=seq,
                 deliveries=deliveries,
                 reason=reason,
@@ -100,12 +100,12 @@ class AckWords:
         row = int(state.pending.find(seq))
         if row < 0:
             return
-        number = int(state.pending.numbers[row])
+        consumer_seq = int(state.pending.consumer_seqs[row])
         deliveries = int(state.pending.deliveries(row))
         state.remove_pending(row)
         state.acknowledged(now)
         self._services.run_queue.add(state)
-        self.terminated(seq, number, deliveries, DELETED_REASON)
+        self.terminated(seq, consumer_seq, deliveries, DELETED_REASON)
 
     def on_spent(self, seq: int, deliveries: int) -> None:
         """Report a message that was delivered max_deliver times."""
@@ -134,7 +134,7 @@ class AckWords:
             AckMetric(
                 stream=self._state.stream.config.name,
                 consumer=self._consumer.name,
-                consumer_seq=int(pending.numbers[row]),
+                consumer_seq=int(pending.consumer_seqs[row]),
                 stream_seq=seq,
                 ack_time=max(now - sent, 0),
                 deliveries=int(deliveries),

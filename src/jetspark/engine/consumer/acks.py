@@ -20,27 +20,27 @@ class Acks:
         """Set whether a sample of the acknowledgements is reported."""
         self.samples = samples
 
-    def on_ack(self, seq: i64, number: i64, body: bytes, reply: bytes, now: i64) -> None:
+    def on_ack(self, seq: i64, consumer_seq: i64, body: bytes, reply: bytes, now: i64) -> None:
         """Handle an acknowledgement, by the sequences in its subject and its payload."""
         state = self.state
         if seq <= 0 or seq > state.seq:
             return  # never delivered: ignored, as in nats-server
         if len(body) > 0 and body not in (b"+ACK", b"+OK"):
             words = state.owner.ack_words
-            words.on_text(int(seq), int(number), body, reply, int(now))
+            words.on_text(int(seq), int(consumer_seq), body, reply, int(now))
             return
-        self.acknowledge(seq, number, now, True)
+        self.acknowledge(seq, consumer_seq, now, True)
         if reply:
             state.stream.replies.hold_ack(reply)
             state.run_queue.save(state, now)
             state.owner.ack_words.flush_soon()
 
-    def acknowledge(self, seq: i64, number: i64, now: i64, sample: bool) -> None:
+    def acknowledge(self, seq: i64, consumer_seq: i64, now: i64, sample: bool) -> None:
         """Acknowledge a message, and with ack all those before it."""
         state = self.state
         was_limited = state.limited
         if state.policy == ACK_ALL:
-            state.remove_pending_up_to(seq, number)
+            state.remove_pending_up_to(seq, consumer_seq)
         else:
             row = state.pending.find(seq)
             if row < 0:

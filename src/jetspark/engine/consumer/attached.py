@@ -71,18 +71,18 @@ class AttachedConsumers:
         while 0 < seq <= last:
             columns = index.segment_of(seq)
             if columns is not None:
-                number = i64(columns.subjects[seq - columns.base])
-                if not self.needs(seq, number) and (
-                    not queue or self.wants(index.entries[number].subject)
+                subject_id = i64(columns.subjects[seq - columns.base])
+                if not self.needs(seq, subject_id) and (
+                    not queue or self.wants(index.entries[subject_id].subject)
                 ):
                     found.append(int(seq))
             seq = index.next_seq(seq + 1, b"")
         return found
 
-    def needs(self, seq: i64, number: i64) -> bool:
+    def needs(self, seq: i64, subject_id: i64) -> bool:
         """Return whether a consumer still has to acknowledge a message."""
         for state in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
-            if state.needs(seq, number):
+            if state.needs(seq, subject_id):
                 return True
         return False
 
@@ -102,7 +102,7 @@ class AttachedConsumers:
         """Notify all of removed messages; return which of them had which message pending."""
         pending: list[tuple[ConsumerState, int]] = []
         seqs = index.removed_seqs
-        numbers = index.removed_subjects
+        subject_ids = index.removed_subjects
         count: i64 = len(seqs)
         highest: i64 = 0
         i: i64 = 0
@@ -114,7 +114,7 @@ class AttachedConsumers:
                 continue
             i = 0
             while i < count:
-                if state.removed(seqs[i], numbers[i]):
+                if state.removed(seqs[i], subject_ids[i]):
                     pending.append((state, int(seqs[i])))
                 i += 1
         return pending

@@ -49,7 +49,7 @@ class Consumer:
         name: str,
         config: ConsumerConfig,
         created_ns: int,
-        number: int,
+        consumer_id: int,
         services: ConsumerServices,
         findings: Findings = NO_FINDINGS,
     ) -> None:
@@ -57,7 +57,7 @@ class Consumer:
         self.config: ConsumerConfig = config
         self.name = name
         self.created_ns = created_ns
-        self.number = number
+        self.id = consumer_id
         self.services = services
         # Whether it is durable; until then nothing is delivered.
         self.durable: bool = False
@@ -99,7 +99,7 @@ class Consumer:
 
     def attached(self, now: int) -> None:
         """Attach it to its stream."""
-        self.durable = self.in_memory or self.number in self.stream.log.engine_state.consumers
+        self.durable = self.in_memory or self.id in self.stream.log.engine_state.consumers
         # Clients could not show that they exist while the server was down.
         self.idle_since = now
         self.configure(self.config, now)
@@ -203,7 +203,7 @@ class Consumer:
     def _open_gate(self, now: int) -> None:
         """Open the gate, as the stream is new enough: what is newest is decided now (ADR-53)."""
         delivery = self.delivery
-        if delivery.state.number == 0:
+        if delivery.state.consumer_seq == 0:
             start = delivery.state.cursor.next
             try:
                 begin(self.state, self.config)
@@ -303,7 +303,7 @@ class Consumer:
             seq = int(delivery.state.seq)
         elif cursor.count_some() and cursor.catch_up() <= 0:
             seq = max(seq, int(cursor.index.last_seq))
-        return heartbeat_block(int(delivery.state.number), seq, more)
+        return heartbeat_block(int(delivery.state.consumer_seq), seq, more)
 
     # Information -------------------------------------------------------------------------------
 
@@ -324,12 +324,12 @@ class Consumer:
             created=Timestamp(self.created_ns),
             config=self.config,
             delivered=SequenceInfo(
-                consumer_seq=int(delivery.state.number),
+                consumer_seq=int(delivery.state.consumer_seq),
                 stream_seq=int(delivery.state.seq),
                 last_active=self._date(int(delivery.state.delivered_ns)),
             ),
             ack_floor=SequenceInfo(
-                consumer_seq=int(delivery.state.floor_number),
+                consumer_seq=int(delivery.state.floor_consumer_seq),
                 stream_seq=int(delivery.state.floor_seq),
                 last_active=self._date(int(delivery.state.acked_ns)),
             ),

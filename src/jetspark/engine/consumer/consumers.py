@@ -89,10 +89,10 @@ class Consumers:
 
         It delivers nothing before it is durable; its client is answered then, too.
         """
-        number = stream.log.staged.consumer_number + 1
+        consumer_id = stream.log.staged.last_consumer_id + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
-        consumer = Consumer(stream, name, config, created, number, self._services, findings)
+        consumer = Consumer(stream, name, config, created, consumer_id, self._services, findings)
         consumer.begin(findings)
         self._stage_document(consumer, config)
         self._attach(consumer, now)
@@ -117,7 +117,7 @@ class Consumers:
         if config.mem_storage:
             return
         document = Document(consumer.name, msgspec.Raw(encode(config)), consumer.created_ns)
-        consumer.stream.log.staged.set_consumer(consumer.number, msgspec.json.encode(document))
+        consumer.stream.log.staged.set_consumer(consumer.id, msgspec.json.encode(document))
         self._save(consumer)
         self._services.mark_dirty(consumer.stream)
 
@@ -171,7 +171,7 @@ class Consumers:
     def drop(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
         """Delete a consumer; raises StoreReadOnly."""
         if not consumer.in_memory:
-            stream.log.staged.set_consumer(consumer.number, b"")
+            stream.log.staged.set_consumer(consumer.id, b"")
             self._services.mark_dirty(stream)
         self._detach(consumer)
         event = ConsumerActed(
@@ -220,23 +220,23 @@ class Consumers:
 
     def adopt_all(self, stream: Stream, now: int) -> None:
         """Adopt the consumers in the log of a stream."""
-        for number, records in stream.log.engine_state.consumers.items():
-            self._adopt(stream, number, records, now)
+        for consumer_id, records in stream.log.engine_state.consumers.items():
+            self._adopt(stream, consumer_id, records, now)
         if stream.consumers:
             # Messages acknowledged before the crash may not have been removed.
             self._interest.changed(stream)
 
-    def _adopt(self, stream: Stream, number: int, records: ConsumerRecords, now: int) -> None:
+    def _adopt(self, stream: Stream, consumer_id: int, records: ConsumerRecords, now: int) -> None:
         name = stream.config.name
         document = records.document
         consumer: Consumer | None = None
         try:
             try:
                 consumer = self.recorded(
-                    stream, number, document, records.state, records.changes, now
+                    stream, consumer_id, document, records.state, records.changes, now
                 )
             except (msgspec.MsgspecError, ValueError) as problem:
-                consumer = self.recorded(stream, number, document, b"", [], now)
+                consumer = self.recorded(stream, consumer_id, document, b"", [], now)
                 text = "Stream %r: the state of consumer %r cannot be read; it starts again: %s"
                 log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
                 try:
@@ -250,7 +250,7 @@ class Consumers:
             # Its records stay in the log, and all others are served. What it had not received is
             # unknown, so a stream with interest retention keeps everything.
             stream.attached.lose_one()
-            label = name_in(document) or f"number {number}"
+            label = name_in(document) or f"id {consumer_id}"
             text = "Stream %r: consumer %s cannot be served; its records are kept: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
             self._unadopted.append((label, where(problem)))
@@ -265,7 +265,7 @@ class Consumers:
     def recorded(
         self,
         stream: Stream,
-        number: int,
+        consumer_id: int,
         document: bytes,
         state: bytes,
         changes: list[bytes],
@@ -278,7 +278,7 @@ class Consumers:
             found.name,
             _config(found.config),
             found.created_ns,
-            number,
+            consumer_id,
             self._services,
         )
         consumer.journal.restore(state, changes, now)
@@ -292,7 +292,7 @@ class Consumers:
         ``purges`` are the patterns of purges that became durable.
         """
         for consumer in stream.consumers.values():
-            if not consumer.durable and consumer.number in stream.log.engine_state.consumers:
+            if not consumer.durable and consumer.id in stream.log.engine_state.consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
         self.note_removals(stream, purges, now)
@@ -323,7 +323,7 @@ class Consumers:
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
                 continue
-            records = stream.log.engine_state.consumers.get(consumer.number)
+            records = stream.log.engine_state.consumers.get(consumer.id)
             if records is None:
                 self._detach(consumer)
                 continue
@@ -333,13 +333,11 @@ class Consumers:
             if durable != consumer.config:
                 consumer.configure(durable, self._services.now)
         # Those in memory use no ids: another one may have the same.
-        known = {
-            consumer.number for consumer in stream.consumers.values() if not consumer.in_memory
-        }
-        for number, records in stream.log.engine_state.consumers.items():
-            if number not in known:
+        known = {consumer.id for consumer in stream.consumers.values() if not consumer.in_memory}
+        for consumer_id, records in stream.log.engine_state.consumers.items():
+            if consumer_id not in known:
                 # Its deletion failed.
-                self._adopt(stream, number, records, self._services.now)
+                self._adopt(stream, consumer_id, records, self._services.now)
 
     def stream_changed(self, stream: Stream) -> None:
         """Adapt the consumers to a new configuration of their stream."""
@@ -369,7 +367,7 @@ class Consumers:
 
     def _save(self, consumer: Consumer) -> None:
         whole, body = consumer.journal.next_record(consumer.requests.last_ns)
-        consumer.stream.log.staged.set_consumer_state(consumer.number, whole, body)
+        consumer.stream.log.staged.set_consumer_state(consumer.id, whole, body)
 
     def end_requests(self) -> None:
         """End waiting pull requests: the server is stopping."""

@@ -97,22 +97,22 @@ class Cursor:
 
     # Matching ----------------------------------------------------------------------------------
 
-    def wants(self, number: i64) -> bool:
+    def wants(self, subject_id: i64) -> bool:
         """Return whether messages of a subject, by its id, are for this consumer."""
         if not self.filters:
             return True
-        if number < i64(len(self.flags)):
-            flag = self.flags[number]
+        if subject_id < i64(len(self.flags)):
+            flag = self.flags[subject_id]
             if flag != _UNKNOWN:
                 return flag == _YES
-        return self.judge(number)
+        return self.judge(subject_id)
 
-    def judge(self, number: i64) -> bool:
+    def judge(self, subject_id: i64) -> bool:
         """Compute and cache whether a subject matches."""
-        while i64(len(self.flags)) <= number:
+        while i64(len(self.flags)) <= subject_id:
             self.flags = append(self.flags, _UNKNOWN)
-        found = self.matches(self.index.entries[number].subject)
-        self.flags[number] = _YES if found else _NO
+        found = self.matches(self.index.entries[subject_id].subject)
+        self.flags[subject_id] = _YES if found else _NO
         return found
 
     def matches(self, subject: bytes) -> bool:
@@ -292,7 +292,7 @@ class Cursor:
         if len(index.entries) > SUBJECTS_JUDGED_MAX:
             return None
         self.check_generation()
-        return [entry for entry in index.entries if self.wants(i64(entry.number))]
+        return [entry for entry in index.entries if self.wants(i64(entry.id))]
 
     def exists(self, seq: i64) -> bool:
         """Return whether a message exists in the stream."""
@@ -341,10 +341,10 @@ class Cursor:
         """Continue after what was counted: nothing of it is left."""
         self.next = max(self.next, self.counted_to + 1)
 
-    def removed(self, seq: i64, number: i64) -> None:
-        """Note that a message was removed from the stream; ``number`` is its subject's id."""
+    def removed(self, seq: i64, subject_id: i64) -> None:
+        """Note that a message was removed from the stream; ``subject_id`` is its subject's id."""
         if self.next <= seq <= self.counted_to:
-            if self.wants(number):
+            if self.wants(subject_id):
                 self.left -= 1
             return
         place = self.listed_place(seq)

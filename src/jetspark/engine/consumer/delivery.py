@@ -263,11 +263,11 @@ class Delivery:
             return MORE
         state.cursor.catch_up()
         state.limited = False
-        before = state.number
+        before = state.consumer_seq
         try:
             reason = self.run(budget, now)
         finally:  # a record that cannot be read does not undo earlier sends
-            if state.number != before:
+            if state.consumer_seq != before:
                 state.end_run(now)
         state.limited = reason == LIMITED
         return reason
@@ -331,12 +331,12 @@ class Delivery:
             deliveries = pending.deliveries(row) + 1
         else:
             left -= 1
-        number = state.number + 1
+        consumer_seq = state.consumer_seq + 1
         time = record_time(data, at)
         middle = subject_end(data, at)
         end = headers_end(data, at)
         subject = data[at + FIXED : middle]
-        reply = self.ack_subject(deliveries, seq, number, time, left)
+        reply = self.ack_subject(deliveries, seq, consumer_seq, time, left)
         headers = data[middle:end]
         body = data[end : body_end(data, at)]
         if self.headers_only:
@@ -365,9 +365,9 @@ class Delivery:
         outlet.write(subject, reply, headers, body)
         budget.spend(size)
         if row >= 0:
-            state.redelivered(row, number, now + self.wait_after(deliveries))
+            state.redelivered(row, consumer_seq, now + self.wait_after(deliveries))
         else:
-            state.delivered(seq, number)
+            state.delivered(seq, consumer_seq)
         if request is not None:
             self.served(request, size, now)
         elif self.window > 0:
@@ -411,7 +411,9 @@ class Delivery:
         if not self.chosen and len(self.waiting) > 1:
             self.waiting.append(self.waiting.pop(0))
 
-    def ack_subject(self, deliveries: i64, seq: i64, number: i64, time: i64, left: i64) -> bytes:
+    def ack_subject(
+        self, deliveries: i64, seq: i64, consumer_seq: i64, time: i64, left: i64
+    ) -> bytes:
         """Return the reply subject of a message, nine tokens (wire.md, Consumers)."""
         out = self.scratch
         out.truncate(0)
@@ -420,7 +422,7 @@ class Delivery:
         out.write(b".")
         write_number(out, seq)
         out.write(b".")
-        write_number(out, number)
+        write_number(out, consumer_seq)
         out.write(b".")
         write_number(out, time)
         out.write(b".")

@@ -28,9 +28,9 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     Its times are dates: engine time means nothing to another process.
     """
 
-    number: int = 0
+    consumer_seq: int = 0
     seq: int = 0
-    floor_number: int = 0
+    floor_consumer_seq: int = 0
     floor_seq: int = 0
     next: int = 1
     delivered_ns: int = 0
@@ -38,7 +38,7 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     gated: bool = False
     # Pending since: sequences and consumer sequences.
     seqs: list[int] = []
-    numbers: list[int] = []
+    consumer_seqs: list[int] = []
     # No longer pending, above the floor.
     acked: list[int] = []
     # Delivery counts above one; messages that are not delivered again.
@@ -96,9 +96,9 @@ class Journal:
         state = self._state
         cursor = state.cursor
         return Record(
-            number=int(state.number),
+            consumer_seq=int(state.consumer_seq),
             seq=int(state.seq),
-            floor_number=int(state.floor_number),
+            floor_consumer_seq=int(state.floor_consumer_seq),
             floor_seq=int(state.floor_seq),
             next=int(cursor.next),
             delivered_ns=self._date(int(state.delivered_ns)),
@@ -123,7 +123,7 @@ class Journal:
         for row in range(max(first, int(pending.head)), len(pending.seqs)):
             if pending.words[row] != GONE:
                 record.seqs.append(int(pending.seqs[row]))
-                record.numbers.append(int(pending.numbers[row]))
+                record.consumer_seqs.append(int(pending.consumer_seqs[row]))
                 deliveries = int(pending.deliveries(row))
                 if whole and deliveries > 1:
                     record.counts[record.seqs[-1]] = deliveries
@@ -142,7 +142,7 @@ class Journal:
     def restore(self, state: bytes, changes: list[bytes], now: int) -> None:
         """Restore a consumer from its records. Raises ValueError."""
         record = _decode(state) if state else Record()
-        rows = dict(zip(record.seqs, record.numbers, strict=True))
+        rows = dict(zip(record.seqs, record.consumer_seqs, strict=True))
         counts = dict(record.counts)
         listed = record.listed
         for body in changes:
@@ -150,7 +150,7 @@ class Journal:
             if change.link != record.link + 1:
                 break  # one is lost: later ones are useless
             record = change
-            rows.update(zip(record.seqs, record.numbers, strict=True))
+            rows.update(zip(record.seqs, record.consumer_seqs, strict=True))
             for seq in record.acked:
                 rows.pop(seq, None)
             counts.update(record.counts)
@@ -171,8 +171,8 @@ class Journal:
         state = self._state
         state.restore(
             record.next,
-            (record.number, record.seq),
-            (record.floor_number, record.floor_seq),
+            (record.consumer_seq, record.seq),
+            (record.floor_consumer_seq, record.floor_seq),
             self._engine_time(record.delivered_ns, now),
             self._engine_time(record.acked_ns, now),
             record.gated,

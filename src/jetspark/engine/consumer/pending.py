@@ -29,7 +29,7 @@ class Pending:
 
     def __init__(self) -> None:
         self.seqs: vec[i64] = vec[i64]()
-        self.numbers: vec[i64] = vec[i64]()  # the consumer sequence of the first delivery
+        self.consumer_seqs: vec[i64] = vec[i64]()  # the consumer sequence of the first delivery
         self.words: vec[i64] = vec[i64]()  # delivery count and state
         self.head: i64 = 0
         self.trimmed: i64 = 0  # rows freed; a row's index plus this never changes
@@ -68,10 +68,10 @@ class Pending:
                 return -1
         return low if self.words[low] != GONE else -1
 
-    def add(self, seq: i64, number: i64, deliveries: i64) -> None:
+    def add(self, seq: i64, consumer_seq: i64, deliveries: i64) -> None:
         """Add a message that was delivered for the first time, or is known to have been."""
         self.seqs = append(self.seqs, seq)
-        self.numbers = append(self.numbers, number)
+        self.consumer_seqs = append(self.consumer_seqs, consumer_seq)
         self.words = append(self.words, deliveries * ONCE + LIVE)
         self.count += 1
         if deliveries > 1:
@@ -138,7 +138,7 @@ class Pending:
         head = self.head
         self.trimmed += head
         self.seqs = self.seqs[head:]
-        self.numbers = self.numbers[head:]
+        self.consumer_seqs = self.consumer_seqs[head:]
         self.words = self.words[head:]
         self.head = 0
 

@@ -55,4 +55,6 @@ class ReadErrors:
         row = state.pending.find(seq)
         deliveries = int(state.pending.deliveries(row)) if row >= 0 else 0
         state.skip(seq, row)
-        consumer.ack_words.terminated(int(seq), int(state.number), deliveries, UNREADABLE_REASON)
+        consumer.ack_words.terminated(
+            int(seq), int(state.consumer_seq), deliveries, UNREADABLE_REASON
+        )

@@ -1,6 +1,6 @@
 """A consumer's state: delivered, acknowledged, pending. The journal records it.
 
-Sequences are named as on the wire: stream sequence (``seq``), consumer sequence (``number``).
+Sequences are named as on the wire: stream sequence (``seq``), ``consumer_seq``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ConsumerState:
         # The stream removes messages that all consumers acknowledged.
         self.keeps_interest: bool = False
         # Sequences: the last ones delivered, and the ack floor.
-        self.number: i64 = 0
+        self.consumer_seq: i64 = 0
         self.seq: i64 = 0
-        self.floor_number: i64 = 0
+        self.floor_consumer_seq: i64 = 0
         self.floor_seq: i64 = 0
         self.delivered_ns: i64 = 0
         self.acked_ns: i64 = 0
@@ -67,9 +67,9 @@ class ConsumerState:
     def place(self, start: i64) -> None:
         """Start, or restart, at a sequence."""
         self.cursor.place(start)
-        self.number = 0
+        self.consumer_seq = 0
         self.seq = start - 1
-        self.floor_number = 0
+        self.floor_consumer_seq = 0
         self.floor_seq = start - 1
         self.delivered_ns = 0
         self.acked_ns = 0
@@ -105,8 +105,8 @@ class ConsumerState:
     ) -> None:
         """Restore positions from the journal; ``following`` is the next message to visit."""
         self.cursor.place(following)
-        self.number, self.seq = delivered
-        self.floor_number, self.floor_seq = floor
+        self.consumer_seq, self.seq = delivered
+        self.floor_consumer_seq, self.floor_seq = floor
         self.delivered_ns = delivered_ns
         self.acked_ns = acked_ns
         self.gated = gated
@@ -134,12 +134,12 @@ class ConsumerState:
                 sequences[done:], listed if isinstance(listed, bytes) else packed(sequences)
             )
         kept = False
-        for seq, number, deliveries in rows:
+        for seq, consumer_seq, deliveries in rows:
             if seq > self.floor_seq and cursor.exists(seq):
-                pending.add(seq, number, deliveries)
+                pending.add(seq, consumer_seq, deliveries)
                 kept = True
         if not kept and not self.spent:
-            self.floor_number = self.number
+            self.floor_consumer_seq = self.consumer_seq
             self.floor_seq = max(self.floor_seq, self.seq)
         pending.saved()
         # The time that the server was down counts as ack wait.
@@ -161,22 +161,22 @@ class ConsumerState:
 
     # Deliveries --------------------------------------------------------------------------------
 
-    def delivered(self, seq: i64, number: i64) -> None:
+    def delivered(self, seq: i64, consumer_seq: i64) -> None:
         """Note the first delivery of a message."""
-        self.number = number
+        self.consumer_seq = consumer_seq
         self.cursor.advance(seq)
         self.seq = max(self.seq, seq)
         if self.policy == ACK_NONE:
-            self.floor_number = number
+            self.floor_consumer_seq = consumer_seq
             self.floor_seq = seq
             if self.keeps_interest:
                 self.released.append(int(seq))
         else:
-            self.pending.add(seq, number, 1)
+            self.pending.add(seq, consumer_seq, 1)
 
-    def redelivered(self, row: i64, number: i64, until: i64) -> None:
+    def redelivered(self, row: i64, consumer_seq: i64, until: i64) -> None:
         """Note a redelivery of a pending message; its ack wait ends at ``until``."""
-        self.number = number
+        self.consumer_seq = consumer_seq
         self.pending.again(row, until)
 
     def end_run(self, now: i64) -> None:
@@ -214,18 +214,18 @@ class ConsumerState:
     def remove_pending(self, row: i64) -> None:
         """Remove a message from the pending ones; the floor advances if it was the oldest."""
         pending = self.pending
-        number = pending.numbers[row]
+        consumer_seq = pending.consumer_seqs[row]
         pending.release(row)
         if pending.count == 0:
-            self.floor_number = self.number
+            self.floor_consumer_seq = self.consumer_seq
             self.floor_seq = max(self.floor_seq, self.seq)
-        elif number == self.floor_number + 1:
-            self.floor_number = pending.numbers[pending.head] - 1
+        elif consumer_seq == self.floor_consumer_seq + 1:
+            self.floor_consumer_seq = pending.consumer_seqs[pending.head] - 1
             self.floor_seq = max(self.floor_seq, pending.seqs[pending.head] - 1)
 
-    def remove_pending_up_to(self, seq: i64, number: i64) -> None:
+    def remove_pending_up_to(self, seq: i64, consumer_seq: i64) -> None:
         """Acknowledge everything up to a message."""
-        if seq <= self.floor_seq or number <= self.floor_number:
+        if seq <= self.floor_seq or consumer_seq <= self.floor_consumer_seq:
             return
         pending = self.pending
         while pending.head < i64(len(pending.seqs)) and pending.seqs[pending.head] <= seq:
@@ -235,7 +235,9 @@ class ConsumerState:
         if self.spent:
             self.spent = {late: n for late, n in self.spent.items() if late > seq}
         self.floor_seq = seq
-        self.floor_number = max(self.floor_number, min(number, self.number))
+        self.floor_consumer_seq = max(
+            self.floor_consumer_seq, min(consumer_seq, self.consumer_seq)
+        )
 
     def settle_up_to(self, seq: i64, released: list[int]) -> None:
         """Settle everything up to a sequence; the stream may remove these messages."""
@@ -252,9 +254,9 @@ class ConsumerState:
 
     # Events of the stream ----------------------------------------------------------------------
 
-    def removed(self, seq: i64, number: i64) -> bool:
+    def removed(self, seq: i64, subject_id: i64) -> bool:
         """Note that a message was removed from the stream; True if it was pending here."""
-        self.cursor.removed(seq, number)
+        self.cursor.removed(seq, subject_id)
         if seq > self.seq or seq <= self.floor_seq:
             if self.spent:
                 self.spent.pop(int(seq), None)
@@ -263,9 +265,9 @@ class ConsumerState:
             self.spent.pop(int(seq), None)
         return self.pending.find(seq) >= 0
 
-    def needs(self, seq: i64, number: i64) -> bool:
+    def needs(self, seq: i64, subject_id: i64) -> bool:
         """Return whether this consumer still has to acknowledge a message."""
-        if not self.cursor.wants(number):
+        if not self.cursor.wants(subject_id):
             return False
         if seq >= self.cursor.next or seq <= self.passed_to or self.cursor.is_listed(seq):
             return True
@@ -294,13 +296,13 @@ class ConsumerState:
 
     def pass_by(self, start: i64, now: i64) -> None:
         """Continue at a sequence after a purge; removed messages are no longer pending."""
-        if self.number > 0:
+        if self.consumer_seq > 0:
             self.acked_ns = now
         self._drop_before(start)
         cursor = self.cursor
         cursor.place(max(cursor.next, start))
         if self.pending.count == 0:
-            self.floor_number = self.number
+            self.floor_consumer_seq = self.consumer_seq
             self.floor_seq = max(self.floor_seq, cursor.next - 1)
         self.seq = max(self.seq, cursor.next - 1)
         cursor.recount()
@@ -320,6 +322,6 @@ class ConsumerState:
         ]
         for seq in gone:
             row = pending.find(seq)
-            self.floor_number = max(self.floor_number, pending.numbers[row])
+            self.floor_consumer_seq = max(self.floor_consumer_seq, pending.consumer_seqs[row])
             pending.release(row)
         self.spent = {seq: n for seq, n in self.spent.items() if cursor.exists(seq)}

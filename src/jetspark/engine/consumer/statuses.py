@@ -20,7 +20,7 @@ def rest_lines(messages: int, size: int) -> bytes:
     return b"%b: %d\r\n%b: %d\r\n" % (PENDING_MESSAGES, messages, PENDING_BYTES, size)
 
 
-def heartbeat_block(number: int, seq: int, more: bytes = b"") -> bytes:
+def heartbeat_block(consumer_seq: int, seq: int, more: bytes = b"") -> bytes:
     """Return the idle heartbeat with the position of the consumer."""
-    lines = b"%b: %d\r\n%b: %d\r\n%b" % (LAST_CONSUMER, number, LAST_STREAM, seq, more)
+    lines = b"%b: %d\r\n%b: %d\r\n%b" % (LAST_CONSUMER, consumer_seq, LAST_STREAM, seq, more)
     return status_block(CONTROL, IDLE_HEARTBEAT_TEXT, lines)

@@ -196,7 +196,7 @@ def last_sequences(index: StreamIndex, found: list[SubjectEntry], up_to: i64) ->
         if entry.last <= up_to:
             sequences.append(int(entry.last))
         else:
-            flags[int(entry.number)] = 1
+            flags[int(entry.id)] = 1
             searched += 1
     # The others have newer messages: one scan backwards from there finds them all.
     n: i64 = len(index.segments) - 1
@@ -205,9 +205,9 @@ def last_sequences(index: StreamIndex, found: list[SubjectEntry], up_to: i64) ->
         n -= 1
         i: i64 = min(i64(len(columns.offsets)) - 1, up_to - columns.base)
         while i >= 0 and searched > 0:
-            number = columns.subjects[i]
-            if columns.offsets[i] != NOWHERE and flags[int(number)] != 0:
-                flags[int(number)] = 0
+            subject_id = columns.subjects[i]
+            if columns.offsets[i] != NOWHERE and flags[int(subject_id)] != 0:
+                flags[int(subject_id)] = 0
                 searched -= 1
                 sequences.append(int(columns.base + i))
             i -= 1

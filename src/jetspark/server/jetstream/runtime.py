@@ -34,7 +34,7 @@ from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_open_store
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
-from jetspark.store.doubles import is_original, key_of
+from jetspark.store.duplicate_folders import is_original, key_of
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog
@@ -51,7 +51,7 @@ NOTES_MAX_NS: Final = 1_000_000_000
 
 
 def private_folder() -> str:
-    """A new folder for a store without a given folder; removed with the server."""
+    """Create a folder for a store without a configured one; removed with the server."""
     from tempfile import mkdtemp  # with all that copies and compresses files: 600 KB
 
     return mkdtemp(prefix="jetspark-")

@@ -118,8 +118,8 @@ class _Row:
         self.reason = reason
 
 
-# By which value each order goes, and whether from the largest down. nats-server's order by
-# uptime starts with the youngest, unlike all its other orders by a number.
+# The sort key of each order, and whether it is descending. nats-server's order by uptime starts
+# with the newest, unlike all its other numeric orders.
 _ORDERS: Final[dict[str, tuple[Callable[[_Row, int], int | str], bool]]] = {
     "cid": (lambda row, _now: row.connection.cid, False),
     "start": (lambda row, _now: row.connection.cid, False),

@@ -63,7 +63,7 @@ def _on_all(port: int, backlog: int) -> socket.socket:
 
 
 def _on_one(host: str, port: int, backlog: int) -> socket.socket:
-    # As bytes: for a text Python loads the codec of international names first.
+    # As bytes: for a string Python loads the IDNA codec first.
     name = host.encode() if host.isascii() else host
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)

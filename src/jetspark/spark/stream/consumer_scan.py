@@ -39,6 +39,10 @@ def consumer_scan(
             position = chunk.sequences[-1] + 1
             yield chunk
         _check_complete(stream, position, last, filters)
+    except ConsumerNotFound:
+        # It ends with the server's memory, with the stream, or unused for too long. The caller
+        # tries again with another one, if the stream is still the same.
+        raise RequestTimeout(f"stream {stream.name!r}: its consumer no longer exists") from None
     finally:
         # If the connection was lost, the server deletes the consumer after a while.
         with contextlib.suppress(Error):

@@ -52,10 +52,10 @@ class Columns:
             self.nexts = append(self.nexts, i64(0))
             count -= 1
 
-    def add(self, offset: i64, subject_number: i32, size: i64) -> None:
+    def add(self, offset: i64, subject_id: i32, size: i64) -> None:
         """Append the next message."""
         self.offsets = append(self.offsets, offset | (size << OFFSET_BITS))
-        self.subjects = append(self.subjects, subject_number)
+        self.subjects = append(self.subjects, subject_id)
         self.nexts = append(self.nexts, i64(0))
         self.live += 1
         self.weight += size

@@ -96,7 +96,7 @@ def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
         entry = index.subjects.get(pattern)
         if entry is None:
             return 0
-        only = i64(entry.number)
+        only = i64(entry.id)
     seq = max(seq, index.first_seq)
     n: i64 = max(i64(0), index.segment_at(seq))
     while n < i64(len(index.segments)):
@@ -106,11 +106,11 @@ def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
         stop: i64 = min(i64(len(columns.offsets)), end - columns.base)
         while i < stop:
             if columns.offsets[i] != NOWHERE:
-                number = i64(columns.subjects[i])
+                subject_id = i64(columns.subjects[i])
                 if everything or (
-                    number == only
+                    subject_id == only
                     if only >= 0
-                    else matches(index.entries[number].subject, pattern)
+                    else matches(index.entries[subject_id].subject, pattern)
                 ):
                     return columns.base + i
             i += 1

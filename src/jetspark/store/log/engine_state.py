@@ -65,31 +65,33 @@ class EngineState:
         # The segments of those two, by the id in the record.
         self.fast_batches_in: dict[bytes, str] = {}
         # The highest id that a consumer of the stream ever had.
-        self.consumer_number: int = 0
+        self.last_consumer_id: int = 0
 
     def copy(self) -> "EngineState":
         """Return an independent copy."""
         other = EngineState()
-        other.consumers = {number: records.copy() for number, records in self.consumers.items()}
+        other.consumers = {
+            consumer_id: records.copy() for consumer_id, records in self.consumers.items()
+        }
         other.fast_batches = dict(self.fast_batches)
         other.sources = dict(self.sources)
         other.fast_batches_in = dict(self.fast_batches_in)
-        other.consumer_number = self.consumer_number
+        other.last_consumer_id = self.last_consumer_id
         return other
 
     def apply(self, kind: int, body: bytes, segment: str) -> None:
         """Apply a record of one of the three kinds; it is in ``segment``."""
-        number = read_i64_le(body, 8)
+        word = read_i64_le(body, 8)
         if kind == FAST_BATCH:
-            self._apply_fast_batch(body[16 : 16 + number], body[16 + number :], segment)
+            self._apply_fast_batch(body[16 : 16 + word], body[16 + word :], segment)
             return
-        self.consumer_number = max(self.consumer_number, number)
+        self.last_consumer_id = max(self.last_consumer_id, word)
         if kind == CONSUMER and len(body) == 16:
-            self.consumers.pop(number, None)
+            self.consumers.pop(word, None)
             return
-        records = self.consumers.get(number)
+        records = self.consumers.get(word)
         if records is None:
-            records = self.consumers[number] = ConsumerRecords()
+            records = self.consumers[word] = ConsumerRecords()
         if kind == CONSUMER:
             records.document = body[16:]
             records.document_in = segment
@@ -154,15 +156,15 @@ class EngineState:
         ``decided`` is what is staged: decisions since then are not undone.
         """
         found: list[tuple[int, bytes]] = []
-        for number, durable in self.consumers.items():
-            records = decided.consumers.get(number)
+        for consumer_id, durable in self.consumers.items():
+            records = decided.consumers.get(consumer_id)
             if records is None or not durable.lies_in(segment):
                 continue
-            found.append((int(CONSUMER), consumer_body(as_of, number, records.document)))
+            found.append((int(CONSUMER), consumer_body(as_of, consumer_id, records.document)))
             # A complete state even if there is none: earlier changes must not count twice.
             bodies = [(True, records.state), *((False, change) for change in records.changes)]
             found += [
-                (int(CONSUMER_STATE), consumer_state_body(as_of, number, whole, body))
+                (int(CONSUMER_STATE), consumer_state_body(as_of, consumer_id, whole, body))
                 for whole, body in bodies
             ]
         found += [
@@ -172,15 +174,17 @@ class EngineState:
         ]
         return found
 
-    def use_up_numbers(self, number: int) -> None:
+    def reserve_consumer_ids(self, consumer_id: int) -> None:
         """Reserve consumer ids up to this one: none is assigned again."""
-        self.consumer_number = max(self.consumer_number, number)
+        self.last_consumer_id = max(self.last_consumer_id, consumer_id)
 
     def drop_nameless(self) -> list[int]:
         """Forget consumers whose document was lost; return their ids."""
-        lost = [number for number, records in self.consumers.items() if not records.document]
-        for number in lost:
-            del self.consumers[number]
+        lost = [
+            consumer_id for consumer_id, records in self.consumers.items() if not records.document
+        ]
+        for consumer_id in lost:
+            del self.consumers[consumer_id]
         return lost
 
 
@@ -199,31 +203,31 @@ class EngineStateFilter:
 
         A record that ends something is kept as long as there are segments before it.
         """
-        number = int(read_i64_le(body, 8))
+        word = int(read_i64_le(body, 8))
         if kind == CONSUMER:
             over = len(body) == 16
-            return number in self._documents or (over and not self._oldest)
+            return word in self._documents or (over and not self._oldest)
         if kind == CONSUMER_STATE:
-            return number in self._states
+            return word in self._states
         assert kind == FAST_BATCH, "no other kind exists"
-        over = len(body) == 16 + number
-        return body[16 : 16 + number] in self._batches or (over and not self._oldest)
+        over = len(body) == 16 + word
+        return body[16 : 16 + word] in self._batches or (over and not self._oldest)
 
 
-def consumer_body(as_of: i64, number: i64, document: bytes) -> bytes:
+def consumer_body(as_of: i64, consumer_id: i64, document: bytes) -> bytes:
     """Return the body of a consumer record, without its CRLF."""
     body = BytesWriter()
     write_i64_le(body, as_of)
-    write_i64_le(body, number)
+    write_i64_le(body, consumer_id)
     body.write(document)
     return body.getvalue()
 
 
-def consumer_state_body(as_of: i64, number: i64, whole: bool, state: bytes) -> bytes:
+def consumer_state_body(as_of: i64, consumer_id: i64, whole: bool, state: bytes) -> bytes:
     """Return the body of a consumer state record, without its CRLF."""
     body = BytesWriter()
     write_i64_le(body, as_of)
-    write_i64_le(body, number)
+    write_i64_le(body, consumer_id)
     write_i64_le(body, 1 if whole else 0)
     body.write(state)
     return body.getvalue()

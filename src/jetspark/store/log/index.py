@@ -120,9 +120,9 @@ class StreamIndex:
         found = self.known(subject)
         if found is None:
             if len(self.free) > 0:
-                self.free, number = pop(self.free)
-                found = SubjectEntry(subject, i32(number))
-                self.entries[number] = found
+                self.free, subject_id = pop(self.free)
+                found = SubjectEntry(subject, i32(subject_id))
+                self.entries[subject_id] = found
             else:
                 found = SubjectEntry(subject, len(self.entries))
                 self.entries.append(found)
@@ -171,7 +171,7 @@ class StreamIndex:
             columns.packed = before.packed
         elif skipped > 0:
             columns.add_holes(skipped)
-        columns.add(offset, entry.number, size)
+        columns.add(offset, entry.id, size)
         if self.messages == 0:
             self.first_seq = seq
             self.first_time_of = seq
@@ -284,8 +284,8 @@ class StreamIndex:
             end: i64 = len(columns.offsets)
             while i < end:
                 if columns.offsets[i] != NOWHERE:
-                    number = i64(columns.subjects[i])
-                    if not mask or (number < len(mask) and mask[number] != 0):
+                    subject_id = i64(columns.subjects[i])
+                    if not mask or (subject_id < len(mask) and mask[subject_id] != 0):
                         if columns.base + i > seq + LONG_SEARCH:
                             self.turn.spend((columns.base + i - seq) >> 5)
                         return columns.base + i
@@ -310,8 +310,8 @@ class StreamIndex:
             end: i64 = len(columns.offsets)
             while i < end:
                 if columns.offsets[i] != NOWHERE:
-                    number = i64(columns.subjects[i])
-                    if not mask or (number < len(mask) and mask[number] != 0):
+                    subject_id = i64(columns.subjects[i])
+                    if not mask or (subject_id < len(mask) and mask[subject_id] != 0):
                         count += 1
                 i += 1
         return count
@@ -357,7 +357,7 @@ class StreamIndex:
             found = self.subjects.get(pattern)
             if found is None or found.count == 0:
                 return b"\0"
-            return b"\0" * int(found.number) + b"\1"
+            return b"\0" * int(found.id) + b"\1"
         return self.mask_of(self.entries_like(pattern))
 
     def mask_of(self, entries: list[SubjectEntry]) -> bytes:
@@ -365,7 +365,7 @@ class StreamIndex:
         flags = bytearray(max(1, len(self.entries)))
         for entry in entries:
             if entry.count > 0:
-                flags[int(entry.number)] = 1
+                flags[int(entry.id)] = 1
         return bytes(flags)
 
     def entries_like(self, pattern: bytes) -> list[SubjectEntry]:
@@ -477,7 +477,7 @@ class StreamIndex:
             self.ordered = True
             self.order_wanted = False
             self.order_end = len(entries)
-            order.begin([entry.subject for entry in entries[::SAMPLED] if entry.number >= 0])
+            order.begin([entry.subject for entry in entries[::SAMPLED] if entry.id >= 0])
         elif order.state == DEALING:
             # Subjects added meanwhile were added to the order.
             end = min(self.order_end, i64(len(entries)))
@@ -485,7 +485,7 @@ class StreamIndex:
             i = order.at
             while i < stop:
                 entry = entries[i]
-                if entry.number >= 0:
+                if entry.id >= 0:
                     order.deal(entry.subject)
                 i += 1
             order.dealt(i, i >= end)
@@ -543,7 +543,7 @@ class StreamIndex:
         entry = self.entries[i64(columns.subjects[i])]
         if self.tracking:
             self.removed_seqs = append(self.removed_seqs, seq)
-            self.removed_subjects = append(self.removed_subjects, i64(entry.number))
+            self.removed_subjects = append(self.removed_subjects, i64(entry.id))
         self.messages -= 1
         self.bytes -= size
         entry.count -= 1
@@ -628,13 +628,13 @@ class StreamIndex:
 
     def search_from(self, seq: i64, entry: SubjectEntry) -> i64:
         """Return the first message of a subject at or after ``seq``, by a full scan; 0: none."""
-        number = entry.number
+        subject_id = entry.id
         n: i64 = max(i64(0), self.segment_at(seq))
         while n < len(self.segments) and seq <= entry.last:
             columns = self.segments[n]
             i: i64 = max(i64(0), seq - columns.base)
             while i < len(columns.offsets):
-                if columns.subjects[i] == number and columns.offsets[i] != NOWHERE:
+                if columns.subjects[i] == subject_id and columns.offsets[i] != NOWHERE:
                     return columns.base + i
                 i += 1
             n += 1
@@ -660,12 +660,12 @@ class StreamIndex:
         if entry.count <= 1 or seq <= entry.first:
             return entry.first if entry.first < seq else 0
         n: i64 = self.segment_at(seq - 1)
-        number = entry.number
+        subject_id = entry.id
         while n >= 0:
             columns = self.segments[n]
             i: i64 = min(seq - 1 - columns.base, i64(len(columns.offsets)) - 1)
             while i >= 0:
-                if columns.subjects[i] == number and columns.offsets[i] != NOWHERE:
+                if columns.subjects[i] == subject_id and columns.offsets[i] != NOWHERE:
                     return columns.base + i
                 i -= 1
             n -= 1
@@ -715,13 +715,13 @@ class StreamIndex:
 
     def sweep_some(self, staged: list[SubjectEntry], count: i64) -> None:
         """Visit some of the subjects; those without messages can no longer be found."""
-        kept = {int(entry.number) for entry in staged}
+        kept = {int(entry.id) for entry in staged}
         stop = max(i64(0), self.sweep_at - count)
         at = self.sweep_at
         while at > stop:
             at -= 1
             entry = self.entries[at]
-            if entry.number >= 0:
+            if entry.id >= 0:
                 if entry.count > 0 or (kept and int(at) in kept):
                     continue
                 self.subjects.remove(entry)
@@ -744,19 +744,19 @@ class StreamIndex:
             swept = swept[self.sweep_end - self.swept_from :]
         self.free = extend(swept, self.free)
         self.swept = vec[i64]()
-        self.numbers_changed()
+        self.ids_changed()
         # At least half of the order is stale.
         self.ordered = False
         self.order.forget()
         self.subjects.shrink()
 
-    def give_up(self, number: i64) -> None:
+    def give_up(self, subject_id: i64) -> None:
         """Free an id."""
-        self.entries[number] = self.blank
-        if number >= self.sweep_at:  # otherwise the sweep reaches it
-            self.free = append(self.free, number)
+        self.entries[subject_id] = self.blank
+        if subject_id >= self.sweep_at:  # otherwise the sweep reaches it
+            self.free = append(self.free, subject_id)
 
-    def numbers_changed(self) -> None:
+    def ids_changed(self) -> None:
         """Invalidate earlier results: ids may have other subjects from now on."""
         self.recount = self.recount or len(self.removed_seqs) > 0
         self.generation += 1
@@ -765,13 +765,13 @@ class StreamIndex:
     def forget_staged(self, staged: list[SubjectEntry]) -> None:
         """Drop entries that exist only because of messages that did not become durable."""
         for entry in staged:
-            number = i64(entry.number)
+            subject_id = i64(entry.id)
             # It may occur more than once.
-            there = number < i64(len(self.entries)) and self.entries[number] is entry
+            there = subject_id < i64(len(self.entries)) and self.entries[subject_id] is entry
             if there and entry.count == 0:
                 self.subjects.remove(entry)
-                self.give_up(number)
-        self.numbers_changed()
+                self.give_up(subject_id)
+        self.ids_changed()
 
     def begin_staging(self) -> None:
         """Start staging after the replay: decisions start from what is durable."""

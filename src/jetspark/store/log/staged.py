@@ -149,7 +149,7 @@ class Staged:
             self.seq,
             self.time,
         )
-        fresh.engine_state.use_up_numbers(self.consumer_number)
+        fresh.engine_state.reserve_consumer_ids(self.last_consumer_id)
         return fresh
 
     @property
@@ -493,9 +493,9 @@ class Staged:
             assert columns is not None, "the row was found there"
             sizes[seq] = int(columns.size_at(seq - columns.base))
             subjects[seq] = index.entries[i64(columns.subjects[seq - columns.base])].subject
-        numbers = {int(entry.number) for entry in entries}
+        ids = {int(entry.id) for entry in entries}
         for seq, size, owner in self.rows():
-            if int(owner.number) in numbers:
+            if int(owner.id) in ids:
                 sizes[seq] = size
                 subjects[seq] = owner.subject
         left = [seq for seq in sizes if not (deletions.any and deletions.has(seq, subjects[seq]))]
@@ -655,17 +655,17 @@ class Staged:
     # Consumers and fast batches ----------------------------------------------------------------
 
     @property
-    def consumer_number(self) -> int:
+    def last_consumer_id(self) -> int:
         """The highest consumer id ever, staged or durable; ids are never reused."""
-        return max(self.durable_engine_state.consumer_number, self.engine_state.consumer_number)
+        return max(self.durable_engine_state.last_consumer_id, self.engine_state.last_consumer_id)
 
-    def set_consumer(self, number: i64, document: bytes) -> None:
+    def set_consumer(self, consumer_id: i64, document: bytes) -> None:
         """Stage the document of a consumer; an empty one deletes it. Raises StoreReadOnly."""
-        self.add_entry(CONSUMER, consumer_body(self.seq, number, document))
+        self.add_entry(CONSUMER, consumer_body(self.seq, consumer_id, document))
 
-    def set_consumer_state(self, number: i64, whole: bool, body: bytes) -> None:
+    def set_consumer_state(self, consumer_id: i64, whole: bool, body: bytes) -> None:
         """Stage the state of a consumer, or a change of it. Raises StoreReadOnly."""
-        self.add_entry(CONSUMER_STATE, consumer_state_body(self.seq, number, whole, body))
+        self.add_entry(CONSUMER_STATE, consumer_state_body(self.seq, consumer_id, whole, body))
 
     def set_fast_batch(self, batch_id: bytes, body: bytes) -> None:
         """Stage the state of a fast batch; empty: it is over. Raises StoreReadOnly."""

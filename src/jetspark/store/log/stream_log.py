@@ -191,7 +191,7 @@ class StreamLog:
             position,
             first_live=self.first_live(),
             last_time=int(index.last_time),
-            consumer_number=self.staged.consumer_number,
+            consumer_number=self.staged.last_consumer_id,
         )
         return NewSegment(segment_name(first_seq, position), first_seq, head)
 
@@ -458,7 +458,7 @@ class StreamLog:
         newest.generation = head.generation
         newest.packed = head.packed
         self.index.note_time(head.last_time)
-        self.engine_state.use_up_numbers(head.consumer_number)
+        self.engine_state.reserve_consumer_ids(head.consumer_number)
         delete_range(self.index, 1, head.first_live - 1)
         self.limits = limits_of(identity)
         self.limits.enforce(self.index)

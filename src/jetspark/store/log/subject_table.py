@@ -25,14 +25,14 @@ _MOVED_WITH_EACH: Final[i64] = 8
 
 @mypyc_attr(acyclic=True)  # there may be a million: nothing for the garbage collector to visit
 class SubjectEntry:
-    """One subject of a stream, in 64 bytes: ``number`` and ``count`` share a word.
+    """One subject of a stream, in 64 bytes: ``id`` and ``count`` share a word.
 
     Neither exceeds 31 bits: the rows of that many messages are 40 GB of memory.
     """
 
-    def __init__(self, subject: bytes, number: i32) -> None:
+    def __init__(self, subject: bytes, subject_id: i32) -> None:
         self.subject: bytes = subject
-        self.number: i32 = number
+        self.id: i32 = subject_id
         self.count: i32 = 0
         self.first: i64 = 0
         self.last: i64 = 0
@@ -92,13 +92,13 @@ class SubjectTable:
         if self.used * 3 > i64(len(self.slots)) * 2:
             self._resize(2 * i64(len(self.slots)))
         mark: i64 = hash(entry.subject)
-        self._put(((mark & _HASH) << 32) | (i64(entry.number) + 1))
+        self._put(((mark & _HASH) << 32) | (i64(entry.id) + 1))
 
     def remove(self, entry: SubjectEntry) -> None:
         """Remove an entry, which was added before."""
         mark: i64 = hash(entry.subject)
         mark &= _HASH
-        wanted = (mark << 32) | (i64(entry.number) + 1)
+        wanted = (mark << 32) | (i64(entry.id) + 1)
         self.used -= 1
         slots = self.slots
         last: i64 = len(slots) - 1

@@ -256,8 +256,10 @@ class StreamFolder:
         first = begin_of(segments[0])[0] if segments else 1
         if manifest is None and first > 1:
             # They may as well have been removed when nothing was left of them.
-            reason = f"files with messages before {first} were"
-            reason = f"both manifests were lost: it is unknown whether {reason}"
+            reason = (
+                "both manifests were lost: it is unknown whether files with messages before "
+                f"{first} were"
+            )
             recovery.doubted.append((segments[0], 0, reason))
         if newest.has_filler or not (manifest is None or newest.is_torn):
             # Only the newest segment has filler. A manifest lists the files, so with one of them
@@ -440,10 +442,10 @@ class StreamFolder:
 
     def _check_consumers(self, log: StreamLog, recovery: Recovery) -> None:
         """Report consumers of which only the state is left."""
-        for number in log.engine_state.drop_nameless():
+        for consumer_id in log.engine_state.drop_nameless():
             if recovery.damaged:
                 recovery.notes.append(
-                    f"the configuration of consumer id {number} was in a damaged range; "
+                    f"the configuration of consumer id {consumer_id} was in a damaged range; "
                     "the consumer is lost and must be created again"
                 )
 

@@ -92,7 +92,7 @@ class Compactor(Task):
         self.damaged = damaged
         self.generation = generation
         self.packed: bool = log.upkeep.packing
-        self.number: int = 0
+        self.current_source: int = 0
         self.output: int = -1
         self.written: int = 0
         self.pieces: BytesWriter = BytesWriter()
@@ -129,8 +129,8 @@ class Compactor(Task):
             self._write()
         elif self.before:
             self._name_removed(self.before.pop())
-        elif self.number < len(self.sources):
-            self._copy(self.sources[self.number])
+        elif self.current_source < len(self.sources):
+            self._copy(self.sources[self.current_source])
             return self.failed
         else:
             self._put(SKIP, self.last_seq + 1, self.last_seq, b"")
@@ -211,7 +211,7 @@ class Compactor(Task):
         self.failed = source.at == started
         if source.at >= source.length:
             self.failed = len(source.moved) < len(source.offsets)
-            self.number += not self.failed
+            self.current_source += not self.failed
 
     def _write(self) -> None:
         piece = self.pieces.getvalue()
@@ -232,7 +232,7 @@ class Compactor(Task):
         elif self.failed:
             # Invalid bytes: the segment is rewritten after they were quarantined.
             log.upkeep.compact_after_quarantine()
-            source = self.sources[self.number]
+            source = self.sources[self.current_source]
             for columns in log.index.segments:
                 if columns.handle == source.handle and not log.closed:
                     note_place(log, columns, int(source.at), "found while rewriting")

@@ -79,7 +79,7 @@ class IndexWriter(Task):
         self.hasher: xxh3_64 = xxh3_64(seed=self.codec.seed)
         self.subjects: dict[bytes, int] = {}
         self.subjects_max: i64 = subjects_max
-        self.numbers: int = 0
+        self.next_id: int = 0
         self.last_seq: i64 = 0
         self.last_time: i64 = 0
         self.output: int = -1
@@ -197,13 +197,13 @@ class IndexWriter(Task):
         if seq <= self.last_seq:
             return False
         subject = data[at + FIXED : subject_end(data, at)]
-        number = self.subjects.get(subject, -1)
-        if number < 0:
+        subject_id = self.subjects.get(subject, -1)
+        if subject_id < 0:
             if len(self.subjects) >= self.subjects_max:
                 self.subjects = {}
-            number = self.numbers
-            self.numbers += 1
-            self.subjects[subject] = number
+            subject_id = self.next_id
+            self.next_id += 1
+            self.subjects[subject] = subject_id
             self.put(SUBJECT, len(subject))
             self.pieces.write(subject)
         if seq - self.last_seq > STEP_MAX:
@@ -211,7 +211,7 @@ class IndexWriter(Task):
             self.last_seq = seq - 1
         size = self.codec.message_size(data, at)
         step = seq - self.last_seq
-        self.put((self.at + at) | (size << OFFSET_BITS), (step << 32) | number)
+        self.put((self.at + at) | (size << OFFSET_BITS), (step << 32) | subject_id)
         self.last_seq = seq
         self.last_time = record_time(data, at)
         return True

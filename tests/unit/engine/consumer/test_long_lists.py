@@ -54,7 +54,7 @@ def test_what_is_left_of_a_long_list_is_known_after_a_restart(bench: Bench) -> N
         consumer.state.cursor.advance(consumer.state.cursor.peek())
     whole, body = consumer.journal.next_record(bench.now)
     assert whole
-    stream.log.staged.set_consumer_state(consumer.number, whole, body)
+    stream.log.staged.set_consumer_state(consumer.id, whole, body)
     bench.engine.mark_dirty(stream)
     bench.submit()
     bench.land()

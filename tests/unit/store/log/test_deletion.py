@@ -174,14 +174,14 @@ def test_numbers_are_given_back_in_steps_while_messages_come_and_go(seed: int) -
 
 
 def live_numbers(index: StreamIndex) -> set[int]:
-    return {number for number, entry in enumerate(index.entries) if entry.number >= 0}
+    return {number for number, entry in enumerate(index.entries) if entry.id >= 0}
 
 
 def check_model(index: StreamIndex, model: dict[bytes, list[int]]) -> None:
     for subject, there in model.items():
         entry = index.subjects.get(subject)
         assert entry is not None
-        assert index.entries[int(entry.number)] is entry
+        assert index.entries[int(entry.id)] is entry
         assert (entry.first, entry.last, entry.count) == (there[0], there[-1], len(there))
     for pattern in (b"s.1.*", b"s.*.7", b">"):
         found = {entry.subject for entry in index.entries_like(pattern) if entry.count > 0}

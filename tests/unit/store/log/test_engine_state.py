@@ -39,13 +39,13 @@ def told(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes]]]:
 def test_a_consumer_shows_when_it_is_durable_and_exists_after_a_start(bench: "Bench") -> None:
     bench.log.staged.set_consumer(1, b"one")
     assert told(bench) == {}
-    assert bench.log.staged.consumer_number == 1
+    assert bench.log.staged.last_consumer_id == 1
     commit(bench)
 
     assert told(bench) == {1: (b"one", b"", [])}
     bench.reopen()
     assert told(bench) == {1: (b"one", b"", [])}
-    assert bench.log.staged.consumer_number == 1
+    assert bench.log.staged.last_consumer_id == 1
 
 
 def test_a_whole_state_replaces_what_changes_are_added_to(bench: "Bench") -> None:
@@ -84,7 +84,7 @@ def test_a_number_is_not_reused_after_its_consumer_and_its_segment_are_deleted(
     assert len(bench.segments()) == 1
     bench.reopen()
     assert told(bench) == {}
-    assert bench.log.staged.consumer_number == 7
+    assert bench.log.staged.last_consumer_id == 7
 
 
 def test_what_is_staged_and_fails_is_forgotten_but_for_its_number(bench: "Bench") -> None:
@@ -96,7 +96,7 @@ def test_what_is_staged_and_fails_is_forgotten_but_for_its_number(bench: "Bench"
     bench.log.fail(no_space=True)
 
     assert told(bench) == {1: (b"one", b"", [])}
-    assert bench.log.staged.consumer_number == 2
+    assert bench.log.staged.last_consumer_id == 2
     bench.log.staged.set_consumer_state(1, False, b"a")
     commit(bench)
     assert told(bench) == {1: (b"one", b"", [b"a"])}
@@ -272,4 +272,4 @@ def test_a_consumer_whose_document_is_damaged_is_reported_by_its_number(bench: "
     assert list(messages(bench.log)) == [1, 2]
     assert len(bench.recovery.damaged) == 1
     assert any("consumer id 12" in note for note in bench.recovery.notes)
-    assert bench.log.staged.consumer_number == 12
+    assert bench.log.staged.last_consumer_id == 12

@@ -119,8 +119,8 @@ def test_forgetting_what_was_staged_keeps_what_is_durable() -> None:
 
     assert index.subjects.get(b"x") is None
     assert index.subjects.get(b"y") is None
-    assert [entry.subject for entry in index.entries if entry.number >= 0] == [b"a.b", b"a.c"]
-    numbers = [index.entry(subject).number for subject in (b"z", b"y", b"x")]
+    assert [entry.subject for entry in index.entries if entry.id >= 0] == [b"a.b", b"a.c"]
+    numbers = [index.entry(subject).id for subject in (b"z", b"y", b"x")]
     assert sorted(numbers) == [2, 3, 4]
 
 

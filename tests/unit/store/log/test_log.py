@@ -130,7 +130,7 @@ def test_a_full_disk_forgets_what_was_staged(bench: "Bench") -> None:
     assert bodies(bench) == {1: b"one"}
     assert (log.staged.position, log.index.position) == (1, 1)
     assert log.index.entry(b"a.b").staged_last == 1
-    assert [e.subject for e in log.index.entries if e.number >= 0] == [b"a.b"]
+    assert [e.subject for e in log.index.entries if e.id >= 0] == [b"a.b"]
     assert log.index.subjects.get(b"new") is None
     assert log.index.subjects.get(b"newer") is None
     assert log.take_group() is None

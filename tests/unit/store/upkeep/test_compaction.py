@@ -300,7 +300,7 @@ def test_consumers_and_batches_outlive_their_segments(small: "Bench") -> None:
         1: (b"one", b"state", [b"+1"])
     }
     assert small.log.engine_state.fast_batches == {b"fast": b"at 3"}
-    assert small.log.staged.consumer_number == 2
+    assert small.log.staged.last_consumer_id == 2
 
 
 def test_states_that_newer_ones_replace_leave_the_disk(small: "Bench") -> None:

@@ -101,7 +101,7 @@ class Fetch:
         self._ended: Error | None = None
         self._over = False  # the server reported the end: nothing is in flight
         # Received messages of another fetch, so it may end before its request does.
-        self.was_helped = False
+        self.was_helped: bool = False
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
         )

@@ -234,7 +234,7 @@ class _Converted:
     __slots__ = ("item",)
 
     def __init__(self, item: Any) -> None:
-        self.item = item
+        self.item: Any = item
 
 
 class _AfterPutBack(Generic[S, E]):

@@ -1,7 +1,7 @@
 """Inspection of a store that no server uses, for `jetspark doctor`.
 
 ``examine`` opens every stream, reads every record and reports what it found. Over ``OverlayFiles``
-nothing on disk changes. With ``mend`` it repairs what it can: opening renews manifests and marks
+nothing on disk changes. With ``repair`` it repairs what it can: opening renews manifests and marks
 torn tails, damaged bytes are copied to quarantine, index files are created again. A valid record
 is never dropped: only files that can be created again are removed.
 """
@@ -46,7 +46,7 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     # The rest of an interrupted write: nothing in it was acknowledged.
     torn_bytes: int = 0
     notes: list[str] = []
-    mended: list[str] = []
+    repaired: list[str] = []
     # The folder of the same stream that a server serves instead of this one.
     second_to: str = ""
     # Why it cannot be opened.
@@ -68,7 +68,7 @@ class StreamClock(msgspec.Struct, kw_only=True):
     # How far that is ahead of the clock; 0 if it is not.
     ahead_ns: int = 0
     # How many records got an earlier time.
-    mended: int = 0
+    repaired: int = 0
     error: str = ""
 
     @property
@@ -90,11 +90,11 @@ class SavedConsumer(msgspec.Struct, kw_only=True):
 class StoreInspection:
     """One store, locked during the inspection."""
 
-    def __init__(self, files: Files, folder: Path, *, mend: bool = False, now: int = 0) -> None:
+    def __init__(self, files: Files, folder: Path, *, repair: bool = False, now: int = 0) -> None:
         """``now`` is the time recorded with quarantined bytes."""
         self._files = files
         self._folder = folder
-        self._mend = mend
+        self._repair = repair
         self._now = now
         self.store: FileStore = FileStore(files, folder)
         self._recoveries: list[Recovery] = []
@@ -146,7 +146,7 @@ class StoreInspection:
         try:
             self._read_all(log, found, advance)
             found.new_damage = len(log.quarantine.waiting)
-            if self._mend:
+            if self._repair:
                 self._keep_house(log, found)
         except (StorageFault, OSError) as error:
             found.error = f"cannot be read: {error}"
@@ -185,10 +185,10 @@ class StoreInspection:
         if log.access.read_only:
             found.error = "could not be repaired: the disk failed a write"
             return
-        found.mended = [f"quarantined {len(log.quarantine.waiting)} damaged ranges"]
+        found.repaired = [f"quarantined {len(log.quarantine.waiting)} damaged ranges"]
         if not log.quarantine.waiting:
-            found.mended = []
-        found.mended += found.notes
+            found.repaired = []
+        found.repaired += found.notes
         while log.maintain(self._now):
             pass
         if log.quarantine.refused:
@@ -220,7 +220,7 @@ class StoreInspection:
         return aside
 
     def clocks(self, now: int) -> list[StreamClock]:
-        """Compare the times of each stream with the clock; with ``mend`` set them back.
+        """Compare the times of each stream with the clock; with ``repair`` set them back.
 
         A log cannot be used for anything else afterwards.
         """
@@ -236,11 +236,11 @@ class StoreInspection:
             newest_ns=newest,
             ahead_ns=max(newest - now, 0),
         )
-        if self._mend and found.ahead:
+        if self._repair and found.ahead:
             log.close()
             try:
                 retiming = Retiming(self._files, log.segments.folder, identity.stream_id)
-                found.mended = retiming.set_back(now)
+                found.repaired = retiming.set_back(now)
             except OSError as error:
                 found.error = f"could not be repaired: {error}"
         return found

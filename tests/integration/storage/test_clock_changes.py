@@ -189,7 +189,7 @@ async def test_a_stream_from_the_year_2200_is_served_reported_and_repaired(
         after = await stored(client, "S")
         await client.close()
     told = doctor(store, 1)
-    mended = doctor(store, 0, "--mend")
+    mended = doctor(store, 0, "--repair")
     check = doctor(store, 0)
     async with Server(store_dir=store, port=-1, http_port=-1, clock=Machine().clock()) as server:
         client = await nats.connect(server.client_url)

@@ -89,24 +89,24 @@ def repair(folder: Path, *, wants_json: bool) -> None:
 
 @doctor.command()
 @_folder
-@click.option("--mend", is_flag=True, help="Correct the times that are ahead.")
+@click.option("--repair", is_flag=True, help="Correct the times that are ahead.")
 @_json
-def clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
+def clock(folder: Path, *, repair: bool, wants_json: bool) -> None:
     """List streams with times ahead of the clock of this machine, and correct them.
 
     The times of a stream never decrease: a stream that was written while the clock was wrong,
     or restored from such a backup, stays ahead. Ages and TTLs still measure elapsed time; only
-    the dates that clients see are wrong. Set the clock of the machine first. With --mend the
+    the dates that clients see are wrong. Set the clock of the machine first. With --repair the
     newest message gets the current time, and others that were ahead keep their distance to it.
 
     \b
     Examples:
       jetspark doctor clock ./jetspark-data
-      jetspark doctor clock ./jetspark-data --mend
+      jetspark doctor clock ./jetspark-data --repair
     """
     from jetspark.cli.doctor.examination import check_clock
 
-    check_clock(folder, mend=mend, wants_json=wants_json)
+    check_clock(folder, repair=repair, wants_json=wants_json)
 
 
 @doctor.command(short_help="Write the messages of one stream as lines of JSON.")

@@ -26,11 +26,11 @@ UNREADABLE: Final = 2
 
 def check_store(folder: Path, *, wants_json: bool) -> None:
     """Read every record, print damage, and exit with the matching code."""
-    with _inspection(folder, mend=False) as inspection:
+    with _inspection(folder, repair=False) as inspection:
         findings = _examine(inspection, quiet=wants_json)
         _try_to_serve(inspection, findings)
         foreign = inspection.foreign
-    _tell(folder, findings, foreign, wants_json=wants_json, mend=False)
+    _tell(folder, findings, foreign, wants_json=wants_json, repair=False)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
     healthy = not foreign and all(found.healthy for found in findings)
@@ -39,34 +39,34 @@ def check_store(folder: Path, *, wants_json: bool) -> None:
 
 def repair_store(folder: Path, *, wants_json: bool) -> None:
     """Quarantine damaged bytes, rebuild what can be rebuilt, and exit."""
-    with _inspection(folder, mend=True) as inspection:
+    with _inspection(folder, repair=True) as inspection:
         findings = _examine(inspection, quiet=wants_json)
         foreign = inspection.foreign
-    _tell(folder, findings, foreign, wants_json=wants_json, mend=True)
+    _tell(folder, findings, foreign, wants_json=wants_json, repair=True)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
     left = foreign or any(found.new_damage or found.second_to for found in findings)
     sys.exit(DAMAGED if left else HEALTHY)
 
 
-def check_clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
+def check_clock(folder: Path, *, repair: bool, wants_json: bool) -> None:
     """Print the streams whose times are ahead of the clock, or correct them, and exit."""
     now = SystemClock().now_ns()
-    with _inspection(folder, mend=mend) as inspection:
+    with _inspection(folder, repair=repair) as inspection:
         inspection.open()
         findings = inspection.clocks(now)
     if wants_json:
-        click.echo(clocks_as_json(folder, findings, mend=mend))
+        click.echo(clocks_as_json(folder, findings, repair=repair))
     else:
-        show_clocks(Console(), folder, findings, mend=mend)
+        show_clocks(Console(), folder, findings, repair=repair)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
-    sys.exit(DAMAGED if not mend and any(found.ahead for found in findings) else HEALTHY)
+    sys.exit(DAMAGED if not repair and any(found.ahead for found in findings) else HEALTHY)
 
 
 def export_stream(folder: Path, name: str, account: str, stream_folder: str, out: Path) -> None:
     """Write the messages of one stream as lines of JSON, and exit."""
-    with _inspection(folder, mend=False) as inspection:
+    with _inspection(folder, repair=False) as inspection:
         inspection.open()
         log = find_stream(inspection.logs, name, account, stream_folder)
         written, unreadable = write_messages(log, out)
@@ -81,7 +81,7 @@ def drop_from_stream(
     folder: Path, name: str, account: str, consumer: str, number: int | None
 ) -> None:
     """Delete a consumer that cannot be served, by name or number."""
-    with _inspection(folder, mend=True) as inspection:
+    with _inspection(folder, repair=True) as inspection:
         inspection.open()
         log = find_stream(inspection.logs, name, account)
         found = find_consumer(log, consumer, number)
@@ -90,15 +90,15 @@ def drop_from_stream(
 
 
 @contextmanager
-def _inspection(folder: Path, *, mend: bool) -> Iterator[StoreInspection]:
+def _inspection(folder: Path, *, repair: bool) -> Iterator[StoreInspection]:
     """An inspection of a folder; an error that prevents reading ends the command."""
     try:
         if not folder.is_dir():
             problem = "is a file; expected a folder" if folder.exists() else "does not exist"
             raise NotADirectoryError(f"{folder} {problem}")
-        files = OsFiles() if mend else OverlayFiles(OsFiles(read_only=True))
+        files = OsFiles() if repair else OverlayFiles(OsFiles(read_only=True))
         inspection = StoreInspection(
-            files, folder.absolute(), mend=mend, now=SystemClock().now_ns()
+            files, folder.absolute(), repair=repair, now=SystemClock().now_ns()
         )
         try:
             yield inspection
@@ -147,9 +147,9 @@ def _tell(
     foreign: list[Path],
     *,
     wants_json: bool,
-    mend: bool,
+    repair: bool,
 ) -> None:
     if wants_json:
-        click.echo(as_json(folder, findings, foreign, mend=mend))
+        click.echo(as_json(folder, findings, foreign, repair=repair))
     else:
-        show(Console(), folder, findings, foreign, mend=mend)
+        show(Console(), folder, findings, foreign, repair=repair)

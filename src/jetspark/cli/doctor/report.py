@@ -13,12 +13,12 @@ from jetspark.units import format_bytes, format_duration, format_rfc3339
 
 
 def as_json(
-    folder: Path, findings: list[StreamFinding], foreign: list[Path], *, mend: bool
+    folder: Path, findings: list[StreamFinding], foreign: list[Path], *, repair: bool
 ) -> str:
     """All findings as one JSON document."""
     document = {
         "store": str(folder),
-        "repaired": mend,
+        "repaired": repair,
         "healthy": not foreign and all(found.healthy for found in findings),
         # Healthy means nothing new: what was lost before stays lost.
         "known_damage": sum(len(found.damage) - found.new_damage for found in findings),
@@ -35,11 +35,11 @@ def show(
     findings: list[StreamFinding],
     foreign: list[Path],
     *,
-    mend: bool,
+    repair: bool,
 ) -> None:
     """Print all findings."""
     if findings:
-        _show_streams(console, folder, findings, mend=mend)
+        _show_streams(console, folder, findings, repair=repair)
     else:
         console.print(f"No streams in {escape(str(folder))}.")
     for found in findings:
@@ -48,11 +48,11 @@ def show(
         console.print(
             f"{escape(str(path))} is not part of a jetspark store: move it away", highlight=False
         )
-    _conclude(console, folder, findings, foreign, mend=mend)
+    _conclude(console, folder, findings, foreign, repair=repair)
 
 
 def _show_streams(
-    console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool
+    console: Console, folder: Path, findings: list[StreamFinding], *, repair: bool
 ) -> None:
     """A table; lines if the terminal is too narrow for it: truncated names are useless."""
     table = Table(title=f"Streams in {folder}")
@@ -67,7 +67,7 @@ def _show_streams(
             format_bytes(found.bytes),
             format_bytes(found.disk_bytes),
             f"{found.lost_messages:,}" if found.lost_messages else "",
-            _verdict(found, mend=mend),
+            _verdict(found, repair=repair),
         )
     wanted = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     if wanted <= console.width:
@@ -78,19 +78,19 @@ def _show_streams(
         console.print(
             f"{escape(found.name or found.folder)}: {found.messages:,} messages, "
             f"{format_bytes(found.bytes)}, {format_bytes(found.disk_bytes)} on disk, {lost}"
-            f"damage: {_verdict(found, mend=mend)}",
+            f"damage: {_verdict(found, repair=repair)}",
             highlight=False,
         )
 
 
-def _verdict(found: StreamFinding, *, mend: bool) -> str:
+def _verdict(found: StreamFinding, *, repair: bool) -> str:
     if found.error:
         return "[red]cannot be read[/red]"
     if found.new_damage:
-        done = "quarantined" if mend else "new"
+        done = "quarantined" if repair else "new"
         return f"[red]{found.new_damage} ranges, {done}[/red]"
     if found.notes:
-        return "[yellow]repaired[/yellow]" if mend else "[yellow]metadata[/yellow]"
+        return "[yellow]repaired[/yellow]" if repair else "[yellow]metadata[/yellow]"
     if found.second_to:
         return "[yellow]not served, see below[/yellow]"
     if found.damage:
@@ -145,7 +145,7 @@ def _conclude(
     findings: list[StreamFinding],
     foreign: list[Path],
     *,
-    mend: bool,
+    repair: bool,
 ) -> None:
     damaged = [found for found in findings if found.damage]
     if damaged:
@@ -157,7 +157,7 @@ def _conclude(
         )
     if any(found.error for found in findings):
         console.print("[red]Some streams cannot be read.[/red]")
-    elif mend:
+    elif repair:
         console.print("[green]Everything that can be rebuilt was rebuilt.[/green]")
     elif damaged and all(found.healthy for found in findings) and not foreign:
         console.print("No new damage: every record is valid except those known as damaged.")
@@ -170,12 +170,12 @@ def _conclude(
         )
 
 
-def clocks_as_json(folder: Path, findings: list[StreamClock], *, mend: bool) -> str:
+def clocks_as_json(folder: Path, findings: list[StreamClock], *, repair: bool) -> str:
     """The clock findings as one JSON document."""
     document = {
         "store": str(folder),
-        "repaired": mend,
-        "healthy": not any(found.ahead and not found.mended for found in findings),
+        "repaired": repair,
+        "healthy": not any(found.ahead and not found.repaired for found in findings),
         "streams": [
             msgspec.to_builtins(found) | {"ahead": found.ahead, "newest": _date(found.newest_ns)}
             for found in findings
@@ -185,7 +185,7 @@ def clocks_as_json(folder: Path, findings: list[StreamClock], *, mend: bool) -> 
 
 
 def show_clocks(
-    console: Console, folder: Path, findings: list[StreamClock], *, mend: bool
+    console: Console, folder: Path, findings: list[StreamClock], *, repair: bool
 ) -> None:
     """Print the clock findings."""
     ahead = [found for found in findings if found.ahead]
@@ -196,15 +196,15 @@ def show_clocks(
         )
         if found.error:
             text += f"; [red]{escape(found.error)}[/red]"
-        elif mend:
-            text += f"; [green]{found.mended:,} records were corrected[/green]"
+        elif repair:
+            text += f"; [green]{found.repaired:,} records were corrected[/green]"
         console.print(text, highlight=False, soft_wrap=True)
     if not ahead:
         console.print("No stream has times ahead of the clock of this machine.")
-    elif not mend:
+    elif not repair:
         console.print(
             f"Nothing was changed. If the clock of this machine is correct now, run "
-            f"`jetspark doctor clock {escape(str(folder))} --mend`.",
+            f"`jetspark doctor clock {escape(str(folder))} --repair`.",
             highlight=False,
             soft_wrap=True,
         )

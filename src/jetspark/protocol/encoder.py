@@ -64,7 +64,7 @@ def write_msg_head(out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, s
     out.write(subject)
     out.write(b" ")
     out.write(sid)
-    if reply:
+    if len(reply) > 0:
         out.write(b" ")
         out.write(reply)
     out.write(b" ")
@@ -89,7 +89,7 @@ def write_hmsg_head(
     out.write(subject)
     out.write(b" ")
     out.write(sid)
-    if reply:
+    if len(reply) > 0:
         out.write(b" ")
         out.write(reply)
     out.write(b" ")

@@ -137,7 +137,7 @@ class Cursor:
         if not self.filters:
             return self.index.next_seq(seq, b"")
         self.check_generation()
-        if self.literal:
+        if len(self.literal) > 0:
             entry = self.index.subjects.get(self.literal)
             if entry is None or entry.count == 0 or entry.last < seq:
                 return 0
@@ -312,7 +312,8 @@ class Cursor:
         if self.nothing_from == seq:
             seq = max(seq, self.nothing_to)
         last = self.index.last_seq
-        if self.literal or not self.filters or last - seq <= ROWS_PER_TURN:
+        # Lengths: a compiled test of bytes for truth is a call.
+        if len(self.filters) == 0 or last - seq <= ROWS_PER_TURN or len(self.literal) > 0:
             seq = self.find(seq)
             if seq == 0:
                 self.left = 0  # cannot happen: the count is exact

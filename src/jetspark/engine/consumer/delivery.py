@@ -300,7 +300,7 @@ class Delivery:
                     return IDLE
             self.looking_at = seq
             data, at = log.reader.locate(seq)
-            if not data:
+            if len(data) == 0:
                 state.skip(seq, row)
                 continue
             reason = self.send(data, at, seq, row, budget, now)

@@ -270,7 +270,7 @@ class Router:
                 self.turn.spend(units)
                 return True
             self._own_left -= units
-        elif self.fan_outs and self.is_waiting(route.subject):
+        elif len(self.fan_outs) > 0 and self.is_waiting(route.subject):
             # Most receivers disconnected since the previous message: it must still not be
             # overtaken.
             self._wait(FanOut(route, origin, subject, reply, headers, payload))
@@ -435,7 +435,7 @@ class Router:
         receiver = subscription.receiver
         if len(payload) >= LARGE_PAYLOAD:
             self._write_large(subscription, subject, reply, headers, payload)
-        elif headers and receiver.headers:
+        elif len(headers) > 0 and receiver.headers:
             write_hmsg(receiver.out, subject, subscription.sid, reply, headers, payload)
         else:
             write_msg(receiver.out, subject, subscription.sid, reply, payload)

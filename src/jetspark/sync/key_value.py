@@ -397,14 +397,14 @@ class KeyValueReplica:
     def get(self, key: str) -> Entry: ...
 
     @overload
-    def get(self, key: str, *, default: D | Required) -> Entry | D: ...
+    def get(self, key: str, default: D | Required) -> Entry | D: ...
 
-    def get(self, key: str, *, default: D | Required = REQUIRED) -> Entry | D:
+    def get(self, key: str, default: D | Required = REQUIRED) -> Entry | D:
         """The value in this replica.
 
         If there is none, returns ``default`` if given, else raises KeyNotFound.
         """
-        return self._inner.get(key, default=default)
+        return self._inner.get(key, default)
 
     def exists(self, key: str) -> bool:
         """Whether ``key`` has a value in this replica."""

@@ -239,7 +239,7 @@ async def test_a_store_with_streams_of_its_own_is_left_alone(tmp_path: Path) -> 
     ):
         await client.jetstream().create_stream(StreamConfig(name="MINE", subjects=("mine",)))
 
-    with pytest.raises(ConfigRefused, match="MINE that is no copy"):
+    with pytest.raises(ConfigRefused, match="MINE that is not a copy"):
         await replica_of("nats://127.0.0.1:1", store_dir=tmp_path).start()
     async with (
         jetspark.Server(store_dir=tmp_path) as server,

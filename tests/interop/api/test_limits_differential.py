@@ -37,6 +37,5 @@ def test_a_server_that_promised_more_than_it_has_does_not_start(
     )
 
     assert served.wait() == 1
-    assert (
-        "jetstream.max_file is 2000, and the accounts may take 2001 together" in served.lines[-1]
-    )
+    said = "jetstream.max_file is 2000, the accounts' limits add up to 2001"
+    assert said in served.lines[-1]

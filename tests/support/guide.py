@@ -22,7 +22,8 @@ async def run_page(page: Path, url: str) -> int:
     for match in FENCE.finditer(page.read_text(encoding="utf-8")):
         language, block = match[1], match[2]
         if language == "text":
-            assert printed == block, f"{page.name}: what the block before this one printed"
+            message = f"{page.name}: the block before this one printed {printed!r}, not {block!r}"
+            assert printed == block, message
             continue
         if language != "python":
             continue

@@ -60,7 +60,7 @@ print(lag(query))
 try:
     spark.read.format("jetstream").options(servers=url, stream="NONE").load().count()
 except Exception as error:
-    print([line for line in str(error).splitlines() if "there is no stream" in line][0])
+    print([line for line in str(error).splitlines() if "does not exist" in line][0])
 spark.stop()
 """
 

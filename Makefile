@@ -116,7 +116,7 @@ bench: env ## side by side with nats-server 2.15.1: make bench ARGS="--only publ
 
 MINUTES ?= 10
 torture: env ## long crash, fuzz and fault campaigns: make torture MINUTES=30
-	@$(BIN)/python tools/torture.py --minutes $(MINUTES)
+	@$(BIN)/python tools/torture.py --minutes $(MINUTES) $(ARGS)
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist demo-output src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -30,8 +30,17 @@ class AttachedConsumers:
 
     def remove(self, state: ConsumerState) -> None:
         """Detach a consumer or a copy."""
-        self.all = [other for other in self.all if other is not state]
-        self.receiving = [other for other in self.receiving if other.state is not state]
+        # New lists: a caller may be iterating over the old ones. By slices, as there may be many.
+        at: i64 = len(self.all) - 1
+        while at >= 0 and self.all[at] is not state:
+            at -= 1
+        if at >= 0:
+            self.all = self.all[:at] + self.all[at + 1 :]
+        at = len(self.receiving) - 1
+        while at >= 0 and self.receiving[at].state is not state:
+            at -= 1
+        if at >= 0:
+            self.receiving = self.receiving[:at] + self.receiving[at + 1 :]
 
     def lose_one(self) -> None:
         """Note that a consumer cannot be served: it stays on disk, with everything it may need."""

@@ -114,7 +114,7 @@ _OPTIONS: Final = (
         help="Server, or several, separated by commas.",
     ),
     _option("--context", envvar="NATS_CONTEXT", help="Context of the nats command."),
-    _option("--user", envvar="NATS_USER", help="User; without a password: a token."),
+    _option("--user", envvar="NATS_USER", help="User name; without --password, a token."),
     _option("--password", envvar="NATS_PASSWORD", help="Password of the user."),
     _option("--token", envvar="NATS_TOKEN", help="Token."),
     _option("--creds", envvar="NATS_CREDS", type=_FILE, help="Credentials file."),

@@ -79,9 +79,9 @@ def version_text() -> str:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(message=version_text(), version=VERSION)
 def main() -> None:
-    """Durable streams, key-value buckets and object stores in Python, and Spark over them.
+    """Durable streams, key-value buckets and object stores for Python and Spark.
 
-    An acknowledgement of a jetspark server means that the message is on disk.
+    When a jetspark server acknowledges a message, the message is on disk.
 
-    Try `jetspark serve -js` first.
+    Start with `jetspark serve -js`.
     """

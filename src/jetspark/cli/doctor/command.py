@@ -21,12 +21,12 @@ class DoctorGroup(click.Group):
 def doctor() -> None:
     """Check, repair and export a store that no server uses.
 
-    DIR is the store directory of `jetspark serve -js -sd DIR`. Stop the server first: a store that
-    is in use is refused. `check` reads every record of every stream and changes nothing; `repair`
-    quarantines damaged bytes and rebuilds what can be rebuilt; `export` writes the messages
-    of one stream as lines of JSON, and lists what could not be read; `drop-consumer` deletes a
-    consumer that cannot be served; `clock` lists streams with times ahead of the
-    clock of this machine, and corrects them.
+    DIR is the store directory of `jetspark serve -js -sd DIR`. Stop the server first: the command
+    refuses a store that is in use. `check`, the default, reads every record of every stream and
+    changes nothing; `repair` quarantines damaged bytes and rebuilds what can be rebuilt; `export`
+    writes the messages of one stream as lines of JSON, and lists what it could not read;
+    `drop-consumer` deletes a consumer that a server cannot serve; `clock` lists streams with times
+    ahead of the clock of this machine, and corrects them with --repair.
 
     \b
     Examples:
@@ -92,7 +92,7 @@ def repair(folder: Path, *, wants_json: bool) -> None:
 @click.option("--repair", is_flag=True, help="Correct the times that are ahead.")
 @_json
 def clock(folder: Path, *, repair: bool, wants_json: bool) -> None:
-    """List streams with times ahead of the clock of this machine, and correct them.
+    """List streams with times ahead of the clock of this machine; --repair corrects them.
 
     The times of a stream never decrease: a stream that was written while the clock was wrong,
     or restored from such a backup, stays ahead. Ages and TTLs still measure elapsed time; only
@@ -145,7 +145,9 @@ def export(folder: Path, *, name: str, account: str, stream_folder: str, out: Pa
 @click.option("--stream", "name", required=True, help="Stream of the consumer.")
 @_account
 @click.option("--consumer", default="", help="Name of the consumer to delete.")
-@click.option("--number", type=int, help="Its number, if the name cannot be read.")
+@click.option(
+    "--number", type=int, help="Number of the consumer in `check`, if its name cannot be read."
+)
 def drop_consumer(
     folder: Path, *, name: str, account: str, consumer: str, number: int | None
 ) -> None:

@@ -22,13 +22,13 @@ _project_option = click.option(
     "place",
     type=click.Path(path_type=Path),
     default=".",
-    help="Project folder, or its spec. Default: the current folder, or one above it.",
+    help="Project folder, or its spec file. Default: the current folder or a parent of it.",
 )
 _master_option = click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark's master; without --continuous also sc:// of a Connect server.",
+    help="Spark master, or sc://HOST:PORT of a Spark Connect server (not with --continuous).",
 )
 _conf_option = click.option(
     "--conf",
@@ -127,10 +127,10 @@ def dry_run(**chosen: Any) -> None:
     help="With --continuous: maximum restarts of a flow that fails without progress.",
 )
 @click.option(
-    "--refresh", multiple=True, metavar="TABLE", help="Update only this one; repeatable."
+    "--refresh", multiple=True, metavar="TABLE", help="Update only this table. May be repeated."
 )
 @click.option(
-    "--full-refresh", multiple=True, metavar="TABLE", help="Recompute this table; repeatable."
+    "--full-refresh", multiple=True, metavar="TABLE", help="Recompute this table. May be repeated."
 )
 @click.option("--full-refresh-all", is_flag=True, help="Recompute everything.")
 @click.pass_context

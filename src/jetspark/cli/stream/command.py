@@ -59,10 +59,10 @@ def export_command(
 ) -> None:  # fmt: skip
     """Write the messages of a stream to a file, a folder of parts, or standard output.
 
-    Nothing is created on the server and nothing is acknowledged. A file gets its name when it is
-    complete: an interrupted export leaves none. A folder holds parts; --resume continues after the
-    last one, even later with messages stored since. Columns: stream, seq, time, subject, headers,
-    data (in ndjson as base64).
+    The command creates and acknowledges nothing on the server. FILE appears when complete: an
+    interrupted export leaves none. DIR gets one file per part; --resume continues after the last
+    part, and can be used later to add messages stored since. Columns: stream, seq, time, subject,
+    headers, data (in ndjson as base64).
 
     \b
     Examples:

@@ -40,79 +40,105 @@ class Word(StrEnum):
 
     @property
     def known(self) -> bool:
-        """Whether this value is listed in the enumeration."""
+        """Whether this version lists the value: a newer server may send others."""
         return self._name_ in type(self).__members__
 
 
 class Retention(Word):
-    """When messages are removed from a stream."""
+    """When a stream removes messages; the limits of the stream apply to all three."""
 
     LIMITS = "limits"
+    """Only by the limits of the stream."""
     INTEREST = "interest"
+    """Also once every consumer of a message has acknowledged it; at once if it has none."""
     WORKQUEUE = "workqueue"
+    """Also once a consumer has acknowledged the message; consumers must not overlap."""
 
 
 class Discard(Word):
-    """What happens to a new message when the stream is full."""
+    """What a full stream does with a new message."""
 
     OLD = "old"
+    """It stores the message and removes the oldest ones."""
     NEW = "new"
+    """It refuses the message."""
 
 
 class Storage(Word):
     """Where a stream stores its messages."""
 
     FILE = "file"
+    """On disk."""
     MEMORY = "memory"
+    """In memory: the messages are lost when the server stops."""
 
 
 class Compression(Word):
-    """How sealed segments are compressed."""
+    """How the server compresses full segments of a stream."""
 
     NONE = "none"
+    """Not at all."""
     S2 = "s2"
+    """With S2, an extension of Snappy."""
 
 
 class PersistMode(Word):
-    """What a PubAck waits for: the disk (default), or nothing (async)."""
+    """What a PubAck waits for."""
 
     DEFAULT = "default"
+    """A sync of the disk."""
     ASYNC = "async"
+    """No sync of the disk: a power failure may lose acknowledged messages."""
 
 
 class DeliverPolicy(Word):
     """Where a consumer starts."""
 
     ALL = "all"
+    """At the first message of the stream."""
     LAST = "last"
+    """At the last message."""
     NEW = "new"
+    """After the last message: at the first one stored from then on."""
     BY_START_SEQUENCE = "by_start_sequence"
+    """At ``opt_start_seq``."""
     BY_START_TIME = "by_start_time"
+    """At the first message stored at or after ``opt_start_time``."""
     LAST_PER_SUBJECT = "last_per_subject"
+    """With the last message of each subject."""
 
 
 class AckPolicy(Word):
     """Which messages an acknowledgement covers."""
 
     NONE = "none"
+    """Messages need no acknowledgement."""
     ALL = "all"
+    """The acknowledged message and all messages before it."""
     EXPLICIT = "explicit"
+    """Only the acknowledged message."""
 
 
 class ReplayPolicy(Word):
-    """How fast stored messages are delivered."""
+    """How fast a consumer delivers stored messages."""
 
     INSTANT = "instant"
+    """As fast as clients take them."""
     ORIGINAL = "original"
+    """With the intervals at which they were stored."""
 
 
 class PriorityPolicy(Word):
     """How the pull requests of a priority group share a consumer."""
 
     NONE = "none"
+    """The consumer has no priority groups."""
     OVERFLOW = "overflow"
+    """A request gets messages only while its ``min_pending`` or ``min_ack_pending`` is reached."""
     PINNED_CLIENT = "pinned_client"
+    """One client gets all messages, another one only after the first stops requesting."""
     PRIORITIZED = "prioritized"
+    """Requests with a lower ``priority`` number get messages first."""
 
 
 class ConsumerAction(Word):

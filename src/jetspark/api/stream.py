@@ -87,15 +87,20 @@ class SubjectTransform(ApiStruct, frozen=True, kw_only=True):
     """A mapping from one subject pattern to another."""
 
     src: str = shown("")
+    """The subjects to map, with wildcards; empty: all."""
     dest: str = shown("")
+    """The new subject, which may refer to wildcards of ``src`` as in ``{{wildcard(1)}}``."""
 
 
 class Republish(ApiStruct, frozen=True, kw_only=True):
     """Publish every stored message again, under another subject."""
 
     src: str = ""
+    """The subjects to republish, with wildcards; empty: all."""
     dest: str = shown("")
+    """The subject to publish under, which may refer to wildcards of ``src``."""
     headers_only: bool = False
+    """Whether to leave out the payload."""
 
 
 class ConsumerLimits(ApiStruct, frozen=True, kw_only=True):
@@ -109,7 +114,9 @@ class ExternalStream(ApiStruct, frozen=True, kw_only=True):
     """How to reach a stream of another account or domain."""
 
     api: str = shown("")
+    """The prefix of its JetStream API, such as ``$JS.hub.API``."""
     deliver: str = shown("")
+    """The prefix of the subject that its messages are delivered to."""
 
 
 class SourceConsumer(ApiStruct, frozen=True, kw_only=True):

@@ -29,12 +29,12 @@ RETRY_PAUSE: Final = 0.05
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """The result of a probe."""
+    """One result of ``count_from``."""
 
     first: int
-    """The sequence of the first message found; 0 if there is none."""
+    """The sequence of the first match; 0 if no message matches."""
     count: int
-    """The number of matches from the probed sequence."""
+    """The number of matches from the given sequence to the end of the stream."""
     proven: bool
     """Whether the answering copy proved that it has reached the required sequence (ADR-53)."""
 

@@ -14,12 +14,12 @@ from jetspark.client.jetstream.publish_atomic import AtomicBatch
 
 
 class ColumnsAck(msgspec.Struct, frozen=True):
-    """The result of columns that were published message by message."""
+    """The result of ``publish_columns``."""
 
     last_seq: int
     """The highest sequence among the acks."""
     duplicates: int
-    """How many were duplicates."""
+    """The number of messages that the server did not store, because it had their ids."""
 
 
 async def publish_columns(

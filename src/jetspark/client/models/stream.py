@@ -41,14 +41,20 @@ class ConsumerLimits(Model[wire.ConsumerLimits], wire=wire.ConsumerLimits):
 
 
 class SourceOptions(TypedDict, total=False):
-    """What a mirror or source copies of a stream: start, filters, subject transforms."""
+    """The optional arguments of ``StreamSource``."""
 
     opt_start_seq: int
+    """The first sequence to copy; 0: from the start."""
     opt_start_time: datetime | None
+    """Copy only messages stored at or after this time."""
     filter_subject: str
+    """Copy only messages whose subject matches."""
     subject_transforms: Sequence[SubjectTransform]
+    """Copy only messages whose subject matches a ``src``, under the subject of its ``dest``."""
     external: ExternalStream | None
+    """Where the origin is, if in another account or domain."""
     consumer: SourceConsumer | None
+    """The durable consumer to read with; jetspark servers refuse it."""
 
 
 class StreamSource(Model[wire.StreamSource], wire=wire.StreamSource):
@@ -57,12 +63,19 @@ class StreamSource(Model[wire.StreamSource], wire=wire.StreamSource):
     __slots__ = ()
 
     name: str
+    """The stream to copy."""
     opt_start_seq: int
+    """The first sequence to copy; 0: from the start."""
     opt_start_time: datetime | None
+    """Copy only messages stored at or after this time."""
     filter_subject: str
+    """Copy only messages whose subject matches."""
     subject_transforms: tuple[SubjectTransform, ...]
+    """Copy only messages whose subject matches a ``src``, under the subject of its ``dest``."""
     external: ExternalStream | None
+    """Where the origin is, if in another account or domain."""
     consumer: SourceConsumer | None
+    """The durable consumer to read with; jetspark servers refuse it."""
 
     def __init__(self, name: str, **options: Unpack[SourceOptions]) -> None:
         self._fill({"name": name, **options})

@@ -66,7 +66,7 @@ class Deletions:
             return await self._remove(copied, state.num_deleted)
         if copied.lacking > ROUNDS:
             log.error(
-                "The copy of %s has %d messages, the leader %d: it is copied again",
+                "The copy of %s has %d messages, the leader has %d: the stream is copied again",
                 copied.name, index.messages, state.messages,
             )  # fmt: skip
             return Outcome.REMAKE

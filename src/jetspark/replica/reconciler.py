@@ -116,7 +116,9 @@ class CopyReconciler:
                     "store; choose another folder with store_dir="
                 )
             if not wanted(name, self._patterns):
-                log.info("Stream %s is not to be copied any more: dropped", name)
+                log.info(
+                    "Stream %s no longer matches the streams to copy: its copy was removed", name
+                )
                 self._local.drop(name)
                 continue
             copied = CopiedStream(

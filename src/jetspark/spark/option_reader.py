@@ -178,5 +178,5 @@ def positive(text: str) -> int:
 def boolean(text: str) -> bool:
     """Parse true or false."""
     if text.lower() not in {"true", "false"}:
-        raise ValueError(f"{shortened(text)} is neither true nor false")
+        raise ValueError(f"{shortened(text)} is not a boolean: expected true or false")
     return text.lower() == "true"

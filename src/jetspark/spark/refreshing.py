@@ -70,7 +70,9 @@ def _table(name: str) -> "DataFrame":
 
     session = SparkSession.getActiveSession()
     if session is None:
-        raise RefreshFailed(f"no active Spark session with a view {name!r}")
+        raise RefreshFailed(
+            f"view {name!r}: no Spark session is active; create one, and the view in it"
+        )
     return session.table(name)
 
 

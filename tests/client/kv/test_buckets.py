@@ -349,7 +349,7 @@ async def test_delete_and_purge_by_wildcard(client: Connect, name: str) -> None:
 
         assert len(await kv.history("a.1")) == 1
         assert await keys_of(kv) == ["b"]
-        with pytest.raises(ValueError, match="is a pattern"):
+        with pytest.raises(ValueError, match="is a pattern: omit it, or name a key"):
             await kv.delete("a.*", last=1)
 
 

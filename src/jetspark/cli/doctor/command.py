@@ -146,7 +146,7 @@ def export(folder: Path, *, name: str, account: str, stream_folder: str, out: Pa
 @_account
 @click.option("--consumer", default="", help="Name of the consumer to delete.")
 @click.option(
-    "--number", type=int, help="Number of the consumer in `check`, if its name cannot be read."
+    "--number", type=int, help="Its number (the id in `check`), if its name cannot be read."
 )
 def drop_consumer(
     folder: Path, *, name: str, account: str, consumer: str, number: int | None

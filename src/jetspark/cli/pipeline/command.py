@@ -28,7 +28,7 @@ _master_option = click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark master, or sc://HOST:PORT of a Spark Connect server (not with --continuous).",
+    help="Spark master, or sc://HOST:PORT of a Spark Connect server.",
 )
 _conf_option = click.option(
     "--conf",
@@ -101,7 +101,11 @@ def dry_run(**chosen: Any) -> None:
 @_conf_option
 @_json_option
 @_samples_option
-@click.option("--continuous", is_flag=True, help="Keep running when everything has been read.")
+@click.option(
+    "--continuous",
+    is_flag=True,
+    help="Keep running when everything has been read; not with --master sc://.",
+)
 @click.option(
     "--trigger",
     default="0s",

@@ -360,7 +360,9 @@ def make_request(
     if seq and start_time_ns is not None:
         raise ValueError("seq and start_time are mutually exclusive: both set the start")
     if not (seq or last_by_subject or next_by_subject or start_time_ns is not None):
-        raise ValueError("which message? Give seq, last_by_subject, next_by_subject or start_time")
+        raise ValueError(
+            "no message selected: give seq, last_by_subject, next_by_subject or start_time"
+        )
     return MsgGetRequest(
         seq=seq,
         last_by_subj=last_by_subject,

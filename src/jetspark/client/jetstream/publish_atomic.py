@@ -97,7 +97,7 @@ class AtomicBatch:
         if expect is not None:
             instance(expect, Expect, "expect")
         if expect is not None and expect.last_msg_id:
-            raise ValueError("Expect.last_msg_id is not supported in a batch (ADR-50)")
+            raise ValueError("Expect.last_msg_id is not supported in a batch (ADR-50): omit it")
         if expect is not None and expect.last_seq is not None and self._messages:
             raise ValueError("Expect.last_seq is allowed on a batch's first message only (ADR-50)")
         if msg_id and msg_id in self._msg_ids:

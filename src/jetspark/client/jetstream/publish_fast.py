@@ -145,7 +145,7 @@ class FastPublisher:
         one was refused, BatchNotEnabled, NotSupported, RequestTimeout.
         """
         if expect is not None and expect.last_msg_id:
-            raise ValueError("Expect.last_msg_id is not supported in a batch (ADR-50)")
+            raise ValueError("Expect.last_msg_id is not supported in a batch (ADR-50): omit it")
         block = publish_headers(headers, msg_id, expect, ttl)
         target = self._core.literal(subject)
         sent = self._post(target, block, data) if self._ready() else 0

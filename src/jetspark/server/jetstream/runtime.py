@@ -174,7 +174,8 @@ class JetStreamRuntime:
         owner = self._drivers.get(identity.account)
         if owner is None:
             log.warning(
-                "Stream %r belongs to account %r, which is not configured: it stays on disk",
+                "Stream %r belongs to account %r, which is not configured: it stays on disk "
+                "and is not served; configure the account to serve it",
                 identity.name,
                 identity.account,
             )

@@ -45,7 +45,7 @@ class TurnQueue:
                 if resumable.resume():
                     self._waiting.append(resumable)
             except Exception:  # one of them, not all
-                log.exception("Work in steps failed and is abandoned")
+                log.exception("A request that runs in steps failed unexpectedly and was abandoned")
             if self._monotonic_ns() >= until:
                 break
         if self._waiting:

@@ -114,8 +114,9 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
     ):
         if column in columns and not allowed:
             raise WriteRefused(
-                f"format {KV_FORMAT!r}: bucket {options.bucket!r} has {name} disabled, which "
-                f"column {column!r} requires"
+                f"format {KV_FORMAT!r}: column {column!r} requires {name}, which bucket "
+                f"{options.bucket!r} does not have: enable it for the bucket, or drop the "
+                "column"
             )
     plan = SinkPlan(
         options=publishing,

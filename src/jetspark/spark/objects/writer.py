@@ -99,7 +99,10 @@ class ObjectRowWriter:
                 batch.column(self._at["path"]).to_pylist(), content.to_pylist(), strict=True
             ):
                 if not path or data is None:
-                    raise RowRefused("a row has no path or no content: an object requires both")
+                    raise RowRefused(
+                        "a row has no path or no content: an object requires both, so filter such "
+                        "rows out"
+                    )
                 if self._put(path, data):
                     stored += 1
                 else:

@@ -298,9 +298,10 @@ def _make_target(spark: "SparkSession", project: Project, target: Target, flow: 
         return
     if rows.isStreaming == (target.kind is Kind.VIEW):
         wanted, found = ("batch", "streaming") if rows.isStreaming else ("streaming", "batch")
+        advice = "use spark.read" if rows.isStreaming else "use spark.readStream"
         raise PipelineRefused(
             f"flow {flow.name!r} into {target.name!r} is a {found} query, but must be a "
-            f"{wanted} query"
+            f"{wanted} query: {advice}"
         )
     schema: Any = target.schema or rows.schema
     if isinstance(schema, str):

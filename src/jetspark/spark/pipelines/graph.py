@@ -81,7 +81,8 @@ class Graph:
         for flow in self.flows:
             if flow.target not in self.targets:
                 raise PipelineRefused(
-                    f"flow {flow.name!r} writes to {flow.target!r}, which is not defined"
+                    f"flow {flow.name!r} writes to {flow.target!r}, which is not defined: define "
+                    "that table or sink, or correct the name"
                 )
             if names.count(flow.name) > 1:
                 raise PipelineRefused(f"flow {flow.name!r} is defined twice")

@@ -191,7 +191,7 @@ def _mapping(path: Path) -> dict[str, Any]:
             text = f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
         raise _wrong(path, f"not valid YAML: {text}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise _wrong(path, "not a mapping")
+        raise _wrong(path, "expected a mapping, lines of the form 'key: value'")
     return content
 
 

@@ -94,8 +94,8 @@ def test_two_specs_are_one_too_many(root: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("", "not a mapping"),
-        ("- a", "not a mapping"),
+        ("", "expected a mapping"),
+        ("- a", "expected a mapping"),
         ("name: [", "not valid YAML"),
         ("storage: file:///x", "'name' is missing"),
         ("name: a", "'storage' is missing"),

@@ -106,7 +106,7 @@ def test_words_for_the_ends() -> None:
         ("endingOffsets", "committed:", "endingOffsets 'committed:' does not name a query"),
         ("minPartitions", "0", "minPartitions '0' is not a whole number"),
         ("maxRecordsPerPartition", "-1", "maxRecordsPerPartition '-1' is not a whole number"),
-        ("failOnDataLoss", "yes", "failOnDataLoss 'yes' is neither true nor false"),
+        ("failOnDataLoss", "yes", "failOnDataLoss 'yes' is not a boolean: expected true or false"),
         ("includeHeaders", "true", "includeHeaders 'true' is not one of false, map, raw"),
         ("batchSize", "many", "batchSize 'many' is not a whole number"),
         ("maxBatchBytes", "8MB", "maxBatchBytes '8MB' is not a whole number"),

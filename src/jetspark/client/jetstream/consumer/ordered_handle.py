@@ -164,7 +164,9 @@ class OrderedConsumer:
         beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
         check_pull(prefetch, 0, lasts, beat, counted="prefetch")
         if self._push and not beat:
-            raise ValueError("heartbeat=0: flow control of a push consumer requires heartbeats")
+            raise ValueError(
+                "heartbeat=0: a push consumer with flow control requires an interval above 0"
+            )
         return OrderedReader(
             self._api,
             self._stream,

@@ -484,7 +484,9 @@ class KeyValue:
             return await self._write(key, b"", operation, last, ttl, timeout)
         self._check_writable()
         if last is not None:
-            raise ValueError(f"last={last} applies to one key, but {key!r} is a pattern")
+            raise ValueError(
+                f"last={last} applies to one key, but {key!r} is a pattern: omit it, or name a key"
+            )
         found = await stored_keys(self._backend, (pattern,), timeout)
         entries = [(each, b"") for each in found]
         lives = to_time_to_live(ttl)

@@ -75,7 +75,10 @@ class AesGcmValues:
         """Decrypt with the key that the value names; CodecFailed if that fails."""
         where = f"value of key {key!r} in bucket {bucket!r}"
         if len(stored) < 2 or stored[0] != FORMAT:
-            raise CodecFailed(f"{where} was not encrypted by this codec (format {FORMAT})")
+            raise CodecFailed(
+                f"{where} was not encrypted by AesGcmValues (format {FORMAT}): read it without "
+                "this codec, or write it again with it"
+            )
         start = 2 + stored[1]
         if len(stored) < start + NONCE_SIZE + TAG_SIZE:
             raise CodecFailed(f"{where} is truncated: {len(stored)} bytes")

@@ -94,7 +94,10 @@ class Lock:
         server is available).
         """
         if self.is_held:
-            raise InvalidState(f"the lock {self._key!r} is already held by this object")
+            raise InvalidState(
+                f"the lock {self._key!r} is already held by this object: release() it first, or "
+                "create another with kv.lock()"
+            )
         seconds = None if timeout is None else call_seconds(timeout, 0.0)
         try:
             async with asyncio.timeout(seconds):

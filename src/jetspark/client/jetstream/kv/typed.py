@@ -254,7 +254,9 @@ class TypedKeyValue(Generic[T]):
             and not isinstance(value, kind)
             and not (kind is float and isinstance(value, int))
         ):
-            raise TypeError(f"value={value!r}: expected a {kind.__name__}, as of typed(...)")
+            raise TypeError(
+                f"value={value!r}: expected a {kind.__name__}, the type given to typed()"
+            )
         return self._encoder.encode(value)
 
     def decode(self, entry: Entry) -> TypedEntry[T | None]:

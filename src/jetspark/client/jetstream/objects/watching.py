@@ -151,7 +151,7 @@ async def info_pages(
                     stored = await follow.next_chunk(256)
             except TimeoutError:
                 raise RequestTimeout(
-                    f"expected more objects, but none arrived within {timeout} s"
+                    f"the list of objects is incomplete: nothing more arrived within {timeout} s"
                 ) from None
             if not stored and not follow.initial_done:
                 raise ConnectionClosed("the client was drained before all objects arrived")

@@ -211,11 +211,13 @@ def _check_found_push(wanted: Wanted, found: ConsumerInfo) -> None:
         )
     if config.flow_control:
         raise SubscribeRefused(
-            f"{label} has flow control, which queues do not support: create it without"
+            f"{label} has flow_control, which queues do not support: create the consumer without "
+            "it, or subscribe without queue"
         )
     if config.idle_heartbeat:
         raise SubscribeRefused(
-            f"{label} has heartbeats, which queues do not support: create it without"
+            f"{label} has idle_heartbeat, which queues do not support: create the consumer "
+            "without it, or subscribe without queue"
         )
 
 

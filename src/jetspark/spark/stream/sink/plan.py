@@ -237,7 +237,8 @@ def decide_delivery(
 def _check_ledger(options: SinkOptions, delivery: Delivery) -> None:
     if delivery is not Delivery.EXACTLY_ONCE or not (options.streaming or options.txn_app_id):
         raise _refused(
-            "ledgerBucket is for delivery exactly-once; a batch requires txnAppId and txnVersion"
+            "ledgerBucket applies to delivery exactly-once only: leave it out, or set delivery "
+            "exactly-once (for a batch write with txnAppId and txnVersion)"
         )
 
 
@@ -295,7 +296,10 @@ def _decide_atomic(
             "of the stream, without wildcards, for its markers"
         )
     if not options.streaming and not options.txn_app_id:
-        raise _refused("delivery exactly-once of a batch write requires txnAppId and txnVersion")
+        raise _refused(
+            "delivery exactly-once of a batch write requires txnAppId and txnVersion: set both or "
+            "use delivery at-least-once"
+        )
     return delivery, None
 
 

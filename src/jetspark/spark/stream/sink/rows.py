@@ -185,9 +185,15 @@ class RowDecoder:
         column = batch.column(self._at[name])
         texts: list[str] = column.to_pylist()
         if column.null_count:
-            raise RowRefused(f"column {name!r} is NULL in a row: every message requires one")
+            raise RowRefused(
+                f"column {name!r} is NULL in a row: every message requires one, so filter such "
+                "rows out"
+            )
         if "" in texts:
-            raise RowRefused(f"column {name!r} is empty in a row: every message requires one")
+            raise RowRefused(
+                f"column {name!r} is empty in a row: every message requires one, so filter such "
+                "rows out"
+            )
         return texts
 
     def _msg_ids(self, batch: pa.RecordBatch) -> list[str]:

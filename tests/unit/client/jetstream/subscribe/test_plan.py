@@ -266,9 +266,9 @@ def test_the_deliver_subject_of_a_bound_group_is_not_changed() -> None:
 
 
 def test_flow_control_or_heartbeats_of_a_found_consumer_are_refused_for_queues() -> None:
-    with pytest.raises(SubscribeRefused, match="flow control, which queues do not support"):
+    with pytest.raises(SubscribeRefused, match="flow_control, which queues do not support"):
         plan(wanted(durable="d", queue="q"), push(deliver_group="q", flow_control=True))
-    with pytest.raises(SubscribeRefused, match="heartbeats, which queues do not support"):
+    with pytest.raises(SubscribeRefused, match="idle_heartbeat, which queues do not support"):
         plan(wanted(durable="d", queue="q"), push(deliver_group="q", idle_heartbeat=seconds(1)))
 
 

@@ -67,7 +67,7 @@ def test_the_option_subject_is_that_of_every_row() -> None:
 def test_a_row_without_subject_is_refused(subject: str | None) -> None:
     batch = _batch(subject=pa.array(["a", subject], pa.string()), data=["1", "2"])
 
-    with pytest.raises(RowRefused, match="every message requires one"):
+    with pytest.raises(RowRefused, match="every message requires one, so filter such rows out"):
         _decode(SCHEMA, batch)
 
 

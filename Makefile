@@ -35,7 +35,7 @@ env: $(BUILT) ## create .venv, build the compiled wheel and install it with ever
 # pyspark is published as source only: its build, too, uses what came by hash.
 $(DEPS):
 	@echo "== environment in $(VENV)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) tools/environment.py $(VENV)
 	@rm -f $(VENV)/deps-* $(VENV)/built-*
 	@$(BIN)/python $(PIP_LOCKED) -r requirements/build.txt
 	@$(BIN)/python $(PIP_LOCKED) --no-build-isolation -r requirements/env.txt
@@ -44,7 +44,7 @@ $(DEPS):
 
 $(BUILDER_READY):
 	@rm -rf $(BUILDER)
-	@$(PYTHON) -m venv $(BUILDER)
+	@$(PYTHON) tools/environment.py $(BUILDER)
 	@$(BUILDER)/bin/python $(PIP_LOCKED) -r requirements/build.txt
 	@touch $@
 
@@ -71,7 +71,7 @@ smoke: wheel ## install that release in empty environments, for each supported P
 
 UV := uv==0.13.7
 lock: ## write requirements/ from pyproject.toml: make lock ARGS=--upgrade takes the newest versions
-	@test -d $(VENV)/lock || $(PYTHON) -m venv $(VENV)/lock
+	@$(PYTHON) tools/environment.py $(VENV)/lock
 	@$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
 	@$(VENV)/lock/bin/python tools/lock.py $(ARGS)
 

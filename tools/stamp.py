@@ -5,6 +5,8 @@ A folder means every file below it that is not generated. A file that does not e
 empty.
 """
 
+from __future__ import annotations
+
 import hashlib
 import sys
 from pathlib import Path

@@ -8,7 +8,8 @@ def main() -> None:
     """Run the command line; without the packages that it needs, say so in one line."""
     packages = ("click", "rich")
     try:
-        complete = all(find_spec(name) for name in packages)
+        # A folder of that name where `python -m jetspark` was called has no origin.
+        complete = all((found := find_spec(name)) and found.origin for name in packages)
     except ImportError:
         complete = False
     if not complete:

@@ -15,6 +15,8 @@ import jetspark
 from jetspark.errors import Error, MissingExtra
 from jetspark.errors.extras import check_extra, extra
 from jetspark.protocol.nkeys import USER, KeyPair
+from jetspark.server.arguments import combined
+from jetspark.server.server import Server
 
 PYPROJECT: Final = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
@@ -40,6 +42,10 @@ CALLS: Final = {
     "jetspark.ReplicaServer('nats://127.0.0.1:1', http_port=-1)": MONITORING,
     "jetspark.Server(config=monitored)": VERIFIED,
     "jetspark.Server(config=hashed)": BCRYPT,
+    "jetspark.Server(remotes={'hub': {'url': 'nats://127.0.0.1:1', 'nkey': 'seed'}})": NKEYS,
+    "jetspark.Server(remotes={'hub': {'url': 'nats://hub:1', 'credentials': 'creds'}})": NKEYS,
+    "jetspark.Server(remotes={'hub': {'url': ['nats://hub:1', 'WSS://hub:1']}})": WEBSOCKET,
+    "jetspark.ReplicaServer('ws://127.0.0.1:1')": WEBSOCKET,
     "jetspark.spark.session()": SPARK,
     "jetspark.spark.refresh('view')": SPARK,
     "jetspark.spark.encode_headers('h')": SPARK,
@@ -172,13 +178,22 @@ def test_commands_name_the_extra_that_they_lack(tmp_path: Path) -> None:
     project = tmp_path / "shop"
     project.mkdir()
     (project / "spark-pipeline.yml").write_text("name: shop\n")
-    config = tmp_path / "hashed.conf"
     password = "$2a$04$" + "." * 53
-    config.write_text(f'authorization {{ user: ann, password: "{password}" }}')
+    configs = {
+        f'authorization {{ user: ann, password: "{password}" }}': BCRYPT,
+        "http_port: -1": MONITORING,
+        "jetspark { remotes { hub { url: 'nats://hub:1', nkey: 'seed' } } }": NKEYS,
+        "jetspark { remotes { hub { url: 'wss://hub:1' } } }": WEBSOCKET,
+    }
+    checked = {}
+    for at, (text, needs) in enumerate(configs.items()):
+        config = tmp_path / f"{at}.conf"
+        config.write_text(text)
+        checked[f"serve -c {config}"] = f"[FTL] {in_full(needs)}"
+        checked[f"serve -t -c {config}"] = f"[FTL] {config}: {in_full(needs)}"
     wanted = {
+        **checked,
         f"serve -m -1 -sd {tmp_path}/store": f"[FTL] {in_full(MONITORING)}",
-        f"serve -c {config}": f"[FTL] {in_full(BCRYPT)}",
-        f"serve -t -c {config}": f"[FTL] {config}: {in_full(BCRYPT)}",
         f"pipeline run --project {project}": in_full(
             "jetspark: pipelines need the packages pyspark, pyarrow, pandas, PyYAML, grpcio, "
             'grpcio-status, protobuf, zstandard: "pipelines"'
@@ -199,6 +214,34 @@ def test_commands_name_the_extra_that_they_lack(tmp_path: Path) -> None:
         assert code == 1
         assert shown.rstrip().endswith(text), words
         assert len(shown.splitlines()) == 1, words
+
+
+def test_a_reload_that_needs_an_extra_names_it_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = make_certificates(tmp_path)
+    config = tmp_path / "server.conf"
+    config.write_text(f"http_port: -1\n{certificates.tls_block()}")
+    server = Server(config=str(config))
+    before = server.settings
+    config.write_text(f"http_port: -1\n{certificates.verifying_block()}")
+    verifying = combined({"config": str(config)})
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+
+    with pytest.raises(MissingExtra, match=r"cryptography: .*\[server\]"):
+        server.reload(verifying)
+
+    assert server.settings is before
+
+
+def test_a_folder_with_the_name_of_a_package_is_not_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "frobnicate").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(MissingExtra, match="the package frobnicate"):
+        check_extra("cli", "nothing needs", "frobnicate")
 
 
 def test_avro_names_its_extra_where_spark_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,16 +6,14 @@ masking and the opening handshake come from the sans-I/O classes of ``websockets
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from jetspark.client.server_pool import ServerAddress
 from jetspark.errors import ConnectFailed, ConnectionClosed, ProtocolViolation
-from jetspark.errors.extras import check_extra, extra
+from jetspark.errors.extras import WEBSOCKET, check_extra, extra
 
 if TYPE_CHECKING:
     from websockets.client import ClientProtocol
-
-EXTRA: Final = ("websocket", "ws:// and wss:// need")
 
 
 class WebSocketFraming:
@@ -92,11 +90,11 @@ class WebSocketFraming:
 def check_websocket(addresses: Iterable[ServerAddress]) -> None:
     """Refuse addresses that need a package that is not installed."""
     if any(address.websocket for address in addresses):
-        check_extra(*EXTRA, "websockets")
+        check_extra(*WEBSOCKET, "websockets")
 
 
 def _new_protocol(address: ServerAddress) -> "ClientProtocol":
-    with extra(*EXTRA):
+    with extra(*WEBSOCKET):
         from websockets.client import ClientProtocol
         from websockets.uri import parse_uri
     scheme = "wss" if address.tls else "ws"

@@ -12,7 +12,9 @@ from typing import Final
 
 from jetspark.errors.base import Error
 
-__all__ = ["MissingExtra", "check_extra", "extra"]
+__all__ = ["WEBSOCKET", "MissingExtra", "check_extra", "extra"]
+
+WEBSOCKET: Final = ("websocket", "ws:// and wss:// need")
 
 # Import names that differ from the names on PyPI.
 _PACKAGES: Final = {
@@ -73,6 +75,8 @@ def _package(module: str) -> str:
 
 def _is_installed(module: str) -> bool:
     try:
-        return find_spec(module) is not None
+        found = find_spec(module)
     except (ImportError, ValueError):
         return False
+    # A folder of that name in the user's project is a namespace to Python, and has no origin.
+    return found is not None and found.origin is not None

@@ -18,7 +18,7 @@ from jetspark.clock import Clock, SystemClock
 from jetspark.engine.failures import Failures
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.errors import AlreadyEnded, InvalidState
-from jetspark.errors.extras import check_extra, extra
+from jetspark.errors.extras import extra
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
@@ -34,6 +34,7 @@ from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.config.accounts import AccountJetStream
+from jetspark.server.config.packages import MONITORING, check_packages
 from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.remotes import Remotes
@@ -68,7 +69,6 @@ AUTHORIZATION_TIMEOUT: Final = seconds(2)
 # How long clients may keep reading when the server closes.
 CLOSING_S: Final = 2.0
 TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
-MONITORING: Final = ("server", "monitoring needs")
 # nats-server reports its Go version in INFO; this one reports Python.
 GO: Final = f"python{platform.python_version()}"
 
@@ -83,7 +83,7 @@ class Server:
         self, *, clock: Clock | None = None, **arguments: Unpack[ServerArguments]
     ) -> None:
         self.settings: Settings = combined(arguments)
-        self._check_packages()
+        check_packages(self.settings)
         self.mounts: dict[str, ASGIApp] = dict(arguments.get("mounts") or {})
         self.clock: Clock = clock or SystemClock()
         self.remotes: Remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
@@ -132,14 +132,6 @@ class Server:
         self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
-
-    def _check_packages(self) -> None:
-        """Report missing packages by name, before the store is opened."""
-        if not self._monitored:
-            return
-        # /connz shows the certificates of clients.
-        verified = ("cryptography",) if self.settings.tls and self.settings.tls.verify else ()
-        check_extra(*MONITORING, "starlette", "uvicorn", *verified)
 
     @property
     def _monitored(self) -> bool:
@@ -413,6 +405,7 @@ class Server:
             raise ConfigRefused(
                 tuple(ConfigProblem("", 0, f"{r.name}: {r.reason}") for r in plan.refusals)
             )
+        check_packages(settings)
         directory = build_directory(settings)
         tls = tls_runtime(settings.tls) if settings.tls else None
         for change in plan.changes:

@@ -107,6 +107,14 @@ def test_the_ports_of_the_command_are_exposed_and_checked() -> None:
     assert f"'127.0.0.1', {flags[flags.index('-m') + 1]}," in command("HEALTHCHECK")[-1]
 
 
+def test_podman_is_asked_for_a_format_that_has_health_checks() -> None:
+    texts = [(ROOT / name).read_text() for name in ("Containerfile", "docs/server.md")]
+    builds = [found for text in texts for found in re.findall(r"podman build .*", text)]
+
+    assert len(builds) == len(texts)
+    assert [build for build in builds if "--format docker" not in build] == []
+
+
 @pytest.mark.parametrize("healthy", [True, False])
 async def test_the_health_check_asks_the_monitoring_port(tmp_path: Path, healthy: bool) -> None:
     async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:

@@ -60,10 +60,12 @@ def _do_instead(asked: Instruction) -> None:
         case CheckedFile(settings=settings, line=line):
             from jetspark.errors import MissingExtra
             from jetspark.server.auth.users import build_directory
+            from jetspark.server.config.packages import check_packages
             from jetspark.server.start_errors import in_words
 
-            # Users are checked last: the server refuses unsupported ones at its start.
+            # What the server checks at its start, after it has read the file.
             try:
+                check_packages(settings)
                 build_directory(settings)
             except (ConfigRefused, MissingExtra) as refusal:
                 for problem in in_words(refusal).splitlines():

@@ -133,6 +133,9 @@ class OsFiles:
     def __init__(self, *, one_call: bool = True, read_only: bool = False) -> None:
         self._dsync = _DSYNC if one_call else 0
         self._read_only = read_only
+        # Folders that were created and whose names are not on disk yet: their sync failed, or
+        # another thread is waiting for it.
+        self._unsynced: set[Path] = set()
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """Open for reading and writing; with ``create`` the file must not exist yet."""
@@ -280,14 +283,19 @@ class OsFiles:
         while not path.is_dir():
             missing.append(path)
             path = path.parent
-        if missing:
-            # An existing one may be from an attempt that ended before its sync. If we may not read
+        if path in self._unsynced:
+            self.sync_folder(path.parent)
+            self._unsynced.discard(path)
+        elif missing:
+            # An existing one may be from a process that ended before its sync. If we may not read
             # its parent, we did not create it.
             with suppress(PermissionError):
                 self.sync_folder(path.parent)
         for folder in reversed(missing):
+            self._unsynced.add(folder)
             folder.mkdir(mode=0o700, exist_ok=True)
             self.sync_folder(folder.parent)
+            self._unsynced.discard(folder)
 
     def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
         """Create a folder with these files, which are on disk when this returns."""

@@ -64,6 +64,7 @@ class SimulatedDisk:
         self._last_handle = 2
         self._failures: dict[int, int] = {}
         self._bad_places: list[BadPlace] = []
+        self._unsynced_folders: set[Path] = set()
 
     # What may be left of it --------------------------------------------------------------------
 
@@ -305,13 +306,17 @@ class SimulatedDisk:
         while not isinstance(self._find(path), Folder):
             missing.append(path)
             path = path.parent
-        if missing:
+        # As in OsFiles: what exists may be from an attempt whose sync failed.
+        if missing or path in self._unsynced_folders:
             self.sync_folder(path.parent)
+            self._unsynced_folders.discard(path)
         for name in reversed(missing):
             self._room(0, name)
             self._step("link", name)
+            self._unsynced_folders.add(name)
             self._folder(name.parent).link(name.name, Folder())
             self.sync_folder(name.parent)
+            self._unsynced_folders.discard(name)
 
     def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
         """Create a folder with these files, which are on the disk when this returns."""

@@ -143,6 +143,30 @@ def test_replace_leaves_the_new_content_and_nothing_else(place: Place) -> None:
     assert place.files.list_folder(place.folder) == ["f"]
 
 
+def test_a_folder_whose_sync_failed_is_synced_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = OsFiles()
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        if len(synced) == 2:
+            raise OSError(errno.EIO, "failed")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="failed"):
+        files.make_folder(tmp_path / "account")
+    assert (tmp_path / "account").is_dir()
+    files.make_folder(tmp_path / "account")
+    files.make_folder(tmp_path / "account")
+
+    # The parent's own name, then twice what was created in it: nothing more once it is on disk.
+    assert synced == [str(tmp_path.parent), str(tmp_path), str(tmp_path)]
+
+
 def test_folders_are_made_with_their_parents_and_removed_with_their_children(
     place: Place,
 ) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -327,6 +328,22 @@ def test_a_stream_whose_creation_was_refused_is_not_there_later(ends: str) -> No
             store.close()
 
             assert sorted(started(disk)) == expected, (step, times)
+
+
+def test_a_stream_created_after_a_refused_one_survives_a_power_failure() -> None:
+    """The first stream of an account creates the account's folder."""
+    for step in range(1, 20):
+        disk = SimulatedDisk()
+        store = FileStore(disk, ROOT)
+        store.open(ignore)
+        disk.fail(step, errno.EIO)
+        with suppress(OSError):
+            store.create(identity("REFUSED", number=9)).close()
+        disk.forget_failures()
+        store.create(identity("S", number=7)).close()
+
+        for seed in range(8):
+            assert "S" in started(disk.image(Random(seed))), (step, seed)
 
 
 @pytest.mark.parametrize("times", [2, 3])

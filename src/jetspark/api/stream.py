@@ -123,7 +123,9 @@ class SourceConsumer(ApiStruct, frozen=True, kw_only=True):
     """The durable consumer that a mirror or source reads from; our server refuses it."""
 
     name: str = ""
+    """The name of the consumer."""
     deliver_subject: str = ""
+    """The subject that it delivers to."""
 
 
 class StreamSource(ApiStruct, frozen=True, kw_only=True):

@@ -17,8 +17,11 @@ class Placement(Model[wire.Placement], wire=wire.Placement):
     __slots__ = ()
 
     cluster: str
+    """The name of the cluster."""
     tags: tuple[str, ...]
+    """Tags that its servers must have."""
     preferred: str
+    """The server that should be the leader."""
 
     def __init__(
         self, cluster: str = "", *, tags: Sequence[str] = (), preferred: str = ""
@@ -32,7 +35,9 @@ class ConsumerLimits(Model[wire.ConsumerLimits], wire=wire.ConsumerLimits):
     __slots__ = ()
 
     inactive_threshold: float
+    """Seconds without use after which the server deletes a consumer."""
     max_ack_pending: int
+    """How many delivered messages may be unacknowledged."""
 
     def __init__(
         self, *, inactive_threshold: float | timedelta = 0, max_ack_pending: int = 0

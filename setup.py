@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
 MODE = os.environ.get("JETSPARK_BUILD", "auto")
@@ -117,6 +118,25 @@ class AllOrNothing(build_ext):  # type: ignore[misc]  # setuptools has no types
             self.warn(f"no compiled modules ({error}); the interpreted ones will be used")
 
 
+class OnlyThisBuild(build):  # type: ignore[misc]  # setuptools has no types
+    """Remove from the build folder what an earlier build left there: it would be in the wheel.
+
+    A module that no longer exists would stay importable, and a compiled one that is no longer
+    among the hot modules would be loaded instead of its source.
+    """
+
+    build_lib: str
+
+    def run(self) -> None:
+        """Build, then remove every file that this build did not produce."""
+        super().run()
+        parts = [self.get_finalized_command(name) for name in self.get_sub_commands()]
+        built = {Path(name).resolve() for part in parts for name in part.get_outputs()}
+        for path in Path(self.build_lib).resolve().rglob("*"):
+            if path.is_file() and path not in built:
+                path.unlink()
+
+
 def compiled_modules() -> list[object]:
     """Run mypyc over the hot modules; an empty list means an interpreted build."""
     if MODE not in {"auto", "compiled", "interpreted"}:
@@ -143,4 +163,4 @@ def compiled_modules() -> list[object]:
         return []
 
 
-setup(ext_modules=compiled_modules(), cmdclass={"build_ext": AllOrNothing})
+setup(ext_modules=compiled_modules(), cmdclass={"build": OnlyThisBuild, "build_ext": AllOrNothing})

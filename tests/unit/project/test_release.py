@@ -96,6 +96,26 @@ def test_the_wheel_has_the_package_and_nothing_else() -> None:
     assert {path.suffix for path in files if path.suffix in {".c", ".h", ".o"}} == set()
 
 
+def test_a_build_keeps_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    package = ["__init__.py", "version.py", "turn.py", "py.typed"]
+    sources = [f"src/{name}" for name in (*MODULES, *(f"jetspark/{each}" for each in package))]
+    for name in ["pyproject.toml", "setup.py", "README.md", "LICENSE", *sources]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    built = tmp_path / "build" / "lib"
+    for name in ("old/module.py", "turn.cpython-311-x86_64-linux-gnu.so", "spark/old.txt"):
+        (built / "jetspark" / name).parent.mkdir(parents=True, exist_ok=True)
+        (built / "jetspark" / name).touch()
+
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "setup.py", "-q", "build"],
+        cwd=tmp_path, env=os.environ | {"JETSPARK_BUILD": "interpreted"}, check=True,
+    )  # fmt: skip
+
+    found = {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
+    assert found == {name.removeprefix("src/") for name in sources}
+
+
 def test_the_version_stands_in_one_place() -> None:
     assert PROJECT["project"]["dynamic"] == ["version"]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {

@@ -158,10 +158,10 @@ class Damage:
             self.disk.put(path, bytes(size))
         else:
             folder = self._life.other_folder
-            others = [
-                p for p in self.disk.paths() if p.parent == folder and p.suffix == path.suffix
-            ]
-            self.disk.put(path, self.disk.read_file(random.choice(sorted(others))))
+            others = sorted(p for p in self.disk.paths() if p.parent == folder)
+            # The other stream may be too small to have an index file.
+            alike = [p for p in others if p.suffix == path.suffix] or others
+            self.disk.put(path, self.disk.read_file(random.choice(alike)))
 
 
 def is_manifest(path: Path) -> bool:

@@ -280,8 +280,8 @@ class Consumer:
         With ``heartbeat`` seconds the server sends heartbeats; HeartbeatMissed if they stop.
         ``group`` takes part in a priority group; PinIdMismatch if another client is pinned. Raises
         PullRefused (409), ConsumerDeleted, ConsumerNotFound if the consumer does not exist, and
-        NoResponders if JetStream is not ready. Messages that had arrived when it failed or was
-        cancelled are returned by the next call.
+        NoResponders if JetStream is not ready. Messages that arrive for a fetch that has failed,
+        timed out or was cancelled go to another reader of this handle, or to the next one.
         """
         return [
             JetStreamMessage(self._portal, one)

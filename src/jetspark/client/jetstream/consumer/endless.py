@@ -114,6 +114,11 @@ class EndlessPull:
         return self._subscription.is_closed
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more is requested."""
+        return self._stopped.is_set() or self._subscription.is_closed
+
+    @property
     def buffered(self) -> int:
         """Messages (and statuses) received and not yet read."""
         return len(self._arrived) + self._subscription.pending_msgs
@@ -155,6 +160,17 @@ class EndlessPull:
             if not arrived:
                 return []
             self._arrived.extend(arrived)
+
+    def help(self, messages: list[JetStreamMessage]) -> list[JetStreamMessage]:
+        """Take messages that arrived for a fetch, as if requested; returns those not taken."""
+        if self.is_stopped or self._subscription.is_draining or not messages:
+            return messages
+        size = sum(len(each.subject) + len(each.reply) + each.size for each in messages)
+        self._window.add(len(messages), size)
+        self._subscription.hand_over(
+            [Message(each.subject, each.data, each.reply, each.header_block) for each in messages]
+        )
+        return []
 
     def widen(self, prefetch: int) -> None:
         """Prefetch more from now on; at most STATUS_ROOM more than at the start."""

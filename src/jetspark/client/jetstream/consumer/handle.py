@@ -36,7 +36,7 @@ from jetspark.client.jetstream.consumer.explain import (
     explain,
     explain_delivered,
 )
-from jetspark.client.jetstream.consumer.fetch import Fetch, Fetches
+from jetspark.client.jetstream.consumer.fetch import ANSWER_GRACE, Fetch, Fetches
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
@@ -119,8 +119,8 @@ class Consumer:
         With ``heartbeat`` seconds the server sends heartbeats; HeartbeatMissed if they stop.
         ``group`` takes part in a priority group; PinIdMismatch if another client is pinned. Raises
         PullRefused (409), ConsumerDeleted, ConsumerNotFound if the consumer does not exist, and
-        NoResponders if JetStream is not ready. Messages that had arrived when it failed or was
-        cancelled are returned by the next call.
+        NoResponders if JetStream is not ready. Messages that arrive for a fetch that has failed,
+        timed out or was cancelled go to another reader of this handle, or to the next one.
         """
         if group is not None:
             instance(group, PullGroup, "group")
@@ -129,10 +129,10 @@ class Consumer:
         check_pull(batch, max_bytes, seconds, beat)
         self._check_pull()
         self._api.core.check_open()
-        kept = self._fetches.take_kept(batch)
+        kept = self._fetches.take_kept(batch, max_bytes)
         if kept:
             return kept
-        fetch = Fetch(self._api, self._target, self._link, batch)
+        fetch = Fetch(self._api, self._target, self._link, batch, max_bytes)
 
         def body(missing: int, left: float) -> bytes:
             return encode_pull(
@@ -140,14 +140,20 @@ class Consumer:
                 max_bytes=max_bytes,
                 expires=0.0 if no_wait else left,
                 no_wait=no_wait,
-                heartbeat=beat if beat * 2 <= left else 0.0,
+                heartbeat=beat if beat * 2 <= left and not no_wait else 0.0,
                 group=group,
                 pin_id=self._pins.get(group.name, "") if group is not None else "",
             )
 
         self._fetches.add(fetch)
         try:
-            await fetch.run(self._target.next_subject, body, seconds, alarm_seconds(None, beat))
+            await fetch.run(
+                self._target.next_subject,
+                body,
+                seconds,
+                0.0 if no_wait else ANSWER_GRACE,
+                0.0 if no_wait else alarm_seconds(None, beat),
+            )
         except BaseException as error:
             self._fetches.give_up(fetch)
             if group is not None and isinstance(error, PinIdMismatch):
@@ -385,7 +391,7 @@ class Consumer:
         beat = call_seconds(heartbeat, HEARTBEAT, "heartbeat")
         check_pull(prefetch, max_bytes, lasts, beat, counted="prefetch", waits="expires")
         self._check_pull()
-        return EndlessPull(
+        reader = EndlessPull(
             self._api,
             self._target,
             self._link,
@@ -398,3 +404,5 @@ class Consumer:
             group=group,
             until_done=until_done,
         )
+        self._fetches.add_reader(reader)
+        return reader

@@ -43,6 +43,11 @@ class PullWindow:
         self._limit = max(self._limit, messages)
         self._low = max(1, int(self._limit * self._threshold))
 
+    def add(self, count: int, size: int) -> None:
+        """Messages arrived that were not requested for this reader."""
+        self.messages += count
+        self.bytes += size
+
     def took(self, count: int, size: int) -> None:
         """Messages of ``size`` bytes were handed to the reader."""
         self.messages = max(self.messages - count, 0)

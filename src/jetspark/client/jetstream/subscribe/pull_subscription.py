@@ -153,8 +153,8 @@ class PullSubscription:
         if self._closed or self._api.core.is_closed:
             return
         self._closed = True
-        await self._fetches.end(self._ended_error())
         try:
+            await self._fetches.end(self._ended_error(), self._api.seconds(timeout))
             for messages in self._iterators:
                 await messages.close()
             for consumption in self._consumptions:
@@ -174,8 +174,8 @@ class PullSubscription:
         self._closed = True
         seconds = self._api.seconds(timeout)
         deadline = self._api.core.loop.time() + seconds
-        await self._fetches.end(self._ended_error())
         try:
+            await self._fetches.end(self._ended_error(), seconds)
             for consumption in self._consumptions:
                 await consumption.drain(timeout=timeout)
             async with asyncio.timeout(seconds):

@@ -154,7 +154,6 @@ class Fetch:
         self._core = api.core
         self._target = target
         self._is_routed = api.is_routed
-        self._label = target.label
         self._link = link
         self._batch = batch
         self._max_bytes = max_bytes
@@ -162,20 +161,16 @@ class Fetch:
         self.messages: list[JetStreamMessage] = []
         self._ended: Error | None = None
         self._over = False  # the server reported the end: nothing is in flight
-        # More may arrive than it waits for: it received messages of another fetch, or has sent
-        # its request again after a reconnect (the server may serve the first one, too).
-        self._may_overfill = False
+        # Whether messages may be in flight after ``run`` has returned. From the start if more may
+        # arrive than it waits for: it received messages of another fetch, or has sent its request
+        # again after a reconnect (the server may serve the first one, too).
+        self.is_open: bool = False
         self._is_asked = False  # the request was sent, and not refused
         self._subscription = self._core.add_subscription(
             self._inbox, pending_msgs=batch + STATUS_ROOM
         )
         if self._is_routed:
             self._subscription.awaits = self._awaits
-
-    @property
-    def is_open(self) -> bool:
-        """Whether messages may be in flight after ``run`` has returned."""
-        return self._may_overfill or (not self._over and len(self.messages) < self._batch)
 
     @property
     def fitting(self) -> int:
@@ -204,7 +199,7 @@ class Fetch:
                 return messages
         count = fitting(messages, max(room, 0), left)
         if count:
-            self._may_overfill = True
+            self.is_open = True
             self._subscription.hand_over(
                 [
                     Message(each.subject, each.data, each.reply, each.header_block)
@@ -234,7 +229,8 @@ class Fetch:
             """Request the missing messages; again after a reconnect."""
             if core.link.connection is None:
                 return  # requested once connected
-            self._may_overfill = self._may_overfill or self._is_asked
+            if self._is_asked:
+                self.is_open = True
             self._is_asked = True
             left = max(lapse - loop.time(), SHORTEST)
             missing = self._batch - len(self.messages)
@@ -253,6 +249,8 @@ class Fetch:
             await self._take_pending()
             raise
         core.up_listeners.discard(ask)
+        if not self._over and len(self.messages) < self._batch:
+            self.is_open = True
         if self.is_open:
             return  # late_messages ends the request
         await self._subscription.unsubscribe()
@@ -298,7 +296,7 @@ class Fetch:
                 # Shortly before the end the server sends no heartbeats, and none after it.
                 if alarm and wait == alarm and not self.messages and loop.time() < lapse:
                     raise HeartbeatMissed(
-                        f"{self._label}: neither a message nor a heartbeat for {alarm:g} s"
+                        f"{self._target.label}: neither a message nor a heartbeat for {alarm:g} s"
                     ) from None
                 return
             if not arrived and not self.messages:
@@ -309,7 +307,7 @@ class Fetch:
     async def late_messages(self) -> list[JetStreamMessage]:
         """End an abandoned fetch; returns the messages that were in flight."""
         self.messages = []  # those received before were returned, or are kept
-        if self._may_overfill or not self._over:
+        if self.is_open or not self._over:
             with suppress(Error):
                 await self._subscription.stop(self._core.options.timeout)
         await self._subscription.unsubscribe()
@@ -348,7 +346,7 @@ class Fetch:
     def _failure(self, answer: PullAnswer) -> Error | None:
         """The error for a status (decisions.md, Consumers and subscriptions)."""
         if answer.status is PullStatus.GONE:
-            error = NoResponders(self._label)
+            error = NoResponders(self._target.label)
             error.add_note("JetStream is not ready, or the consumer has no leader now")
             return error
         if answer.status is PullStatus.FILLED:

@@ -152,7 +152,7 @@ class Consumer:
                 body,
                 seconds,
                 0.0 if no_wait else ANSWER_GRACE,
-                0.0 if no_wait else alarm_seconds(None, beat),
+                alarm_seconds(None, beat) if beat and not no_wait else 0.0,
             )
         except BaseException as error:
             self._fetches.give_up(fetch)

@@ -32,6 +32,9 @@ _ENOUGH = "a copy that has reached min_last_seq answers, though others have writ
 _HERE = "the leader does not see reads that the replica answers"
 # What does not hold through a replica, by docs/replicas.md, and why.
 NOT_THROUGH_REPLICA = {
+    "test_a_member_that_joins_while_the_last_one_leaves_has_a_consumer": _LISTED,
+    "test_a_member_whose_consumer_cannot_be_created_again_is_notified": _LISTED,
+    "test_consumers_are_managed_by_the_name_of_their_stream": _LISTED,
     "test_what_the_library_made_is_deleted_on_unsubscribe": _LISTED,
     "test_an_existing_consumer_is_not_deleted": _LISTED,
     "test_drain_takes_what_has_arrived_then_deletes": _LISTED,

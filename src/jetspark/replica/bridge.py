@@ -63,7 +63,10 @@ _INFO_STARTS: Final = tuple(
 _INFO_NAME: Final = re.compile(rb'"config":{"name":"([^"]+)"')
 _INFO_SEQUENCE: Final = re.compile(rb'"last_seq":(\d{1,19})')
 _ACK_START: Final = b'{"stream":"'
-_SHOWING: Final = (_ACK_START, *_INFO_STARTS)
+# A refused expectation shows the sequence that the client did not know.
+_REFUSED_START: Final = b'{"error":{"code":400,"err_code":10071,'
+_REFUSED: Final = re.compile(rb'wrong last sequence: (\d{1,19})"},"stream":"([^"]+)"')
+_SHOWING: Final = (_ACK_START, _REFUSED_START, *_INFO_STARTS)
 _ACK_SEQUENCE: Final = re.compile(rb'"seq": ?(\d{1,19})')
 _ACK_PART: Final = 200
 _ACK_SUBJECT: Final = b"$JS.ACK."
@@ -627,7 +630,10 @@ def message_frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) 
 
 
 def shown(payload: bytes) -> tuple[str, int]:
-    """Return the stream and sequence of an acknowledgement or of STREAM.INFO; 0: neither."""
+    """Return the stream and sequence that an answer to a publish or STREAM.INFO shows; 0: none."""
+    if payload.startswith(_REFUSED_START):
+        refused = _REFUSED.search(payload)
+        return (refused[2].decode(errors="replace"), int(refused[1])) if refused else ("", 0)
     if payload.startswith(_ACK_START):
         name, _, rest = payload[len(_ACK_START) :].partition(b'"')
         found = _ACK_SEQUENCE.search(rest, 0, _ACK_PART)

@@ -84,6 +84,14 @@ def test_streams_that_lose_what_is_acknowledged_are_not_copied(retention: Retent
             ("S", 9),
         ),
         (b'{"type":"io.nats.jetstream.api.v1.stream_info_response","error":{}}', ("", 0)),
+        (
+            (
+                b'{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 253"},'
+                b'"stream":"KV_cfg","seq":0}'
+            ),
+            ("KV_cfg", 253),
+        ),
+        (b'{"error":{"code":400,"err_code":10071,"description":"other"}}', ("", 0)),
     ],
 )
 def test_sequences_that_clients_are_shown_are_read(

@@ -27,15 +27,24 @@ from pathlib import Path
 
 from bench import client_bulk, clients, consumer_cases, instructions
 from bench.cases import CASES, Case
+from bench.connection_cases import CASES as CONNECTION_CASES
 from bench.servers import OURS, PEER
 from bench.stream_cases import CASES as STREAM_CASES
+from bench.subject_cases import CASES as SUBJECT_CASES
 
 BAR = 0.97
 ROUNDS_AGAIN = 5
 SPARK_ROUNDS = 5  # within one session: a JVM needs a while until its code is compiled
 
 SERVER_ROWS: Mapping[str, Case] = {
-    case.name: case for case in (*CASES, *STREAM_CASES, *consumer_cases.CONSUMER_CASES)
+    case.name: case
+    for case in (
+        *CASES,
+        *SUBJECT_CASES,
+        *CONNECTION_CASES,
+        *STREAM_CASES,
+        *consumer_cases.CONSUMER_CASES,
+    )
 }
 SPARK_ROWS = ("spark read", "spark exactly-once write", "spark KV snapshot")
 

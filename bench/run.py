@@ -22,14 +22,18 @@ from bench import (
     copies,
     gate,
     interactive,
+    many,
+    many_subjects,
     replica,
     restart,
     spark,
     start,
 )
 from bench.cases import CASES, Case
+from bench.connection_cases import CASES as CONNECTION_CASES
 from bench.servers import OURS, PEER, running
 from bench.stream_cases import CASES as STREAM_CASES
+from bench.subject_cases import CASES as SUBJECT_CASES
 
 
 def disk_p50_ms(size: int, rounds: int = 300) -> float:
@@ -111,7 +115,14 @@ def main() -> None:
         f"{'case':<34} {PEER:>12} {OURS:>12} {'ratio':>6}   CPU ns/msg (theirs, ours), "
         "messages per write"
     )
-    for case in (*CASES, *STREAM_CASES, *consumer_cases.CONSUMER_CASES, *copies.CASES):
+    for case in (
+        *CASES,
+        *SUBJECT_CASES,
+        *CONNECTION_CASES,
+        *STREAM_CASES,
+        *consumer_cases.CONSUMER_CASES,
+        *copies.CASES,
+    ):
         if arguments.only in case.name:
             compare(case, arguments.rounds, max(1, int(case.count * arguments.scale)))
     copies.report(arguments.rounds, arguments.scale, only=arguments.only)
@@ -119,8 +130,15 @@ def main() -> None:
     if arguments.only in "start memory":
         start.report(arguments.rounds)
     interactive.report(only=arguments.only)
+    many_subjects.report(only=arguments.only, scale=arguments.scale)
     if arguments.only in "restart":
         restart.report(1, arguments.scale)
+    if arguments.only in many.TITLE:
+        many.report(
+            streams=int(many.STREAMS * arguments.scale),
+            consumers=int(many.CONSUMERS * arguments.scale),
+            subjects=int(many.SUBJECTS * arguments.scale),
+        )
     if arguments.only in "memory per idle consumer":
         consumer_cases.report(arguments.rounds)
     clients.report(arguments.rounds, only=arguments.only)

@@ -100,6 +100,24 @@ def _read_in_pages(wire: Wire, ask: bytes, pages: int, size: int) -> None:
             asked += 1
 
 
+def round_robin(streams: int, window: int) -> Callable[[Running, int], Work]:
+    """Publish to many streams in turn: each message dirties another one."""
+
+    def prepare(server: Running, count: int) -> Work:
+        wire = Wire(server)
+        for number in range(streams):
+            make_stream(wire, b"RR%d" % number)
+        wire.send(b"SUB _I.* 1\r\n")
+        wire.sync()
+        once = [b"PUB RR%d.x _I.1 128\r\n%b\r\n" % (n, BODY) for n in range(streams)]
+        # What a server prepares when many streams are busy is ready afterwards.
+        windowed_frames(wire, once * 5, ACK, window)
+        frames = (once * (count // streams + 1))[:count]
+        return lambda: windowed_frames(wire, frames, ACK, window)
+
+    return prepare
+
+
 CASES = (
     Case("10,000 keys, history 1, 128 B", 100_000, keys(10_000, 1000)),
     Case("publish with Nats-Msg-Id", 100_000, with_header(message_id, 1000)),
@@ -107,6 +125,15 @@ CASES = (
     Case("publish with permissions on", 200_000, publish(128, 1000), guarded=True),
     Case("direct get, batches of 1,000", 500_000, batches(1000)),
     Case("multi_last over 1,000 keys", 500_000, multi_last(1000)),
+    Case("round robin, 100 streams", 200_000, round_robin(100, 10_000)),
+    Case("round robin, 1,000 streams", 100_000, round_robin(1000, 10_000)),
+    Case("round robin, 1,000 streams, 1,000 in flight", 50_000, round_robin(1000, 1000)),
+    Case(
+        "round robin, 1,000 streams, synced",
+        20_000,
+        round_robin(1000, 10_000),
+        peer=SYNC_ALWAYS,
+    ),
     Case("publish, 1,000 in flight, synced", 100_000, publish(128, 1000), peer=SYNC_ALWAYS),
     Case("one at a time, synced", 4_000, publish(128, 1), peer=SYNC_ALWAYS),
     Case(

@@ -1,4 +1,4 @@
-"""Write the API reference, ``docs/reference``, from signatures and docstrings.
+"""Write the reference, ``docs/reference``, from signatures, docstrings and help texts.
 
     python tools/gen_reference.py            rewrite the pages
     python tools/gen_reference.py --check    exit 1 if one of them is outdated
@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tools.cli_reference import command_pages
 from tools.gen_sync import TWINS
 from tools.reference_writer import Page, write_page
 
@@ -102,9 +103,9 @@ PAGES = (
         names(
             "jetspark",
             "KeyValue", "KeyValueOptions", "KeyValueConfig", "Entry", "Operation",
-            "BucketStatus", "KeyWatcher",
+            "BucketStatus", "Watcher",
             "Transaction", "Lock", "Election", "Members", "Membership", "MemberChange",
-            "TypedKeyValue", "TypedEntry", "TypedWatcher", "KeyCodec", "ValueCodec", "Base64Keys",
+            "TypedKeyValue", "TypedEntry", "KeyCodec", "ValueCodec", "Base64Keys",
             "PathKeys", "AesGcmValues", "Backend", "Stored", "WatchPlan", "WatchSource",
         ),
     ),
@@ -116,7 +117,7 @@ PAGES = (
             "jetspark",
             "ObjectStore", "ObjectStoreOptions", "ObjectStoreConfig", "ObjectInfo",
             "ObjectLink", "ObjectStoreStatus",
-            "ObjectReader", "ObjectWatcher", "OrphansPurged", "ObjectOptions",
+            "ObjectReader", "OrphansPurged", "ObjectOptions",
         ),
     ),
     Page(
@@ -206,6 +207,7 @@ def index() -> str:
             name = dotted.rpartition(".")[2]
             links.append(f"[{name}]({page.name}.md#{name.lower()})")
         lines += ["", ", ".join(links), ""]
+    lines += ["## [Command line](cli.md)", "", "Every command and option, from `--help`.", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -213,6 +215,7 @@ def pages() -> dict[str, str]:
     """All files by name."""
     made = {f"{page.name}.md": NOTE + write_page(page) for page in PAGES}
     made["sync.md"] += "\n" + twins()
+    made["cli.md"] = NOTE + command_pages()
     made["README.md"] = NOTE + index()
     return made
 

@@ -65,14 +65,13 @@ TARGETS = (
         "jetspark.sync.key_value",
         "Key-value buckets, blocking.",
         (
-            ("jetspark.client.jetstream.kv.watch", "KeyWatcher"),
+            ("jetspark.client.jetstream.kv.watch", "Watcher"),
             ("jetspark.client.jetstream.kv.transaction", "Transaction"),
             ("jetspark.client.jetstream.kv.lock", "Lock"),
             ("jetspark.client.jetstream.kv.lock", "Election"),
             ("jetspark.client.jetstream.kv.members", "Membership"),
             ("jetspark.client.jetstream.kv.members", "Members"),
             ("jetspark.client.jetstream.kv.replica", "KeyValueReplica"),
-            ("jetspark.client.jetstream.kv.typed", "TypedWatcher"),
             ("jetspark.client.jetstream.kv.typed", "TypedKeyValue"),
             ("jetspark.client.jetstream.kv.bucket", "KeyValue"),
         ),
@@ -82,7 +81,6 @@ TARGETS = (
         "Object stores, blocking.",
         (
             ("jetspark.client.jetstream.objects.reading", "ObjectReader"),
-            ("jetspark.client.jetstream.objects.watching", "ObjectWatcher"),
             ("jetspark.client.jetstream.objects.store", "ObjectStore"),
         ),
     ),
@@ -120,24 +118,16 @@ AFTER_ITEMS = {
     "Subscription.next",
     "PushSubscription.next",
     "MessageIterator.next",
-    "KeyWatcher.next",
-    "TypedWatcher.next",
-    "ObjectWatcher.next",
+    "Watcher.next",
 }
 
 # Methods that read in another way, or discard unread items, after items that the iteration of the
 # twin has read ahead were put back.
 PUT_BACK = {
     "MessageIterator.close",
-    "KeyWatcher.initial",
-    "KeyWatcher.marked",
-    "KeyWatcher.close",
-    "TypedWatcher.initial",
-    "TypedWatcher.marked",
-    "TypedWatcher.close",
-    "ObjectWatcher.initial",
-    "ObjectWatcher.marked",
-    "ObjectWatcher.close",
+    "Watcher.initial",
+    "Watcher.marked",
+    "Watcher.close",
     "ObjectReader.read",
     "ObjectReader.close",
 }

@@ -24,9 +24,11 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.cluster_copies import ClusterCopies  # noqa: E402
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
+from tests.campaigns.fuzzed import campaign as run_fuzzed  # noqa: E402
+from tests.campaigns.hostile import campaign as run_hostile  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.kv_fights import fight  # noqa: E402
-from tests.campaigns.permissions import judge_decisions  # noqa: E402
+from tests.campaigns.permissions import DECISIONS_PER_SET, judge_decisions  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.rights import Campaign as Rights  # noqa: E402
@@ -45,6 +47,7 @@ from tests.campaigns.store.files import run_file_faults  # noqa: E402
 from tests.campaigns.store.lost_files import run as run_lost_files  # noqa: E402
 from tests.campaigns.store.mutations import run_mutations  # noqa: E402
 from tests.campaigns.store.rewrites import run_rewrites  # noqa: E402
+from tests.campaigns.store.shared import run_damaged, run_shared  # noqa: E402
 from tests.campaigns.turns import campaign as run_turns  # noqa: E402
 from tests.campaigns.wire_scripts import play_scripts  # noqa: E402
 from tests.support.served import Served  # noqa: E402
@@ -55,6 +58,7 @@ from jetspark import sync  # noqa: E402
 Campaign = Callable[[float, int], str]
 
 CONSUMER_KILLS_MIN = 100
+PERMISSION_SETS_MIN = 50_000
 RIGHTS_ACTIONS = 200
 WALKS = 50
 
@@ -143,6 +147,18 @@ def crashes(deadline: float, seed: int) -> str:
     return str(run_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline))
 
 
+def shared(deadline: float, seed: int) -> str:
+    """Streams that share writes of the journal: power failures, failing steps, damaged files."""
+    states = damaged = 0
+    while time.monotonic() < deadline:
+        states += run_shared(5000, seed=seed + states).states
+        done = run_crashes(5000, seed=seed + states, together=0.9)
+        states += done.states
+        run_damaged(200, seed=seed + damaged)
+        damaged += 200
+    return f"{states} states of streams that share writes, {damaged} damaged journals: 0 lost"
+
+
 def batches(deadline: float, seed: int) -> str:
     """Power failures around the commits of batches."""
     return str(
@@ -215,13 +231,24 @@ def turns(deadline: float, seed: int) -> str:
     return run_turns(deadline, seed)
 
 
+def hostile(deadline: float, seed: int) -> str:
+    """Hostile clients of full size: a neighbour's request never waits for long."""
+    return run_hostile(deadline, seed)
+
+
+def fuzzed(deadline: float, seed: int) -> str:
+    """Random sessions with extreme values next to a neighbour, and random configurations."""
+    return run_fuzzed(deadline, seed)
+
+
 def permissions(deadline: float, seed: int) -> str:
     """Permission decisions compared with an independent evaluator."""
     total = 0
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or total < PERMISSION_SETS_MIN * DECISIONS_PER_SET:
         judge_decisions(10_000, seed=seed + total)
         total += 10_000
-    return f"{total} decisions, all equal to the evaluator's"
+    sets = total // DECISIONS_PER_SET
+    return f"{total} decisions of {sets} permission sets, all equal to the evaluator's"
 
 
 def rights(deadline: float, seed: int) -> str:
@@ -382,6 +409,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     cluster_copies,
     replicas,
     crashes,
+    shared,
     batches,
     flips,
     files,
@@ -391,6 +419,8 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     fuzz_protocol,
     wire_scripts,
     turns,
+    hostile,
+    fuzzed,
     permissions,
     rights,
     chaos,

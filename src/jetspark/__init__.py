@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
     from jetspark.client.jetstream.kv.replica import KeyValueReplica
     from jetspark.client.jetstream.kv.transaction import Transaction
-    from jetspark.client.jetstream.kv.typed import TypedEntry, TypedKeyValue, TypedWatcher
-    from jetspark.client.jetstream.kv.watch import KeyWatcher
+    from jetspark.client.jetstream.kv.typed import TypedEntry, TypedKeyValue
+    from jetspark.client.jetstream.kv.watch import Watcher
     from jetspark.client.jetstream.message_columns import MessageColumns
     from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
     from jetspark.client.jetstream.objects.info import (
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.objects.orphans import OrphansPurged
     from jetspark.client.jetstream.objects.reading import ObjectReader
     from jetspark.client.jetstream.objects.store import ObjectStore
-    from jetspark.client.jetstream.objects.watching import ObjectWatcher
     from jetspark.client.jetstream.publish import AckFuture, Expect
     from jetspark.client.jetstream.publish_atomic import AtomicBatch
     from jetspark.client.jetstream.publish_fast import FastPublisher
@@ -158,7 +157,6 @@ __all__ = [
     "KeyValueConfig",
     "KeyValueOptions",
     "KeyValueReplica",
-    "KeyWatcher",
     "Lock",
     "LostData",
     "MemberChange",
@@ -176,7 +174,6 @@ __all__ = [
     "ObjectStoreConfig",
     "ObjectStoreOptions",
     "ObjectStoreStatus",
-    "ObjectWatcher",
     "Opening",
     "Operation",
     "OrderedConsumer",
@@ -227,10 +224,10 @@ __all__ = [
     "Transaction",
     "TypedEntry",
     "TypedKeyValue",
-    "TypedWatcher",
     "ValueCodec",
     "WatchPlan",
     "WatchSource",
+    "Watcher",
     "__version__",
     "client_options",
     "connect",
@@ -330,9 +327,8 @@ _MODULES = {
     "jetspark.client.jetstream.kv.typed": (
         "TypedEntry",
         "TypedKeyValue",
-        "TypedWatcher",
     ),
-    "jetspark.client.jetstream.kv.watch": ("KeyWatcher",),
+    "jetspark.client.jetstream.kv.watch": ("Watcher",),
     "jetspark.client.jetstream.message_columns": ("MessageColumns",),
     "jetspark.client.jetstream.objects.config": (
         "ObjectStoreConfig",
@@ -347,7 +343,6 @@ _MODULES = {
     "jetspark.client.jetstream.objects.orphans": ("OrphansPurged",),
     "jetspark.client.jetstream.objects.reading": ("ObjectReader",),
     "jetspark.client.jetstream.objects.store": ("ObjectStore",),
-    "jetspark.client.jetstream.objects.watching": ("ObjectWatcher",),
     "jetspark.client.jetstream.publish": (
         "AckFuture",
         "Expect",

@@ -1,5 +1,8 @@
 """Kill the server again and again while it acknowledges messages; nothing acknowledged may go.
 
+With several streams the journal is used, and what only the journal has on disk for certain is
+taken out of the segments after each kill, as a power failure may do.
+
 The short form is `tests/integration/server/test_serve.py`, the long one `make torture`.
 """
 
@@ -15,16 +18,23 @@ from nats.aio.client import Client
 from nats.js.api import PubAck
 from tests.support.served import Served
 
-CREATE = b'{"name":"S","subjects":["s.>"],"allow_direct":true}'
+from jetspark.store.files import OsFiles
+from jetspark.store.format.segment import segment_name
+from jetspark.store.journal.journal import Journal
+
+CREATE = b'{"name":"%b","subjects":["%b.>"],"allow_direct":true}'
 IN_FLIGHT = 100
 
 
 class Kills:
     """One store, any number of lives."""
 
-    def __init__(self, store: Path, seed: int) -> None:
-        self.acked: dict[int, bytes] = {}
+    def __init__(self, store: Path, seed: int, *, streams: int = 1) -> None:
+        self.acked: dict[tuple[bytes, int], bytes] = {}
         self.lives = 0
+        # Groups that were taken out of segments.
+        self.wiped = 0
+        self._names = [b"S%d" % number for number in range(streams)]
         self._store = store
         self._random = random.Random(seed)
 
@@ -33,41 +43,65 @@ class Kills:
         served = Served(self._store)
         try:
             client = await nats.connect(served.url, allow_reconnect=False)
-            await client.request("$JS.API.STREAM.CREATE.S", CREATE)
+            for name in self._names:
+                create = CREATE % (name, name)
+                await client.request(f"$JS.API.STREAM.CREATE.{name.decode()}", create, timeout=10)
             await self._check(client)
             await self._publish_and_kill(client, served)
         finally:
             served.end()
         self.lives += 1
+        if len(self._names) > 1:
+            self.wiped += wipe_journaled(self._store)
 
     async def _check(self, client: Client) -> None:
-        for seq, payload in self.acked.items():
-            reply = await client.request("$JS.API.DIRECT.GET.S", b'{"seq":%d}' % seq, timeout=10)
-            assert reply.data == payload, f"sequence {seq} was acknowledged and is not there"
+        for (name, seq), payload in self.acked.items():
+            subject = f"$JS.API.DIRECT.GET.{name.decode()}"
+            reply = await client.request(subject, b'{"seq":%d}' % seq, timeout=10)
+            assert reply.data == payload, f"{seq} of {name!r} was acknowledged and is not there"
 
     async def _publish_and_kill(self, client: Client, served: Served) -> None:
         """Keep publishes in flight; kill when some are acknowledged and others in flight."""
         js = client.jetstream(timeout=10)
-        payloads: dict[asyncio.Task[PubAck], bytes] = {}
+        payloads: dict[asyncio.Task[PubAck], tuple[bytes, bytes]] = {}
         wanted = self._random.randrange(1, 2000)
         acked = sent = 0
         while acked < wanted:
             while len(payloads) < IN_FLIGHT:
                 payload = b"life %d message %d" % (self.lives, sent)
-                payloads[asyncio.create_task(js.publish("s.x", payload))] = payload
+                name = self._names[sent % len(self._names)]
+                task = asyncio.create_task(js.publish(f"{name.decode()}.x", payload))
+                payloads[task] = (name, payload)
                 sent += 1
             done, _ = await asyncio.wait(payloads, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                self._note(task.result().seq, payloads.pop(task))
+                self._note(task.result().seq, *payloads.pop(task))
             acked += len(done)
         served.stop(signal.SIGKILL)
         await client.close()
-        for task, payload in payloads.items():
+        for task, published in payloads.items():
             task.cancel()
             await asyncio.wait([task])
             if not task.cancelled() and task.exception() is None:
-                self._note(task.result().seq, payload)
+                self._note(task.result().seq, *published)
 
-    def _note(self, seq: int, payload: bytes) -> None:
-        assert seq not in self.acked, f"sequence {seq} was used twice"
-        self.acked[seq] = payload
+    def _note(self, seq: int, name: bytes, payload: bytes) -> None:
+        assert (name, seq) not in self.acked, f"sequence {seq} was used twice"
+        self.acked[name, seq] = payload
+
+
+def wipe_journaled(store: Path) -> int:
+    """Take what the journal has out of the newest segments; return how many groups."""
+    journal = Journal(OsFiles(), store, lambda: None, lambda: 0)
+    wiped = 0
+    for stream_id, groups in journal.read().streams.items():
+        for folder in store.glob(f"acct-*/stream-{stream_id:016x}"):
+            newest = max(folder.glob("*.seg"))
+            for entry in groups.entries:
+                place = entry.place
+                if newest.name == segment_name(place.first_seq, place.first_position):
+                    with newest.open("r+b") as file:
+                        file.seek(place.offset)
+                        file.write(bytes(entry.length))
+                    wiped += 1
+    return wiped

@@ -24,6 +24,7 @@ WORLD = frozenset(
     for words in itertools.product((*WORDS, FRESH), repeat=size)
 )
 EXPIRE = 100
+DECISIONS_PER_SET = 50
 
 
 @cache
@@ -180,7 +181,7 @@ def judge_decisions(count: int, seed: int) -> int:
     while done < count:
         naive, ours = maker.pair()
         now = 0
-        for _ in range(10):
+        for _ in range(DECISIONS_PER_SET // 5):
             now += maker.random.choice((0, 1, EXPIRE // 2))
             subject, pattern, queue = maker.subject(), maker.pattern(), maker.queue()
             where = f"seed {seed}, {naive}, {subject=} {pattern=} {queue=} {now=}"

@@ -436,6 +436,9 @@ ROWS: Final[list[Row]] = [
     direct("next of *.k7", {"next_by_subj": "*.k7", "seq": MIDDLE}, b"Nats-Sequence"),
     direct("next of *.none", {"next_by_subj": "*.none"}, b" 404 "),
     direct("batch of *.k7", {"next_by_subj": "*.k7", "seq": 1, "batch": 10}, b" 204 EOB"),
+    direct("batch of *.*", {"next_by_subj": "*.*", "seq": MIDDLE, "batch": 10}, b" 204 EOB"),
+    direct("next batch of *.*", {"next_by_subj": "*.*", "seq": 5_010, "batch": 9}, b" 204 EOB"),
+    direct("batch of *.none", {"next_by_subj": "*.none", "seq": 1, "batch": 10}, b" 404 "),
     expectation("a7.*", b"a7.*"),
     expectation("*.k7", b"*.k7"),
     expectation("*.none", b"*.none", 5),
@@ -445,6 +448,7 @@ ROWS: Final[list[Row]] = [
     purge("*.k9", filter="*.k9"),
     purge("*.k8 keep", filter="*.k8", keep=5),
     purge("by sequence", seq=2_500),
+    purge("*.* by sequence", filter="*.*", seq=4_500),
     purge("all but ten", keep=10),
 ]  # fmt: skip
 

@@ -75,7 +75,7 @@ def resolves(dotted: str, *, called: bool) -> bool:
 def test_every_dotted_name_can_be_imported() -> None:
     # Not Python: a setting of the configuration, metadata keys, files, Spark's settings.
     others = re.compile(
-        r"jetspark\.(?:remotes|replica|version|warnings|durability|yml|ledger|made_by|pid)\b"
+        r"jetspark\.(?:limits|remotes|replica|version|warnings|durability|yml|ledger|made_by|pid)\b"
     )
     wrong = set()
     for page in PAGES:
@@ -120,6 +120,8 @@ def test_every_command_exists_with_its_options(command: str) -> None:
         if found is None:
             break
         known, words = found, words[1:]
+    if "--" in words:  # the rest is another command
+        words = words[: words.index("--")]
     options = {name for option in known.params for name in option.opts} | {
         "--help",
         "-h",

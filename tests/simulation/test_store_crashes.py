@@ -10,6 +10,8 @@ from tests.support.store.model import Found, StreamModel, Violation
 # R1 asks for 100,000; in parts, so that all cores have some.
 CRASH_STATES = 100_000
 PARTS = 8
+# The journal is also in the lives of the parts.
+SHARED_STATES = 4_000
 
 
 @pytest.mark.timeout(600)
@@ -23,9 +25,20 @@ def test_no_crash_loses_what_was_acknowledged(part: int) -> None:
     assert done.acked > 500
     assert done.torn > 100
     assert done.doubtful > 100
-    assert done.segments_dropped > 10
+    assert done.segments_dropped > 2
     assert done.batches > 30
     assert done.restated > 10
+
+
+@pytest.mark.timeout(600)
+def test_no_crash_loses_what_several_streams_share() -> None:
+    """R1 for the journal: several streams per turn, one synced write."""
+    done = run_crashes(SHARED_STATES, seed=77_000_000, together=0.9)
+
+    assert done.states >= SHARED_STATES
+    assert done.shared > 25
+    assert done.releases > 3
+    assert done.torn > 30
 
 
 def test_some_logs_are_reopened_after_a_failed_write() -> None:

@@ -144,6 +144,12 @@ def test_mutated_files_raise_nothing_but_the_errors_of_the_store() -> None:
     assert opened > MUTATIONS
 
 
+def test_a_segment_whose_messages_an_earlier_one_has_too_is_rewritten_in_its_place() -> None:
+    # Bytes of a later segment in an earlier one: compaction put the rows of the later one before
+    # their neighbours, and messages could not be found.
+    run_mutations(1, seed=2_024_081_892)
+
+
 def test_no_failing_step_loses_what_was_acknowledged() -> None:
     """R6: every step fails once, with every error."""
     runs = run_faults((errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS))

@@ -272,7 +272,7 @@ class EveryCall:
             "PullSubscription.drain": pull,
             "PushSubscription.drain": push,
             "MessageIterator.close": messages,
-            "KeyWatcher.close": watch,
+            "Watcher.close": watch,
             "FastPublisher.commit": batch,
         }
 
@@ -297,8 +297,6 @@ class EveryCall:
         typed = kv.typed(int)
         watch = await self._stack.enter_async_context(kv.watch())
         await listed(watch.initial())
-        typed_watch = await self._stack.enter_async_context(typed.watch("a"))
-        await listed(typed_watch.initial())
         replica = await self._stack.enter_async_context(kv.replica())
         lock, election, members = kv.lock("lock"), kv.elect("leader", "me"), kv.members("group")
         membership = await members.join("me", b"")
@@ -347,10 +345,8 @@ class EveryCall:
             "TypedKeyValue.snapshot": lambda t: listed(typed.snapshot(timeout=t)),
             "TypedKeyValue.update": lambda t: typed.update("a", 1, 10**6, timeout=t),
             "TypedKeyValue.watch": lambda t: self.opened(typed.watch(timeout=t)),
-            "KeyWatcher.next": lambda t: self._drained(watch, t),
-            "KeyWatcher.ready": lambda t: watch.ready(timeout=t),
-            "TypedWatcher.next": lambda t: self._drained(typed_watch, t),
-            "TypedWatcher.ready": lambda t: typed_watch.ready(timeout=t),
+            "Watcher.next": lambda t: self._drained(watch, t),
+            "Watcher.ready": lambda t: watch.ready(timeout=t),
             "KeyValueReplica.get_at": lambda t: replica.get_at("a", 10**6, timeout=t),
             "KeyValueReplica.wait_for": lambda t: replica.wait_for(10**6, timeout=t),
             "Lock.acquire": lambda t: self._locked(lock.acquire, lock.release, t),
@@ -380,8 +376,6 @@ class EveryCall:
 
     async def _add_stores(self) -> None:
         js, store, name = self.js, self.store, self.name
-        watch = await self._stack.enter_async_context(store.watch())
-        await listed(watch.initial())
         info = await store.info("a")
         self.calls |= {
             "JetStream.create_object_store": lambda t: js.create_object_store(
@@ -417,6 +411,4 @@ class EveryCall:
                 "a", description="x", timeout=t
             ),
             "ObjectStore.watch": lambda t: self.opened(store.watch(timeout=t)),
-            "ObjectWatcher.next": lambda t: self._drained(watch, t),
-            "ObjectWatcher.ready": lambda t: watch.ready(timeout=t),
         }

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tests.support.kv_actor import Actor
 from tests.support.kv_history import WRITES, Done, History, Written
 
-from jetspark import Client, KeyValue, KeyValueConfig, KeyWatcher
+from jetspark import Client, Entry, KeyValue, KeyValueConfig, Watcher
 from jetspark.api.enums import Storage
 
 KINDS = (
@@ -66,7 +66,7 @@ async def played(
     return history
 
 
-async def watched(watcher: KeyWatcher) -> dict[int, Written]:
+async def watched(watcher: Watcher[Entry]) -> dict[int, Written]:
     """What a watch saw; it may miss what was replaced before it came by, but not go back."""
     seen: dict[int, Written] = {}
     last = 0

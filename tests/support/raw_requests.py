@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import secrets
+import select
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -46,11 +47,18 @@ class RawClient:
         self._socket.close()
 
     def ask(
-        self, subject: str, body: bytes = b"", headers: bytes = b"", *, many: bool = False
+        self,
+        subject: str,
+        body: bytes = b"",
+        headers: bytes = b"",
+        *,
+        many: bool = False,
+        wait_seconds: float | None = None,
     ) -> list[Reply]:
         """Send a request; its reply, or with ``many`` all up to the first status.
 
-        An error of the protocol is a reply as well.
+        An error of the protocol is a reply as well. Without a reply a test fails after a long
+        time; with ``wait_seconds`` there are none after that time.
         """
         inbox = self._inbox + b"%d" % next(self._numbers)
         if headers:
@@ -62,6 +70,8 @@ class RawClient:
         self._socket.sendall(line + headers + body + b"\r\n")
         replies: list[Reply] = []
         while True:
+            if wait_seconds is not None and not self._is_readable(wait_seconds):
+                return replies
             to, answer, reply = self._message()
             if to not in {inbox, b""}:
                 self._keep(to, answer, reply)
@@ -126,6 +136,9 @@ class RawClient:
                 block = self._bytes(total)
                 answer = words[3] if len(words) == 6 else b""
                 return words[1], answer, Reply(block[:size], block[size:])
+
+    def _is_readable(self, seconds: float) -> bool:
+        return bool(self._buffer or select.select([self._socket], [], [], seconds)[0])
 
     def _line(self) -> bytes:
         while b"\r\n" not in self._buffer:

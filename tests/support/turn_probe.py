@@ -44,7 +44,7 @@ class TurnProbe:
         self._total = 0
         self._what = ""
         self.server: Server
-        self._loop: asyncio.AbstractEventLoop
+        self.loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
         run = asyncio.Handle._run
 
@@ -75,7 +75,7 @@ class TurnProbe:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
         gc.enable()
 
@@ -83,7 +83,7 @@ class TurnProbe:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         config = self._folder / "server.conf"
         config.write_text(self._settings)
@@ -102,7 +102,7 @@ class TurnProbe:
         """The longest turn and all turns since the last time, in ms of CPU time."""
         for _ in range(2):  # the turn that sent an answer is over, and what it put off
             done = threading.Event()
-            self._loop.call_soon_threadsafe(done.set)
+            self.loop.call_soon_threadsafe(done.set)
             done.wait(30)
         longest, self._longest = self._longest, 0
         total, self._total = self._total, 0

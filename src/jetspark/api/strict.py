@@ -8,7 +8,7 @@ with all defaults. All other decoders in jetspark are tolerant.
 Differences from nats-server 2.15.1, observed with the bodies of the unit tests: it reads a second
 value after the first instead of refusing it, merges duplicate objects, accepts limits beyond
 2**63 - 1 and some times that RFC 3339 forbids (``T0:00:00Z``, a comma before the fraction), and
-refuses ``-0`` and escaped letters in words.
+refuses escaped letters in words. Both refuse ``-0`` where a number is unsigned.
 """
 
 import codecs
@@ -64,6 +64,7 @@ _SPELLINGS: Final[dict[tuple[type, str], str]] = {
     (PersistMode, ""): "default",
 }
 
+_MINUS_ZERO: Final = re.compile(r"-0\s*[,}\]]")
 _ONLY_BLANKS: Final = re.compile(r"[ \t\r\n]*\Z")
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
@@ -108,7 +109,7 @@ def decoding(
     text = "".join(parts)
     if _ONLY_BLANKS.match(text) is not None:
         return model()
-    parser = JsonSteps(text, _PARSER, _Pairs, depth_max, _CONTAINERS_MAX, TEXT_MAX)
+    parser = JsonSteps(text, _parser_of(text), _Pairs, depth_max, _CONTAINERS_MAX, TEXT_MAX)
     while not _reads_on(parser):
         yield
     if parser.too_deep:
@@ -167,12 +168,31 @@ def _not_a_number(text: str) -> NoReturn:
     raise InvalidRequest(f"{text} is not JSON")
 
 
+class _MinusZero(int):
+    """``-0``: an integer, but not an unsigned one."""
+
+    __slots__ = ()
+
+
+def _number(text: str) -> int:
+    return _MinusZero() if text == "-0" else int(text)
+
+
 _PARSER: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_a_number)
+# Slower, and needed for hardly any request.
+_PARSER_OF_ZEROS: Final = json.JSONDecoder(
+    object_pairs_hook=_Pairs, parse_constant=_not_a_number, parse_int=_number
+)
+
+
+def _parser_of(text: str) -> json.JSONDecoder:
+    return _PARSER if _MINUS_ZERO.search(text) is None else _PARSER_OF_ZEROS
 
 
 def _parse(body: bytes) -> Any:
+    text = unicode_text(body).strip(" \t\r\n")
     try:
-        return _PARSER.decode(unicode_text(body).strip(" \t\r\n"))
+        return _parser_of(text).decode(text)
     except ValueError as error:
         raise _unreadable(error) from None
 
@@ -362,12 +382,12 @@ def _integer(value: Any, info: inspect.IntType, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         _refuse("an integer", name, value)
     lower = INT64_MIN if info.ge is None else info.ge
-    if value < lower:
+    if value < lower or (lower == 0 and isinstance(value, _MinusZero)):
         _refuse(f"at least {lower}", name, value)
     upper = _UINT64_MAX if info.le is None else info.le
     if value > upper:
         _refuse(f"at most {upper}", name, value)
-    return value
+    return int(value)
 
 
 def _time(value: Any, wanted: type, name: str) -> str:
@@ -394,6 +414,8 @@ def _refuse(expected: str, name: str, value: Any) -> NoReturn:
         got = "an object"
     elif isinstance(value, list):
         got = "an array"
+    elif isinstance(value, _MinusZero):
+        got = "-0"
     else:
         got = json.dumps(value)[:_QUOTED_MAX]
     raise InvalidRequest(f"{name}: expected {expected}, got {got}")

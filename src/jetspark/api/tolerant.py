@@ -5,6 +5,7 @@ Keys match in any case, null means absent, unknown keys are ignored, invalid UTF
 """
 
 import json
+import re
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
@@ -21,6 +22,8 @@ SIZE_MAX: Final = 1024 * 1024
 AT_ONCE_MAX: Final = 16 * 1024
 
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+_MINUS_ZERO: Final = re.compile(rb"-0(\s*[,}])")
 
 # The errors a decoder may raise: for thousands of digits, deep nesting, invalid UTF-8.
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -39,13 +42,17 @@ class Tolerant(Generic[_M]):
         """Decode a body into the model; raises ``msgspec.ValidationError`` if that fails."""
         if len(body) > AT_ONCE_MAX:
             return self._long(body)
-        if body.islower():  # what clients send: lower-case keys
+        if body.islower() and b"-0" not in body:  # what clients send: lower-case keys
             try:
                 return self._decode(body)
             except _UNREADABLE:
                 pass
         try:
-            value = _PARSER.decode(unicode_text(body).strip(" \t\r\n"))
+            text = unicode_text(body).strip(" \t\r\n")
+            if b"-0" in body:
+                # An error where a number is unsigned, as in nats-server.
+                self._convert(self._whole(_PARSER_OF_ZEROS.decode(text) or _Pairs()))
+            value = _PARSER.decode(text)
             return self._convert(self._whole(value)) if value is not None else self._model()
         except RecursionError:
             raise msgspec.ValidationError("too many levels of nesting") from None
@@ -60,6 +67,8 @@ class Tolerant(Generic[_M]):
         try:
             if any(not key.islower() for key in _KEYS.decode(body)):
                 raise msgspec.ValidationError("the keys of a long request must be lower-case")
+            if b"-0" in body:
+                self._decode(_MINUS_ZERO.sub(rb"-1\1", body))
             return self._decode(body)
         except _UNREADABLE as error:
             raise msgspec.ValidationError(str(error)) from None
@@ -91,7 +100,14 @@ def _not_a_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
+def _below_zero(text: str) -> int:
+    return -1 if text == "-0" else int(text)
+
+
 _PARSER: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_a_number)
+_PARSER_OF_ZEROS: Final = json.JSONDecoder(
+    object_pairs_hook=_Pairs, parse_constant=_not_a_number, parse_int=_below_zero
+)
 
 
 def _item(value: Any) -> Any:

@@ -1,29 +1,38 @@
-"""Binary standard output, whose reader may close it early."""
+"""Standard output whose reader may close it early (`| head`)."""
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Final
+from typing import BinaryIO, NoReturn
 
-# The exit code that shells report for a closed pipe: 128 and SIGPIPE.
-PIPE_CLOSED: Final = 141
+from jetspark.cli.exit_codes import PIPE_CLOSED
 
 
 @contextmanager
 def standard_output() -> Iterator[BinaryIO]:
-    """Lend the standard output; everything is flushed when the block ends.
+    """Lend the binary standard output; everything is flushed when the block ends.
 
-    If the reader closes it (`| head`) the command exits silently. Other errors are raised.
+    If the reader closes it the command exits silently. Other errors are raised.
     """
     try:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    except OSError as error:
-        # Buffered data cannot be written; Python would complain about it at exit.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-        if isinstance(error, BrokenPipeError):
-            sys.exit(PIPE_CLOSED)
+    except BrokenPipeError:
+        leave_closed_pipe()
+    except OSError:
+        drop_buffered()
         raise
+
+
+def leave_closed_pipe() -> NoReturn:
+    """Exit silently: the reader of standard output has closed it."""
+    drop_buffered()
+    sys.exit(PIPE_CLOSED)
+
+
+def drop_buffered() -> None:
+    """Forget buffered data, which cannot be written; Python would complain about it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

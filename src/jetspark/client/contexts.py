@@ -146,7 +146,7 @@ def _with_context(name: str, found: Context, given: ConnectArguments) -> Connect
     try:
         merged = found.arguments()
     except BadCredentials as error:
-        raise BadCredentials(f"context {name!r} ({_file_of(name)}): {error}") from None
+        raise BadCredentials(f"context {name!r} ({context_file(name)}): {error}") from None
     if any(given.get(each) for each in _WHO):
         for each in _WHO:
             merged.pop(each, None)  # type: ignore[misc]  # each of them is a key of it
@@ -157,12 +157,12 @@ def _with_context(name: str, found: Context, given: ConnectArguments) -> Connect
 def selected_context() -> str:
     """The name of the selected context; empty if none is selected."""
     try:
-        return (_folder() / "context.txt").read_text(encoding="utf-8").strip()
+        return (context_folder() / "context.txt").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise BadCredentials(
-            f"the selected context cannot be read from {_folder() / 'context.txt'}: {error}"
+            f"the selected context cannot be read from {context_folder() / 'context.txt'}: {error}"
         ) from None
 
 
@@ -170,9 +170,7 @@ def read_context(name: str) -> Context:
     """Read a context by name; BadCredentials if it does not exist or cannot be read."""
     if not isinstance(name, str):
         raise TypeError(f"context must be a name (str), not {type(name).__name__}")
-    if ".." in name or "/" in name or os.sep in name:
-        raise BadCredentials(f"context {name!r}: expected a name, not a path")
-    file = _file_of(name)
+    file = context_file(name)
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -192,13 +190,17 @@ def read_context(name: str) -> Context:
         raise BadCredentials(f"context {name!r}: {file} is not a context: {error}") from None
 
 
-def _folder() -> Path:
+def context_folder() -> Path:
+    """The folder of the ``nats`` command: contexts, and the names of the selected ones."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
     return (Path(home) if home else Path("~/.config").expanduser()) / "nats"
 
 
-def _file_of(name: str) -> Path:
-    return _folder() / "context" / f"{name}.json"
+def context_file(name: str) -> Path:
+    """The file of a context; BadCredentials if that is no valid name."""
+    if not name or ".." in name or "/" in name or os.sep in name:
+        raise BadCredentials(f"context {name!r}: expected a name, not a path")
+    return context_folder() / "context" / f"{name}.json"
 
 
 def _path(text: str) -> str:

@@ -51,8 +51,8 @@ from jetspark.ids import Nuid
 from jetspark.steps import Pace
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import Group, StreamLog
-from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.store import FileStore
+from jetspark.subjects.sublist import Sublist
 from jetspark.turn import Turn
 from jetspark.units import bounded
 
@@ -62,6 +62,10 @@ DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
 # This many subjects of a removed stream are freed per turn.
 GIVEN_BACK = 16_384
+# What a stream, a subject and a message take in memory, about (docs/store.md, Memory).
+STREAM_BYTES = 16 * 1024
+SUBJECT_BYTES = 142
+MESSAGE_BYTES = 20
 
 
 class NewStream:
@@ -144,6 +148,10 @@ class Engine:
         # Names of streams that exist on disk and could not be opened: they are reserved.
         self.unserved: set[str] = set()
         self.generation: int = 0
+        # How much memory removed streams had: it is returned to the system when it is much.
+        self._freed = 0
+        # The names of all streams in order, at a generation.
+        self._names: tuple[int, list[str]] = (-1, [])
         self.dirty: list[Stream] = []
         self._store = store
         # Shared by all accounts of a server.
@@ -216,6 +224,17 @@ class Engine:
             self._forget(stream)
             raise
         return True
+
+    def take_freed(self) -> int:
+        """Return how much memory streams had that were removed since the last call."""
+        freed, self._freed = self._freed, 0
+        return freed
+
+    def names(self) -> list[str]:
+        """Return the names of all streams, in order."""
+        if self._names[0] != self.generation:
+            self._names = (self.generation, sorted(self.streams))
+        return self._names[1]
 
     def obstacle_to(self, log: StreamLog) -> str:
         """Return why a stream opened while others are served cannot be adopted; or empty."""
@@ -409,6 +428,7 @@ class Engine:
 
     def _configure(self, stream: Stream, config: StreamConfig) -> None:
         stream.configure(config)
+        self.usage.reserve(stream)
         stream.log.upkeep.pack(config.compression == "s2")
         stream.log.segments.fit(config.max_bytes)
         if stream.copies or config.sources:
@@ -501,6 +521,10 @@ class Engine:
         self.consumers.drop_all(stream)
         self.copies.dropped(stream)
         self.generation += 1
+        index = stream.log.index
+        size = len(index.entries) * SUBJECT_BYTES + int(index.messages) * MESSAGE_BYTES
+        size += STREAM_BYTES
+        size += int(stream.log.reader.cache.size)
         # Nothing of it has to be written to disk any more.
         stream.log.access.stop()
         stream.log.close()
@@ -508,11 +532,18 @@ class Engine:
         remove_dropped = partial(
             self.operations.unless_closed, partial(self._store.remove_dropped, stream.log)
         )
-        remains = stream.log.index.entries.copy()
+        remains = index.entries.copy()
+
+        def give_back() -> bool:
+            """Free some of its subjects: a million objects are not freed in one turn."""
+            del remains[-GIVEN_BACK:]
+            if remains:
+                return False
+            self._freed += size
+            return True
 
         def folder_removed(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
-            # A million objects are not freed in one turn.
-            self.operations.aside(partial(_give_back, remains))
+            self.operations.aside(give_back)
 
         self.operations.run_in_background(remove_dropped, folder_removed, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
@@ -659,6 +690,14 @@ class Engine:
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         wanting = self._subjects.find(subject)
         return None if wanting is None else self._targets[wanting.config.name]
+
+    def stored_subjects(self) -> Sublist:
+        """Return the subjects of streams: ``resolve`` is None for all others outside ``$JS.``.
+
+        The result of ``resolve`` for a subject that one pattern matches is that of every subject
+        that only this pattern matches.
+        """
+        return self._subjects.claims
 
     def routes_changed(self) -> None:
         """Invalidate earlier results of ``resolve``: subjects have other targets from now on."""
@@ -883,9 +922,3 @@ class Engine:
         self.transfers.close()
         for stream in self.streams.values():
             stream.log.close(note=in_time is None or in_time())
-
-
-def _give_back(remains: list[SubjectEntry]) -> bool:
-    """Free some of a removed stream's subjects; True when none is left."""
-    del remains[-GIVEN_BACK:]
-    return not remains

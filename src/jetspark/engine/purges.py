@@ -44,12 +44,13 @@ class LongPurge:
         bound = self._at = min(at + self._step, self._end)
         try:
             self._purged += int(log.staged.purge(bound, self._pattern, 0))
-            self.stream.replies.hold_purge(self._pattern)  # consumers are notified of it
         except StoreReadOnly:
             self._failed()
             return True
         if bound < self._end:
             return False
+        # Consumers continue after the whole purge; until then they count what was removed.
+        self.stream.replies.hold_purge(self._pattern)
         self._done(self._purged)
         return True
 

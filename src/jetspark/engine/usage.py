@@ -91,6 +91,9 @@ class AccountUsage:
         self._server = server or ServerUsage()
         self._server.accounts.append(self)
         self._counted: dict[Stream, int] = {}
+        # What each stream reserves, and the sums: a creation must not cost more the more exist.
+        self._reserves: dict[Stream, int] = {}
+        self._reserved: dict[Storage, int] = dict.fromkeys(self.used, 0)
         # The ``max_bytes`` that a stream gives up by a change that the disk may fail to store.
         self._kept: dict[Stream, int] = {}
 
@@ -132,19 +135,25 @@ class AccountUsage:
 
     def reserved(self, storage: Storage) -> int:
         """Return the sum of the streams' ``max_bytes``."""
-        return sum(
-            max(stream.config.max_bytes, self._kept.get(stream, 0), 0)
-            for stream in self._counted
-            if stream.config.storage == storage
-        )
+        return self._reserved[storage]
+
+    def reserve(self, stream: Stream) -> None:
+        """Reserve what the configuration of a stream says, from now on."""
+        if stream not in self._counted:
+            return  # it is hidden, or was removed
+        size = max(stream.config.max_bytes, self._kept.get(stream, 0), 0)
+        self._reserved[stream.config.storage] += size - self._reserves.get(stream, 0)
+        self._reserves[stream] = size
 
     def keep(self, stream: Stream, size: int) -> None:
         """Keep the previous ``max_bytes`` of a stream whose change may still fail."""
         self._kept[stream] = size
+        self.reserve(stream)
 
     def settle(self, stream: Stream) -> None:
         """Settle a change that is durable or failed: the configuration counts again."""
         self._kept.pop(stream, None)
+        self.reserve(stream)
 
     def frees(self, stream: Stream) -> bool:
         """Return whether a change of a stream frees room once it is durable."""
@@ -167,6 +176,7 @@ class AccountUsage:
     def add(self, stream: Stream) -> None:
         """Add a stream."""
         self._counted[stream] = 0
+        self.reserve(stream)
         self.note(stream)
         self._guard(stream)
 
@@ -178,6 +188,8 @@ class AccountUsage:
         """Remove a stream."""
         self._count(stream, -self._counted[stream])
         del self._counted[stream]
+        self._reserved[stream.config.storage] -= self._reserves.pop(stream)
+        self._kept.pop(stream, None)
 
     def _count(self, stream: Stream, size: int) -> None:
         if size:

@@ -42,7 +42,8 @@ class WantedSubjects:
     """The subjects of all streams of an account."""
 
     def __init__(self) -> None:
-        self._claims = Sublist()
+        # By subject, in effect or not: for queries only.
+        self.claims: Final = Sublist(0)
         self._patterns = PatternSet()
         self._by_stream: dict[Stream, Claim] = {}
         # What a stream gave up by a change that may fail: it may get that back.
@@ -64,14 +65,14 @@ class WantedSubjects:
         pace = Pace()
         for subject in claim.subjects:
             pattern = subject.encode()
-            looks = self._claims.looks
-            self._claims.insert(pattern, b"", claim)
+            looks = self.claims.looks
+            self.claims.insert(pattern, b"", claim)
             self._patterns.add(pattern, claim)
             claim.entered += 1
             claim.inboxes += subject[0] in "_*>"
             if pace.is_due(len(pattern)):
                 yield
-            yield from rest(int(self._claims.looks - looks) // USUAL)
+            yield from rest(int(self.claims.looks - looks) // USUAL)
 
     def give(self, stream: Stream, claim: Claim) -> None:
         """Put an entered claim into effect, instead of the stream's previous one."""
@@ -145,20 +146,19 @@ class WantedSubjects:
         while claim.entered > 0:
             claim.entered -= 1
             pattern = claim.subjects[claim.entered].encode()
-            looks = self._claims.looks
-            self._claims.remove(pattern, b"", claim)
+            looks = self.claims.looks
+            self.claims.remove(pattern, b"", claim)
             self._patterns.remove(pattern, claim)
             if pace.is_due(len(pattern)):
                 yield
-            yield from rest(int(self._claims.looks - looks) // USUAL)
+            yield from rest(int(self.claims.looks - looks) // USUAL)
         self._over.remove(claim)
 
     # Questions ---------------------------------------------------------------------------------
 
     def find(self, subject: bytes) -> Stream | None:
         """Return the stream that stores a subject."""
-        # Once: the server caches the answer.
-        for claim in self._claims.match_once(subject).plain:
+        for claim in self.claims.find(subject).plain:
             assert isinstance(claim, Claim)
             if claim.stream is not None:
                 return claim.stream

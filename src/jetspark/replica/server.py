@@ -272,7 +272,7 @@ class ReplicaServer(Server):
                 log.error(
                     "The leader %s is this server, or a replica of it: nothing is forwarded; give "
                     "--replica-of the server that has the streams",
-                    ", ".join(self.replica.of),
+                    self.replica.shown,
                 )
             bridge.blocked = "a replica of this server" if looped else ""
             path += theirs[: theirs.index(self.server_id)] if looped else theirs
@@ -290,7 +290,7 @@ class ReplicaServer(Server):
 
     def _limit_payloads(self) -> None:
         for connection in self.connections:
-            connection.client.parser.max_payload = self.max_payload
+            connection.session.follow_limits()
 
     @property
     def max_payload(self) -> int:

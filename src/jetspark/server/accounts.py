@@ -4,6 +4,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.server.jetstream.driver import EngineDriver
 from jetspark.server.routing.account_engine import AccountWithoutJetStream
 from jetspark.server.routing.router import Router
+from jetspark.subjects.sublist import Sublist
 from jetspark.turn import Turn
 
 
@@ -20,4 +21,4 @@ class Account:
 
     def refuse_jetstream(self) -> None:
         """Answer requests to streams with the reason: JetStream is disabled for the account."""
-        self.router.serve(AccountWithoutJetStream(self.outbox), {}, {})
+        self.router.serve(AccountWithoutJetStream(self.outbox), {}, {}, Sublist(0))

@@ -29,6 +29,8 @@ from jetspark.server.arguments import (
     users_by_name,
 )
 from jetspark.server.auth.authenticator import Accepted, Authenticator
+from jetspark.server.auth.connection_limits import TOO_MANY, ConnectionLimits, Surplus
+from jetspark.server.auth.login_limits import LoginLimits
 from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
@@ -37,17 +39,21 @@ from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.packages import MONITORING, check_packages
 from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.settings import Settings
+from jetspark.server.jetstream.budgets import output_budget
 from jetspark.server.jetstream.remotes import Remotes
 from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.net.busy_poll import BusyPoll
 from jetspark.server.net.connection import Connection
+from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.freed_memory import FreedMemory
 from jetspark.server.net.joins import Joins
 from jetspark.server.net.keepalive import Keepalive
 from jetspark.server.net.listening import Acceptor, open_listener, shown_address
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
 from jetspark.server.net.turn_queue import FanOuts, TurnQueue
+from jetspark.server.net.unread_output import UnreadOutput
 from jetspark.server.routing.client import ConnectedClient
+from jetspark.server.routing.flusher import Flusher
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_listen
@@ -68,7 +74,6 @@ BACKLOG: Final = 4096
 AUTHORIZATION_TIMEOUT: Final = seconds(2)
 # How long clients may keep reading when the server closes.
 CLOSING_S: Final = 2.0
-TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
 # nats-server reports its Go version in INFO; this one reports Python.
 GO: Final = f"python{platform.python_version()}"
 
@@ -88,9 +93,12 @@ class Server:
         self.clock: Clock = clock or SystemClock()
         self.remotes: Remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
         self.pending: Pending = Pending()
+        self.flusher: Flusher = Flusher(self.pending, self._fan_out)
         self.turn: Turn = Turn()
         self.turns: TurnQueue = TurnQueue(self._call_soon, self.clock.monotonic_ns)
         self.connections: set[Connection] = set()
+        # Those of them that have not authenticated yet.
+        self.strangers: Crowd[Connection] = Crowd()
         # Closed connections that may still read their output.
         self._closing: set[Connection] = set()
         self.read_buffer: memoryview[int] = memoryview(bytearray(READ_BUFFER))
@@ -128,10 +136,15 @@ class Server:
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.password_checks: PasswordChecks = PasswordChecks()
+        ours = self.settings.jetspark
+        self.login_limits: LoginLimits = LoginLimits(self.clock, ours.limits)
+        self.connection_limits: ConnectionLimits = ConnectionLimits(ours.limits)
+        self.unread: UnreadOutput = UnreadOutput(output_budget(ours.memory.pending))
         self.joins: Joins = Joins()
         self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
+        self._limit_accounts()
 
     @property
     def _monitored(self) -> bool:
@@ -353,7 +366,6 @@ class Server:
             settings.max_control_line,
             settings.max_payload,
         )
-        client.subscriptions_max = settings.max_subscriptions
         client.subscription_tokens_max = settings.max_subscription_tokens
         return Connection(self, client)
 
@@ -362,23 +374,41 @@ class Server:
         self._last_client_id += 1
         return self._last_client_id
 
-    def joined(self, connection: Connection) -> bytes:
-        """Add a connected client; return why it may not stay, or empty."""
+    def joined(self, connection: Connection) -> Surplus | None:
+        """Add a connected client; return why it may not stay, if so."""
         limit = self.settings.max_connections
         full = limit > 0 and len(self.connections) + len(self._closing) >= limit
+        if full and self._close_stranger(connection):
+            full = False
         self.connections.add(connection)
         self.total_connections += 1
         self._no_connections.clear()
-        return TOO_MANY_CONNECTIONS if full else b""
+        surplus = self.connection_limits.join(connection.session.network)
+        return Surplus(f"more than max_connections {limit}") if full else surplus
+
+    def _close_stranger(self, newcomer: Connection) -> bool:
+        """Close a client that has not authenticated; False if the newcomer is the one.
+
+        Otherwise clients without credentials would keep out those that have some.
+        """
+        if not self.strangers:
+            return False
+        found = self.strangers.oldest(self.strangers.busiest())
+        if found is None or found is newcomer:
+            return False
+        found.abort(CloseReason.MAXIMUM_CONNECTIONS)
+        return True
 
     def ended(self, connection: Connection) -> None:
         """Remove a client; its socket may live a little longer."""
         self.connections.discard(connection)
+        self.strangers.discard(connection)
         self._closing.add(connection)
         self.keepalive.expect_end(connection)
         user = connection.session.user
         if user is not None:
             self.accounts[user.account.name].clients -= 1
+            self.connection_limits.exit(user)
         if self._monitor is not None:
             try:
                 self._monitor.note_closed(connection)
@@ -389,6 +419,8 @@ class Server:
         """Remove a closed connection."""
         self._freed_memory.note(connection.most_waiting)
         self.keepalive.forget(connection)
+        self.unread.forget(connection)
+        self.connection_limits.leave(connection.session.network)
         self._closing.discard(connection)
         if not self.connections and not self._closing:
             self._no_connections.set()
@@ -432,10 +464,21 @@ class Server:
             auth_timeout_ns=self.authorization_timeout,
             write_deadline_ns=settings.write_deadline,
         )
+        self._limit_accounts()
+        self.login_limits.follow(settings.jetspark.limits)
+        self.connection_limits.follow(settings.jetspark.limits)
+        self.unread.follow(output_budget(settings.jetspark.memory.pending))
         for connection in self.connections:
             connection.follow_settings()
         self._close_surplus()
         self._send_info()
+
+    def _limit_accounts(self) -> None:
+        """Apply the limit of subscriptions to every account."""
+        for account in self.accounts.values():
+            account.router.subscriptions_max = (
+                self.settings.jetspark.limits.subscriptions_per_account
+            )
 
     def _change_directory(self, directory: Directory, before: Settings) -> None:
         self.directory = directory
@@ -461,13 +504,20 @@ class Server:
         return isinstance(silent, Accepted) and not silent.user.name
 
     def _close_surplus(self) -> None:
-        """Close surplus connections, at random, as nats-server does."""
+        """Close surplus connections: of the server at random, as nats-server does.
+
+        Of an address, a user or an account it closes the newest.
+        """
+        staying = [each.session for each in self.connections if not each.client.closing]
+        for session, found in self.connection_limits.surplus(staying, self.directory):
+            session.close_surplus(found)
+        remaining = [each for each in self.connections if not each.client.closing]
         limit = self.settings.max_connections
-        surplus = len(self.connections) - limit if limit > 0 else 0
+        surplus = len(remaining) - limit if limit > 0 else 0
         if surplus <= 0:
             return
-        for connection in random.sample(list(self.connections), surplus):
-            connection.client.close(TOO_MANY_CONNECTIONS, CloseReason.MAXIMUM_CONNECTIONS)
+        for connection in random.sample(remaining, surplus):
+            connection.client.close(TOO_MANY, CloseReason.MAXIMUM_CONNECTIONS)
         log.info("Closed %d connections to fall within max_connections", surplus)
 
     def _send_info(self) -> None:
@@ -514,18 +564,11 @@ class Server:
 
     def flush(self, router: Router | None = None) -> bool:
         """Write what was queued; True if a client cannot keep up."""
-        if router is not None:
-            router.send_outbox()
-            if router.flushed():
-                self.turns.add(FanOuts(router.fan_out, lambda: self.flush(router)))
-        behind = False
-        for receiver in self.pending.take():
-            try:
-                if receiver.connection.flush():
-                    behind = True
-            except Exception as error:  # noqa: BLE001 - one connection
-                receiver.connection.fail(error)
-        return behind
+        return self.flusher.flush(router)
+
+    def _fan_out(self, router: Router) -> None:
+        """Deliver an account's messages for very many receivers in the following turns."""
+        self.turns.add(FanOuts(router.fan_out, lambda: self.flush(router)))
 
     def _call_soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)

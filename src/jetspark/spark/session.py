@@ -4,6 +4,7 @@ Without it, workers run whichever ``python3`` is on PATH, the Java from PyPI doe
 binds to the machine's external address, and every start logs warnings that users cannot act on.
 """
 
+import logging
 import os
 import re
 import subprocess
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+_log = logging.getLogger(__name__)
+
 # Partitions per task slot of the machine: two, so that a slot whose partition was short has
 # another one.
 PARTITIONS_PER_SLOT: Final = 2
 
-# Executors of a session started less than this ago are waited for, until none has registered for a
-# while.
-YOUNG_S: Final = 30.0
+# The executors of a session are waited for once: as many as were requested, or until none has
+# registered for a while.
 EXECUTORS_WAIT_S: Final = 15.0
 EXECUTORS_SETTLED_S: Final = 1.0
 EXECUTORS_POLL_S: Final = 0.05
@@ -156,8 +158,9 @@ def register(spark: "SparkSession") -> None:
     Needed if Spark cannot find the modules ``pyspark_*`` automatically, as in zips passed with
     ``--py-files``; harmless otherwise. It also passes on the number of parallel tasks, which
     determines the default of ``minPartitions``, and the session's time zone: call it again after
-    changing that. The executors of a cluster, which register one by one after
-    a session was started, are waited for up to 15 seconds, until no more register.
+    changing that. The first call for a session on a cluster waits up to 15 seconds for its
+    executors, until no more register, and logs a warning if none does; later calls count those
+    that have registered, as do all with dynamic allocation.
     """
     with needs_spark():
         from jetspark.spark.kv.source import KvDataSource
@@ -178,9 +181,10 @@ def register(spark: "SparkSession") -> None:
 
 
 def slots_of(context: "SparkContext") -> int:
-    """Return the number of parallel tasks; waits for the executors of a young session.
+    """Return the number of parallel tasks; the first call for a session waits for its executors.
 
-    Otherwise, Spark knows none when a session on a cluster has just started.
+    Otherwise, Spark knows none when a session on a cluster has just started. Its age says little:
+    on a busy machine the start itself takes longer than executors need to register.
     """
     settings = context.getConf()
     if settings.contains("spark.default.parallelism"):
@@ -191,21 +195,39 @@ def slots_of(context: "SparkContext") -> int:
         cluster = _LOCAL_CLUSTER.fullmatch(master) is not None
         return slots if cluster else context.defaultParallelism
     elastic = settings.get("spark.dynamicAllocation.enabled", "false") == "true"
-    if not elastic and time.time() < context.startTime / 1000 + YOUNG_S:
-        _await_executors(lambda: cast("Any", context)._jsc.sc().getExecutorMemoryStatus().size())  # noqa: SLF001
+    if not elastic and MIN_PARTITIONS_VARIABLE not in context.environment:
+        # A standalone cluster starts as many as its workers have cores for.
+        standalone = master.startswith("spark://")
+        requested = "0" if standalone else settings.get("spark.executor.instances", "0")
+        _await_executors(
+            lambda: cast("Any", context)._jsc.sc().getExecutorMemoryStatus().size() - 1,  # noqa: SLF001
+            int(requested) if requested.isdecimal() else 0,
+        )
     return context.defaultParallelism
 
 
-def _await_executors(count: Callable[[], int]) -> None:
-    """Wait until executors have registered, and no more do; ``count`` includes the driver."""
+def _await_executors(count: Callable[[], int], requested: int) -> None:
+    """Wait for executors: as many as ``requested``, or if 0, until no more register.
+
+    ``count`` returns how many have registered, without the driver.
+    """
     now = time.monotonic()
-    deadline, settled, known = now + EXECUTORS_WAIT_S, 0.0, 1
-    while now < deadline and (known == 1 or now < settled):
+    deadline, settled, known = now + EXECUTORS_WAIT_S, 0.0, 0
+    while now < deadline:
         found = count()
         if found != known:
             known, settled = found, now + EXECUTORS_SETTLED_S
+        if known and (known >= requested if requested else now >= settled):
+            return
         time.sleep(EXECUTORS_POLL_S)
         now = time.monotonic()
+    if requested or not known:
+        _log.warning(
+            "%s registered with Spark within %.0f s: reads are split for the cores known so far. "
+            "Call jetspark.spark.register(spark) when more have registered, or set minPartitions",
+            f"{known} of {requested} executors" if known else "no executor",
+            EXECUTORS_WAIT_S,
+        )
 
 
 def prepare_environment(

@@ -8,6 +8,10 @@ just before its write; the wait releases the interpreter lock for a few microsec
 Small groups are written inline while the disk is fast: for one publisher that waits for each ack,
 a thread costs more than the write.
 
+Groups of several streams share one synced write, into the journal (journal.md). Each of them is
+written to its segment first, without a sync: that takes a few microseconds, and a thread would
+have to wait for the interpreter lock once per group.
+
 Each group is written once and reported once, whatever happens; groups of one owner are written
 and reported in the order of submission.
 """
@@ -16,17 +20,20 @@ import errno
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from jetspark.errors.storage import StorageFault, StoreClosed
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.journal.journal import Journal, SharedGroup
+from jetspark.store.journal.keeper import JournalKeeper
+from jetspark.store.journal.segment import JournaledSegment
 from jetspark.store.threads import start_thread
 
 log: logging.Logger = logging.getLogger("jetspark.store")
@@ -41,6 +48,10 @@ AVERAGE_WEIGHT: Final = 8
 DECAY_WEIGHT: Final = 32
 SLOW_NS: Final = 2_000_000
 WORKERS_MAX: Final = 4
+# The journal writes every byte twice, so large groups are written to their segments only.
+SHARED_BYTES_MAX: Final = 64 * 1024
+# Fewer groups than this are not worth a frame.
+SHARED_MIN: Final = 2
 
 _manifest_locks: Final[WeakValueDictionary[Path, threading.RLock]] = WeakValueDictionary()
 _of_manifest_locks: Final = threading.Lock()
@@ -58,6 +69,10 @@ def manifest_change(folder: Path) -> AbstractContextManager[bool]:
         if lock is None:
             lock = _manifest_locks[folder] = threading.RLock()
         return lock
+
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 class Work(Protocol):
@@ -106,12 +121,30 @@ class Work(Protocol):
         """Do what must be done on disk before the write; raises OSError."""
         ...
 
+    @property
+    def segment(self) -> JournaledSegment | None:
+        """The segment as the journal knows it; None if the journal must not have the group."""
+        ...
+
+    @property
+    def last_seq(self) -> int:
+        """The last sequence that was assigned with it."""
+        ...
+
+    def share(self, shared: bool) -> None:
+        """Set whether the journal makes it durable."""
+        ...
+
     def truncate(self, files: Files) -> None:
         """Truncate what a full disk accepted of it."""
         ...
 
 
 Report = Callable[[object, OSError | None], None]
+# A group with its owner; the groups of one frame.
+OneGroup: TypeAlias = tuple[object, Work]
+Turn: TypeAlias = list[OneGroup]
+ReportTurn = Callable[[list[tuple[object, OSError | None]]], None]
 
 
 class Committer(Protocol):
@@ -119,6 +152,10 @@ class Committer(Protocol):
 
     def submit(self, owner: object, work: Work) -> None:
         """Write a group; ``report(owner, error)`` is called afterwards."""
+        ...
+
+    def share(self, turn: list[tuple[object, Work]]) -> list[tuple[object, Work]]:
+        """Write groups of several owners together; return those that are to be submitted."""
         ...
 
     def close(self) -> None:
@@ -136,6 +173,10 @@ class InlineCommitter:
     def submit(self, owner: object, work: Work) -> None:
         """Write a group and report it before returning."""
         self._report(owner, write(self._files, work))
+
+    def share(self, turn: list[tuple[object, Work]]) -> list[tuple[object, Work]]:
+        """Share nothing."""
+        return turn
 
     def close(self) -> None:
         """Do nothing: no group is ever outstanding."""
@@ -160,7 +201,14 @@ class ThreadCommitter:
         inline_bytes_max: int = INLINE_BYTES_MAX,
         counts: CommitCounts | None = None,
         make_room: Callable[[], None] | None = None,
+        journal: Journal | None = None,
+        keeper: JournalKeeper | None = None,
+        report_turn: ReportTurn | None = None,
     ) -> None:
+        """``report_turn`` is called with all groups of a frame, instead of ``report``."""
+        self._journal = journal
+        self._keeper = keeper
+        self._report_turn = report_turn or self._report_each
         self._files = files
         self._make_room = make_room
         self._report = report
@@ -171,18 +219,25 @@ class ThreadCommitter:
         # The first group, written by a thread, shows how fast the disk is.
         self._average_ns = INLINE_AVERAGE_MAX_NS
         # All threads at once: later there may be no room for another.
-        self._workers: list[_Worker] = []
+        self._workers: list[_Worker[OneGroup, OSError | None]] = []
+        self._sharer: _Worker[Turn, list[OSError | None]] | None = None
         try:
             for _ in range(workers_max):
-                self._workers.append(_Worker(self._write, self._done, monotonic_ns))
+                self._workers.append(_Worker(self._write_one, self._done, monotonic_ns))
+            if journal is not None:
+                self._sharer = _Worker(self._write_turn, self._turn_done, monotonic_ns)
         except OSError:
             for worker in self._workers:
                 worker.stop()
             raise
-        self._idle: list[_Worker] = list(self._workers)
+        self._idle: list[_Worker[OneGroup, OSError | None]] = list(self._workers)
+        # The groups of the next frame, their size, and whether a thread is writing a frame.
+        self._shared: Turn = []
+        self._shared_size = 0
+        self._sharing = False
         # Groups of owners without a group in flight for which no thread is free; bounded by the
         # number of owners, as each of them waits for a report before it submits again.
-        self._waiting: deque[tuple[object, Work]] = deque()
+        self._waiting: deque[OneGroup] = deque()
         # The owners with a group in a thread or waiting for one, and the groups they submitted
         # after it.
         self._busy: dict[int, deque[Work]] = {}
@@ -199,14 +254,112 @@ class ThreadCommitter:
             work.size <= self._inline_bytes_max
             and self._average_ns < INLINE_AVERAGE_MAX_NS
             and work.before is None
+            and not (work.segment is not None and work.segment.is_entered)
         ):
             self._write_inline(owner, work)
         else:
             self._busy[id(owner)] = deque()
             self._write_in_thread(owner, work)
 
+    def share(self, turn: list[tuple[object, Work]]) -> list[tuple[object, Work]]:
+        """Write groups of several owners together; return those that are to be submitted.
+
+        No owner may have a group in flight.
+        """
+        journal = self._journal
+        if journal is None or self._closed or not (self._sharing or len(turn) >= SHARED_MIN):
+            return turn
+        shared: Turn = []
+        left: Turn = []
+        size = 0
+        for each in turn:
+            work = each[1]
+            if work.segment is not None and work.size < SHARED_BYTES_MAX:
+                shared.append(each)
+                size += work.size
+            else:
+                left.append(each)
+        if not self._sharing and len(shared) < SHARED_MIN:
+            return turn
+        if not journal.takes(len(shared) + len(self._shared), size + self._shared_size):
+            if self._keeper is not None:
+                self._keeper.want(len(shared))
+            return turn
+        self._write_segments(shared)
+        self._shared_size += size
+        if self._shared and not self._sharing:
+            self._start_turn()
+        return left
+
+    def _write_segments(self, turn: Turn) -> None:
+        """Write groups to their segments without a sync, before their frame."""
+        files = self._files
+        for each in turn:
+            owner, work = each
+            work.share(True)
+            if write_unsynced(files, work):
+                self._shared.append(each)
+            else:
+                # Its own problem: written again, with a sync, it succeeds or is reported.
+                work.share(False)
+                self._busy[id(owner)] = deque()
+                self._write_in_thread(owner, work)
+
+    def _start_turn(self) -> None:
+        turn, size = self._shared, self._shared_size
+        self._shared, self._shared_size = [], 0
+        assert self._sharer is not None, "a committer with a journal has a thread for it"
+        if size > self._inline_bytes_max or self._average_ns >= INLINE_AVERAGE_MAX_NS:
+            self._sharing = True
+            self._sharer.start(turn)
+            return
+        started = self._monotonic_ns()
+        errors = self._write_turn(turn)
+        took = self._monotonic_ns() - started
+        self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
+        self._finish_turn(turn, errors, took, inline=True)
+
+    def _write_turn(self, turn: Turn) -> list[OSError | None]:
+        assert self._journal is not None, "groups are shared through the journal"
+        works = [work for _, work in turn]
+        return write_turn(self._files, self._journal, works, self._make_room)
+
+    def _turn_done(
+        self,
+        worker: "_Worker[Turn, list[OSError | None]]",
+        turn: Turn,
+        errors: list[OSError | None],
+    ) -> None:
+        # Runs in the worker's thread.
+        took = worker.took_ns
+        self._hand_back(lambda: self._turn_written(turn, errors, took))
+
+    def _turn_written(self, turn: Turn, errors: list[OSError | None], took: int) -> None:
+        self._sharing = False
+        if not self._closed and self._shared:
+            self._start_turn()
+        self._finish_turn(turn, errors, took, inline=False)
+
+    def _finish_turn(
+        self, turn: Turn, errors: list[OSError | None], took: int, *, inline: bool
+    ) -> None:
+        size = sum(work.size for _, work in turn)
+        if size <= self._inline_bytes_max and not inline:
+            self._note_small(took)
+        self.counts.written_turn(size, took, errors, inline=inline)
+        if self._keeper is not None:
+            self._keeper.wake()
+        self._report_turn([(each[0], error) for each, error in zip(turn, errors, strict=True)])
+
+    def _report_each(self, reports: list[tuple[object, OSError | None]]) -> None:
+        for owner, error in reports:
+            self._report(owner, error)
+
     def _write(self, work: Work) -> OSError | None:
         return write(self._files, work, self._make_room)
+
+    def _write_one(self, one: OneGroup) -> OSError | None:
+        return self._write(one[1])
 
     def _write_inline(self, owner: object, work: Work) -> None:
         started = self._monotonic_ns()
@@ -218,23 +371,38 @@ class ThreadCommitter:
 
     def _write_in_thread(self, owner: object, work: Work) -> None:
         if self._idle:
-            self._idle.pop().start(owner, work)
+            self._idle.pop().start((owner, work))
         else:
             self._waiting.append((owner, work))
 
-    def _done(self, worker: "_Worker", owner: object, size: int, error: OSError | None) -> None:
+    def _done(
+        self,
+        worker: "_Worker[OneGroup, OSError | None]",
+        one: OneGroup,
+        error: OSError | None,
+    ) -> None:
         # Runs in the worker's thread: everything else happens in the caller's.
-        took = worker.took_ns
+        owner, size, took = one[0], one[1].size, worker.took_ns
         self._hand_back(lambda: self._finish(worker, owner, size, took, error))
 
+    def _note_small(self, took: int) -> None:
+        """Note how long a thread took to write a small group."""
+        if took > SLOW_NS:
+            self._average_ns = max(self._average_ns, took)
+        else:
+            self._average_ns -= self._average_ns // DECAY_WEIGHT
+
     def _finish(
-        self, worker: "_Worker", owner: object, size: int, took: int, error: OSError | None
+        self,
+        worker: "_Worker[OneGroup, OSError | None]",
+        owner: object,
+        size: int,
+        took: int,
+        error: OSError | None,
     ) -> None:
         self.counts.written(size, took, error, inline=False)
-        if took > SLOW_NS and size <= self._inline_bytes_max:
-            self._average_ns = max(self._average_ns, took)
-        elif size <= self._inline_bytes_max:
-            self._average_ns -= self._average_ns // DECAY_WEIGHT
+        if size <= self._inline_bytes_max:
+            self._note_small(took)
         if self._closed:
             self._report(owner, error)
             self._write_rest(owner)
@@ -246,7 +414,7 @@ class ThreadCommitter:
             del self._busy[id(owner)]
         # The next group is submitted before the last one is applied: they overlap.
         if self._waiting:
-            worker.start(*self._waiting.popleft())
+            worker.start(self._waiting.popleft())
         else:
             self._idle.append(worker)
         self._report(owner, error)
@@ -266,6 +434,11 @@ class ThreadCommitter:
         self._closed = True
         for worker in self._workers:
             worker.stop()
+        if self._sharer is not None:
+            self._sharer.stop()
+        if self._shared:
+            turn, self._shared = self._shared, []
+            self._finish_turn(turn, self._write_turn(turn), 0, inline=True)
         while self._waiting:
             owner, work = self._waiting.popleft()
             self._report(owner, self._write(work))
@@ -274,13 +447,13 @@ class ThreadCommitter:
         self._idle.clear()
 
 
-class _Worker:
-    """One thread that writes one group at a time."""
+class _Worker(Generic[Job, Result]):
+    """One thread that does one write at a time."""
 
     def __init__(
         self,
-        write: Callable[[Work], OSError | None],
-        done: Callable[["_Worker", object, int, OSError | None], None],
+        write: Callable[[Job], Result],
+        done: Callable[["_Worker[Job, Result]", Job, Result], None],
         monotonic_ns: Callable[[], int],
     ) -> None:
         self._write = write
@@ -291,33 +464,34 @@ class _Worker:
         self._started = threading.Lock()
         self._go.acquire()
         self._started.acquire()
-        self._task: tuple[object, Work] | None = None
+        self._job: Job | None = None
         self._thread = start_thread("jetspark-committer", self._run)
 
-    def start(self, owner: object, work: Work) -> None:
-        """Hand over a group; returns just before the thread writes it."""
-        self._task = (owner, work)
+    def start(self, job: Job) -> None:
+        """Hand over a group, or several; returns just before the thread writes them."""
+        self._job = job
         self._go.release()
         self._started.acquire()
 
     def stop(self) -> None:
-        """End the thread after its current group."""
-        self._task = None
+        """End the thread after its current write."""
+        self._job = None
         self._go.release()
         self._thread.join()
 
     def _run(self) -> None:
         while True:
             self._go.acquire()
-            task = self._task
-            if task is None:
+            job, self._job = self._job, None
+            if job is None:
                 return
             self._started.release()
-            owner, work = task
             started = self._monotonic_ns()
-            error = self._write(work)
+            result = self._write(job)
             self.took_ns = self._monotonic_ns() - started
-            self._done(self, owner, work.size, error)
+            self._done(self, job, result)
+            # A thread that waits must not keep a stream that was removed.
+            del job, result
 
 
 class Steps(Protocol):
@@ -386,10 +560,11 @@ class Housekeeper:
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
-            if not self._do(job):
+            if self._do(job):
+                self._hand_back(partial(self._finish, job))
+            else:
                 self._slow.append(job)
-                continue
-            self._hand_back(partial(self._finish, job))
+            del job  # a thread that waits must not keep a stream that was removed
 
     def _next(self) -> "_Job | None":
         """Return the next job: a new one, or else one whose wait is over."""
@@ -443,6 +618,8 @@ class Housekeeper:
                     exc_info=None if passing else job.error,
                 )
             job.done(job.failed)
+        # Its traceback refers to the job, and the job to a stream that may have been removed.
+        job.error = None
 
 
 class _Job:
@@ -464,6 +641,39 @@ class _Job:
         self.resume_ns = 0
 
 
+def write_turn(
+    files: Files,
+    journal: Journal,
+    turn: Sequence[Work],
+    make_room: Callable[[], None] | None = None,
+) -> list[OSError | None]:
+    """Make groups durable that were written to their segments; return the error of each, if any.
+
+    If the journal fails, each of them is written to its segment again, with a sync.
+    """
+    try:
+        journal.write(cast("Sequence[SharedGroup]", turn))
+    except Exception as error:  # noqa: BLE001 - reported, never swallowed
+        for work in turn:
+            work.share(False)
+        if journal.settled:
+            return [write(files, work, make_room) for work in turn]
+        # The frame may be on disk, and a start would apply it: nothing else may be written there
+        # until it was invalidated. That is part of opening a failed log again.
+        failure = OSError(errno.EIO, f"the journal failed: {error}")
+        return [failure] * len(turn)
+    return [None] * len(turn)
+
+
+def write_unsynced(files: Files, work: Work) -> bool:
+    """Write a group to its segment, before the journal; False if that failed."""
+    try:
+        files.write(work.handle, [work.blob], work.offset)
+    except Exception:  # noqa: BLE001 - it is written again with a sync, and that error is reported
+        return False
+    return True
+
+
 def write(files: Files, work: Work, make_room: Callable[[], None] | None = None) -> OSError | None:
     """Do the one write of a group, synced if requested; return the error, if any.
 
@@ -477,7 +687,10 @@ def write(files: Files, work: Work, make_room: Callable[[], None] | None = None)
         blobs = [work.blob, work.filler] if work.filler else [work.blob]
         if work.before is not None:
             work.prepare()
-        if work.synced:
+        if work.synced and work.segment is not None:
+            with work.segment:
+                files.write_synced(work.handle, blobs, work.offset)
+        elif work.synced:
             files.write_synced(work.handle, blobs, work.offset)
         else:
             files.write(work.handle, blobs, work.offset)

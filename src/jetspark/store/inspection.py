@@ -16,6 +16,7 @@ from jetspark.store.committer import write
 from jetspark.store.duplicate_folders import second_folders
 from jetspark.store.files import Files
 from jetspark.store.format.manifest import Identity
+from jetspark.store.journal.journal import FOLDER as JOURNAL
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.store.recovery.replay import Recovery
@@ -131,6 +132,10 @@ class StoreInspection:
 
     def examine(self, advance: Callable[[int], None]) -> Iterator[StreamFinding]:
         """Inspect one stream after the other; ``advance`` is called with the bytes read."""
+        if self.store.journal_notes:
+            yield StreamFinding(
+                folder=str(self._folder / JOURNAL), notes=list(self.store.journal_notes)
+            )
         yield from self._unopened
         for log, recovery in zip(self.logs, self._recoveries, strict=True):
             yield self._examine(log, recovery, advance)

@@ -23,6 +23,8 @@ class OverlayFiles:
         self._removed: set[Path] = set()
         # Handle -> path, the handle below, or the one in memory after the first write.
         self._handles: dict[int, tuple[Path, int, bool]] = {}
+        # Locks are held as long as the handle below is open: those of files that were written to.
+        self._locks: dict[int, int] = {}
         self._last_handle = 0
 
     def open(self, path: Path, *, create: bool = False) -> int:
@@ -39,6 +41,8 @@ class OverlayFiles:
         """Close a handle."""
         _, held, written = self._handles.pop(handle)
         (self._memory if written else self._below).close(held)
+        if handle in self._locks:
+            self._below.close(self._locks.pop(handle))
 
     def size(self, handle: int) -> int:
         """Return the length of an open file."""
@@ -151,8 +155,9 @@ class OverlayFiles:
             # In this view, only the part that cannot be read is damaged.
             content, _ = read_pages(self._below, held, 0, min(self._below.size(held), most))
             self._memory.replace(path, content)
-            # A lock is held as long as its handle is open: it stays open until the process ends.
-            if path.name != "STORE":
+            if path.name == "STORE":
+                self._locks[handle] = held
+            else:
                 self._below.close(held)
             held = self._memory.open(path)
             self._handles[handle] = (path, held, True)

@@ -15,8 +15,12 @@ removes.
 
 import errno
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import re
+import secrets
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -26,6 +30,10 @@ from jetspark.errors.storage import StorageFault, StoreLocked, WrongStoreFormat
 from jetspark.store.files import Files
 from jetspark.store.format.manifest import Identity
 from jetspark.store.format.segment import SEGMENT_SIZE
+from jetspark.store.journal.journal import FILE_SIZE as JOURNAL_SIZE
+from jetspark.store.journal.journal import FOLDER as JOURNAL
+from jetspark.store.journal.journal import Journal
+from jetspark.store.journal.view import JournalView
 from jetspark.store.log.durability import SEQUENCES_AHEAD, SYNC_PERIOD_NS
 from jetspark.store.log.stream_log import CACHE_BUDGET, StreamLog
 from jetspark.store.memory import MemoryFiles
@@ -34,14 +42,59 @@ from jetspark.store.recovery.replay import Recovery
 from jetspark.store.recovery.stream_folder import PLAIN, StreamFolder, StreamUnidentified
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
+from jetspark.store.threads import no_thread
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.reopen import dropped_folder
 
-MARK: Final = b"jetspark-store 1\n"
-# After the mark: the checksum ensures that a flipped bit is not read as another version.
-CHECK: Final = b"check " + xxh3_64_hexdigest(MARK).encode() + b"\n"
+
+def store_mark(version: int) -> bytes:
+    """Return the content of ``STORE``; its checksum shows a flipped bit in the version."""
+    first = b"jetspark-store %d\n" % version
+    return first + b"check " + xxh3_64_hexdigest(first).encode() + b"\n"
+
+
+# The journal of a store of version 2 may have groups that segments lack. A store that was stopped
+# has version 1 again: earlier versions of jetspark read it.
+PLAIN_MARK: Final = store_mark(1)
+JOURNAL_MARK: Final = store_mark(2)
+MARKS: Final = (PLAIN_MARK, JOURNAL_MARK)
+# The mark of any version; what is left of an interrupted write of a mark is not one.
+ANY_MARK: Final = re.compile(rb"jetspark-store [0-9]+\n(check [0-9a-f]*\n)?")
 
 CannotOpen: TypeAlias = Callable[[Path, StorageFault | OSError], None]
+
+
+Opened: TypeAlias = tuple[StreamLog, Recovery] | StorageFault | OSError
+
+
+def in_order(
+    work: Callable[[Path], Opened], folders: list[Path], at_a_time: int
+) -> Generator[tuple[Path, Opened]]:
+    """Open streams, some at a time; yield them in order. Close it if not all are needed.
+
+    Each of them waits for the disk twice, and the others continue meanwhile.
+    """
+    if at_a_time == 1 or len(folders) == 1:
+        for folder in folders:
+            yield folder, work(folder)
+        return
+    waiting: deque[Future[Opened]] = deque()
+    with ThreadPoolExecutor(at_a_time, "jetspark-open") as pool:
+        try:
+            try:
+                waiting.extend(pool.submit(work, folder) for folder in folders)
+            except RuntimeError as error:
+                raise no_thread() from error
+            for folder in folders:
+                result = waiting[0].result()
+                waiting.popleft()
+                yield folder, result
+        finally:
+            for future in waiting:
+                if not future.cancel():
+                    left = future.result()
+                    if not isinstance(left, Exception):
+                        left[0].close()
 
 
 def at_once(work: Callable[[], None]) -> None:
@@ -65,7 +118,11 @@ class FileStore:
         reserve_size: int = RESERVE_SIZE,
         rates: UpkeepRates = PLAIN,
         aside: Callable[[Callable[[], None]], None] = at_once,
+        openers: int = 1,
+        random_key: Callable[[], int] = lambda: secrets.randbits(64),
+        journal_size: int = JOURNAL_SIZE,
     ) -> None:
+        """``openers``: how many streams are opened at a time."""
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
@@ -77,12 +134,21 @@ class FileStore:
         self._half_dropped: dict[Path, Path] = {}
         self._cache_budget = cache_budget
         self._rates = rates
+        self._openers = openers
         self._lock = -1
         # The level of streams without one of their own, and its period.
         self.durability = durability
         self._sync_period_ns = sync_period_ns
         self._sequences_ahead = sequences_ahead
         self.reserve: Reserve = Reserve(files, folder, reserve_size, aside)
+        self.journal: Journal = Journal(
+            files, folder, self._claim_journal, random_key, size=journal_size
+        )
+        # The groups that the last stop left in the journal, during a start.
+        self._view = JournalView()
+        # What was wrong with the journal, as sentences.
+        self.journal_notes: list[str] = []
+        self._mark = PLAIN_MARK
         # Folders of removed streams that the disk failed to remove.
         self._unremoved: set[Path] = set()
         # Entries among the streams that do not belong to the store: left alone, and reported.
@@ -111,17 +177,57 @@ class FileStore:
                 self._files.sync_folder(self._folder.parent)
             self._files.sync_folder(self._folder)
             self.reserve.make()
+            self._read_journal()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
                     for log, recovery in self._open_account(self._folder / account, cannot_open):
                         logs.append(log)
                         report(log.identity, recovery)
+            self._settle_journal(logs)
         except BaseException:
             for log in logs:
                 log.close()
             self.close()
             raise
         return logs
+
+    def _read_journal(self) -> None:
+        """Read what the last stop left in the journal."""
+        if self._mark == JOURNAL_MARK:
+            self._view = self.journal.read()
+            self.journal_notes = list(self._view.notes)
+        elif self.journal.set_aside():
+            self.journal_notes.append(
+                f"{self._folder / JOURNAL} has files although STORE says that the journal was not "
+                "in use: they were renamed and are not used"
+            )
+
+    def _settle_journal(self, logs: list[StreamLog]) -> None:
+        """Empty the journal: what it had is in segments, on disk. Raises OSError.
+
+        The groups of streams that are not open for writing are kept.
+        """
+        if self._mark != JOURNAL_MARK:
+            return
+        done = {
+            log.identity.stream_id
+            for log in logs
+            if not log.access.read_only and log.segments.folder.name == _folder_name(log.identity)
+        }
+        left = self._view.streams.keys() - done
+        self.journal.settle_start(self._view, [number for number in left if self._exists(number)])
+        self._view = JournalView()
+
+    def _exists(self, stream_id: int) -> bool:
+        """Return whether a stream exists, as far as known."""
+        for name in self._files.list_folder(self._folder):
+            account = self._folder / name
+            if name.startswith("acct-") and (
+                account in self._unlisted
+                or f"stream-{stream_id:016x}" in self._files.list_folder(account)
+            ):
+                return True
+        return False
 
     def open_again(
         self, folder: Path, cannot_open: CannotOpen
@@ -163,6 +269,7 @@ class FileStore:
             return
         if not names and self._is_file(account):
             self.foreign.append(account)
+        streams = []
         for name in names:
             if name.startswith(("new-", "dropped-")):
                 # Litter that cannot be removed now is removed later; not a reason to stop.
@@ -170,24 +277,39 @@ class FileStore:
                     if tidy:
                         self._files.remove_folder(account / name)
             elif name.startswith("stream-"):
-                yield from self._open_stream(account / name, cannot_open)
+                streams.append(account / name)
             else:
                 self.foreign.append(account / name)
+        with closing(in_order(self._try_open, streams, self._openers)) as opened:
+            for folder, result in opened:
+                yield from self._opened(folder, result, cannot_open)
 
     def _open_stream(
         self, folder: Path, cannot_open: CannotOpen | None
     ) -> Iterator[tuple[StreamLog, Recovery]]:
+        return self._opened(folder, self._try_open(folder), cannot_open)
+
+    def _try_open(self, folder: Path) -> Opened:
+        """Open a stream, in any thread; return the error if that fails."""
         try:
-            log, recovery = self._stream(folder).open()
+            return self._open_folder(folder)
         except (StorageFault, OSError) as error:
+            return error
+
+    def _opened(
+        self, folder: Path, result: Opened, cannot_open: CannotOpen | None
+    ) -> Iterator[tuple[StreamLog, Recovery]]:
+        """Add a stream that was opened, or report why it was not."""
+        if isinstance(result, Exception):
             named = FOLDER.fullmatch(folder.name) is not None
-            if self._is_file(folder) or (isinstance(error, StreamUnidentified) and not named):
+            if self._is_file(folder) or (isinstance(result, StreamUnidentified) and not named):
                 self.foreign.append(folder)
                 return
             if cannot_open is None:
-                raise
-            cannot_open(folder, error)
+                raise result
+            cannot_open(folder, result)
             return
+        log, recovery = result
         self.choose_level(log)
         if self.reserve.refused and not log.access.read_only:
             # Messages are refused until there is clearly enough space, as before this start.
@@ -195,6 +317,30 @@ class FileStore:
             log.segments.stop_filling()
         log.note_missing(recovery.lost + recovery.unwritten)
         yield log, recovery
+
+    def _open_folder(self, folder: Path) -> tuple[StreamLog, Recovery]:
+        """Open the stream of a folder, with what the journal has of it."""
+        named = FOLDER.fullmatch(folder.name)
+        number = int(named[1], 16) if named is not None else 0
+        # After a start, only those that it could not open have groups there.
+        starting = number in self._view.streams
+        groups = self._view.of(number) if starting else self.journal.kept(number)
+        stream = StreamFolder(
+            self._files,
+            folder,
+            self._segment_size,
+            self._cache_budget,
+            self._rates,
+            groups=groups,
+        )
+        log, recovery = stream.open()
+        if groups.entries and not starting and not log.access.read_only:
+            try:
+                self.journal.forget(number)
+            except OSError:
+                log.close()
+                raise
+        return log, recovery
 
     def _is_file(self, path: Path) -> bool:
         """Return whether a path that should be a folder is a file."""
@@ -261,6 +407,7 @@ class FileStore:
         level = level or self.durability
         period = self._sync_period_ns if level == "interval" else SYNC_PERIOD_NS
         log.durability.choose(level, period, self._sequences_ahead)
+        log.durability.share(self.journal)
 
     def create_in_memory(self, identity: Identity) -> StreamLog:
         """Create a new, empty stream that is lost with the process."""
@@ -295,6 +442,7 @@ class FileStore:
             raise
         self._half_dropped.pop(dropped, None)
         log.segments.move(dropped)
+        log.durability.leave_journal()
 
     def _undo_mark(self, log: StreamLog, dropped: Path) -> None:
         """Undo a rename that may not be durable."""
@@ -328,6 +476,8 @@ class FileStore:
         The next start removes it, or ``retry_removals`` when its space is needed.
         """
         if not log.segments.in_memory:
+            with suppress(OSError):
+                self.journal.forget(log.identity.stream_id)
             try:
                 self._files.remove_folder(log.segments.folder)
             except OSError:
@@ -341,8 +491,11 @@ class FileStore:
                     self._files.remove_folder(folder)
                 self._unremoved.discard(folder)
 
-    def close(self) -> None:
-        """Unlock the store; idempotent. Logs are closed separately."""
+    def close(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Unlock the store; idempotent. Logs are closed before.
+
+        As long as ``go_on``, segments are synced and the journal is emptied.
+        """
         for account, name in list(self._half_made):
             with suppress(OSError):
                 self._remove_half_made(account, name)
@@ -354,6 +507,11 @@ class FileStore:
                     self._files.rename(dropped, folder)
         self._half_dropped.clear()
         if self._lock >= 0:
+            # If this fails, the next start reads the journal.
+            with suppress(OSError):
+                if self.journal.close(go_on) and self._mark == JOURNAL_MARK:
+                    self._write_mark(PLAIN_MARK)
+                    self.journal.remove_folder()
             handle, self._lock = self._lock, -1
             self._files.close(handle)
 
@@ -374,6 +532,7 @@ class FileStore:
 
     def _claim(self) -> None:
         path = self._folder / "STORE"
+        journal = self._folder / JOURNAL
         try:
             self._lock = self._files.lock(path)
         except BlockingIOError:
@@ -382,30 +541,46 @@ class FileStore:
                 "folder with store_dir="
             ) from None
         found = self._files.read_file(path)
-        if found == MARK + CHECK:
-            # Its writer may have been killed before it was on disk.
-            self._files.sync(self._lock)
+        if found in MARKS:
+            # Its writer may have been killed before it was on disk, or its sync failed: then only
+            # writing it again makes it durable.
+            self._write_mark(found)
             return
         if not self._is_ours(found):
             raise WrongStoreFormat(
-                f"{path} contains {found[:40]!r}, expected {MARK!r}: not a jetspark store, "
-                "or one of another version"
+                f"{path} contains {found[:40]!r}, expected {PLAIN_MARK[:17]!r} or "
+                f"{JOURNAL_MARK[:17]!r}: not a jetspark store, or one of another version"
             )
-        self._files.write_synced(self._lock, [MARK + CHECK], 0)
+        # If it was the mark of a store with a journal, the journal exists.
+        self._write_mark(JOURNAL_MARK if self._files.list_folder(journal) else PLAIN_MARK)
+
+    def _claim_journal(self) -> None:
+        """Record durably that the journal is in use; raises OSError."""
+        if self._mark != JOURNAL_MARK:
+            self._write_mark(JOURNAL_MARK)
+
+    def _write_mark(self, mark: bytes) -> None:
+        self._files.write_synced(self._lock, [mark], 0)
+        self._mark = mark
 
     def _is_ours(self, found: bytes) -> bool:
         """Return whether an incomplete mark is still ours: new, torn, or damaged."""
-        if found == b"" or found.startswith(MARK):
+        if found == b"" or found.startswith(
+            tuple(mark[: mark.index(b"\n") + 1] for mark in MARKS)
+        ):
             return True
-        if len(found) == len(MARK + CHECK) and found.endswith(CHECK):
+        if len(found) == len(PLAIN_MARK) and found.endswith(
+            tuple(mark[mark.index(b"\n") + 1 :] for mark in MARKS)
+        ):
             return True
-        if found.startswith(b"jetspark-store ") and found.endswith(b"\n"):
+        if ANY_MARK.fullmatch(found):
             return False
         # It is not another program's mark, so it is ours if everything next to it is. Streams
         # record their format in their own metadata.
         names = self._files.list_folder(self._folder)
-        ours = all(name in {"STORE", RESERVE} or name.startswith("acct-") for name in names)
-        return ours and len(found) <= len(MARK + CHECK)
+        known = {"STORE", RESERVE, JOURNAL}
+        ours = all(name in known or name.startswith("acct-") for name in names)
+        return ours and len(found) <= len(PLAIN_MARK)
 
     def _account_folder(self, account: str) -> Path:
         return self._folder / f"acct-{hashlib.sha256(account.encode()).hexdigest()[:16]}"
@@ -418,3 +593,7 @@ class FileStore:
     def _discard(self, folder: Path) -> None:
         with suppress(OSError):
             self._files.remove_folder(folder)
+
+
+def _folder_name(identity: Identity) -> str:
+    return f"stream-{identity.stream_id:016x}"

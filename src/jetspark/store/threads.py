@@ -13,6 +13,8 @@ from typing import Final
 
 # Each of them mostly waits for one sync.
 DISK_THREADS: Final = 2
+# This many streams are opened at a time when a server starts. Each of them may read a segment.
+OPENERS: Final = 4
 
 Done = Callable[[OSError | None], None]
 
@@ -23,12 +25,17 @@ def start_thread(name: str, run: Callable[[], None]) -> threading.Thread:
     try:
         thread.start()
     except (RuntimeError, MemoryError) as error:
-        raise OSError(
-            errno.EAGAIN,
-            "no thread can be started for writing to disk: raise the limit of processes "
-            "(ulimit -u, pids.max) or of memory for this server",
-        ) from error
+        raise no_thread() from error
     return thread
+
+
+def no_thread() -> OSError:
+    """Return the error if the system refuses to start a thread."""
+    return OSError(
+        errno.EAGAIN,
+        "no thread can be started for writing to disk: raise the limit of processes "
+        "(ulimit -u, pids.max) or of memory for this server",
+    )
 
 
 def attempt(work: Callable[[], None]) -> OSError | None:
@@ -84,3 +91,5 @@ class DiskThreads:
             error = attempt(work)
             if done is not None:
                 self._hand_back(partial(done, error))
+            # A thread that waits must not keep a stream that was removed.
+            del task, work, done, error

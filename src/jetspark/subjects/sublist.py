@@ -6,15 +6,30 @@ and one removal. Patterns with wildcards are in a trie by token (``trie.py``).
 Two caches keep results: one by subject, one by the part of a subject up to its last dot, for
 subjects that are used once (hot-path.md, Rules). A change of a literal pattern drops one result of
 the first; a change of a pattern with wildcards drops the results it may affect.
+
+Subjects that are used once must not evict those that are used often: ``is_frequent`` says which
+are worth an entry, and ``find`` answers for the others without one.
 """
 
 from typing import Final
 
-from mypy_extensions import i64
+from librt.strings import read_i32_le
+from librt.vecs import vec
+from mypy_extensions import i32, i64
 
 from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import DOT, has_empty_token, is_literal, is_valid_subject
-from jetspark.subjects.trie import Leaf, Match, Node, collect, leaf_of, merge, remove_value
+from jetspark.subjects.trie import (
+    SEVERAL,
+    Leaf,
+    Match,
+    Node,
+    collect,
+    leaf_of,
+    merge,
+    only_leaf,
+    remove_value,
+)
 
 __all__ = ["CACHE_SIZE", "Match", "Sublist"]
 
@@ -31,6 +46,14 @@ _EVICT_ONE_IN: Final = 8
 # fill per entry. The budget is capped: all scans together take at most two milliseconds.
 _LOOKS_PER_FILL: Final = 32
 _LOOKS_MAX: Final = 16 * CACHE_SIZE
+
+# Subjects are recognised by one hash each: a subject is frequent if no other one with the same
+# place was used since. So one is that comes back among fewer others than about this number, and
+# none of a million that are used in a circle. An unlucky hash costs or wastes a cache entry.
+_SEEN: Final[i64] = 1 << 14
+# A product of two numbers of 31 bits does not overflow.
+_FACTOR: Final[i64] = 0x5BD1E995
+_HASH_MASK: Final[i64] = 0x7FFFFFFF
 
 # Freeing tens of thousands of cold results takes tens of milliseconds: cleared caches are set
 # aside, and each fill frees this many of their entries.
@@ -61,6 +84,10 @@ class Sublist:
         # and replies need not be looked up there.
         self._literal_inboxes: i64 = 0
         self._root: Node = Node()
+        # The result of all subjects without subscribers that ``find`` is asked for.
+        self._none: Match = merge([])
+        # The hash of the last subject at each place; empty until the first question.
+        self._seen: vec[i32] = vec[i32]()
         # The last prefix and its result: replies come in runs for one client.
         self._last_prefix: bytes = b""
         self._last_wild: Match = merge([])
@@ -113,6 +140,49 @@ class Sublist:
         """Return whether a client subscribed to exactly this subject, not counting wildcards."""
         return subject in self._literals
 
+    def cached(self, subject: bytes) -> Match | None:
+        """Return the cached result of a subject."""
+        return self._cache.get(subject)
+
+    def is_frequent(self, subject: bytes) -> bool:
+        """Note that a subject is used; return whether it was used before, not long ago."""
+        if len(self._seen) == 0:
+            if self._cache_size <= 0:
+                return False
+            self._seen = vec[i32]([-1] * int(_SEEN))
+        size: i64 = len(subject)
+        value: i64 = size
+        mixed: i64 = 0
+        at: i64 = 0
+        while at < size:
+            if at + 4 <= size:
+                mixed = (value ^ i64(read_i32_le(subject, at))) * _FACTOR
+                at += 4
+            else:
+                mixed = (value ^ i64(subject[at])) * _FACTOR
+                at += 1
+            value = (mixed ^ (mixed >> 29)) & _HASH_MASK
+        place = value & (_SEEN - 1)
+        if i64(self._seen[place]) == value:
+            return True
+        self._seen[place] = i32(value)
+        return False
+
+    def find(self, subject: bytes) -> Match:
+        """Return the same as ``match``, for a subject that is not worth a cache entry.
+
+        Subjects that the same single pattern matches share a result, as do those that none does.
+        The caller may keep a ``route`` in it that does not depend on the subject.
+        """
+        leaf = only_leaf(self._root, subject, self._literals.get(subject))
+        if leaf is None:
+            return self._none
+        if leaf is SEVERAL:
+            return self._find(subject)
+        if has_empty_token(subject):
+            return self._none
+        return leaf.share()
+
     def match(self, subject: bytes) -> Match:
         """Return the subscribers of ``subject``; wildcard characters in it are literal.
 
@@ -147,30 +217,33 @@ class Sublist:
         while cut > 0 and subject[cut - 1] != DOT:
             cut -= 1
         if cut in (0, size):
-            return self._find(subject)
+            return self.find(subject)
         wild = self._last_wild
         if cut != len(self._last_prefix) or not subject.startswith(self._last_prefix):
-            found = self._prefixes.get(subject[:cut])
+            prefix = subject[:cut]
+            found = self._prefixes.get(prefix)
             if found is None:
+                if not self.is_frequent(prefix):
+                    return self.find(subject)
                 found = self._find_prefix(subject, cut)
                 if found is None:
-                    return self._find(subject)
+                    return self.find(subject)
             wild = found
             self._last_wild = wild
-            self._last_prefix = subject[:cut]
+            self._last_prefix = prefix
         if self._literal_inboxes == 0 and subject.startswith(b"_"):
             return wild
         leaf = self._literals.get(subject)
         if leaf is None:
             return wild
         if len(wild.plain) == 0 and len(wild.groups) == 0:
-            return leaf.lend()
+            return leaf.share()
         return self._find(subject)
 
     def has_interest(self, subject: bytes) -> bool:
         """Return whether any subscription matches ``subject``."""
-        result = self.match_once(subject)
-        return len(result.plain) > 0 or len(result.groups) > 0
+        leaf = only_leaf(self._root, subject, self._literals.get(subject))
+        return leaf is not None and not has_empty_token(subject)
 
     def _find(self, subject: bytes) -> Match:
         """Compute a result."""
@@ -193,7 +266,7 @@ class Sublist:
         leaves: list[Leaf] = []
         if not collect(self._root, subject, leaves, cut):
             return None
-        result = merge(leaves)
+        result = leaves[0].share() if len(leaves) == 1 else merge(leaves)
         self._keep(self._prefixes, subject[:cut], result)
         return result
 

@@ -16,6 +16,9 @@ _NO_SUBSCRIBERS: Final[list[object]] = []
 _NO_GROUPS: Final[list[list[object]]] = []
 _NO_NAMES: Final[list[bytes]] = []
 
+# A node with at most this many children has exactly their first bytes after a removal.
+_FIRSTS_EXACT: Final = 8
+
 # Up to this many subscribers of one pattern are searched linearly; more are found by identity.
 _SEARCHED_MAX: Final = 32
 
@@ -130,9 +133,12 @@ class Leaf:
         # The groups as results show them, and their names; None after a change.
         self._shown: list[list[object]] | None = None
         self._names: list[bytes] = _NO_NAMES
+        # The result for all subjects that only this pattern matches; None after a change.
+        self._shared: Match | None = None
 
     def add(self, queue: bytes, value: object) -> None:
         """Append a subscriber."""
+        self._shared = None
         if not queue:
             self.plain.add(value)
             return
@@ -149,6 +155,7 @@ class Leaf:
 
     def remove(self, queue: bytes, value: object) -> bool:
         """Remove a subscriber; False if it does not exist."""
+        self._shared = None
         if not queue:
             return self.plain.remove(value)
         groups = self.groups
@@ -170,6 +177,14 @@ class Leaf:
             return Match(self.plain.lend(), _NO_GROUPS, _NO_NAMES)
         return Match(self.plain.lend(), self.lend_groups(), self._names)
 
+    def share(self) -> Match:
+        """Return the same result until the subscribers change."""
+        shared = self._shared
+        if shared is None:
+            shared = self.lend()
+            self._shared = shared
+        return shared
+
     def lend_groups(self) -> list[list[object]]:
         """Return the members of each group, in the order of ``names``."""
         shown = self._shown
@@ -190,14 +205,34 @@ class Leaf:
         return self.plain.size == 0 and self.groups is None
 
 
+SEVERAL: Final = Leaf()
+"""Returned by ``only_leaf`` if more than one pattern matches."""
+
+
 class Node:
     """One node of the trie of wildcard patterns."""
 
     def __init__(self) -> None:
         self.children: dict[bytes, Node] = {}
+        # The first bytes of their tokens: most tokens that are no child need not be looked up.
+        # A removed child may leave its bit.
+        self.firsts: i64 = 0
         self.star: Node | None = None
         self.tail: Leaf | None = None
         self.leaf: Leaf | None = None
+
+    def add_child(self, token: bytes, child: "Node") -> None:
+        """Add a child for a literal token."""
+        self.children[token] = child
+        self.firsts |= first_bit(token[0])
+
+    def remove_child(self, token: bytes) -> None:
+        """Remove the child of a literal token."""
+        del self.children[token]
+        if len(self.children) <= _FIRSTS_EXACT:
+            self.firsts = 0
+            for other in self.children:
+                self.firsts |= first_bit(other[0])
 
     def is_empty(self) -> bool:
         """Return whether the node can be removed from its parent."""
@@ -230,7 +265,7 @@ def leaf_of(root: Node, pattern: bytes) -> Leaf:
             if wild == STAR:
                 node.star = child
             else:
-                node.children[token] = child
+                node.add_child(token, child)
         node = child
         start = stop + 1
     leaf = node.leaf
@@ -271,7 +306,7 @@ def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> boo
         if tokens[depth - 1] == b"*":
             parent.star = None
         else:
-            del parent.children[tokens[depth - 1]]
+            parent.remove_child(tokens[depth - 1])
     return True
 
 
@@ -320,6 +355,58 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64) -> bool:
             following = nodes.pop()
             start = starts.pop()
         node = following
+
+
+def only_leaf(root: Node, subject: bytes, known: Leaf | None) -> Leaf | None:
+    """Return the leaf of the only pattern that matches ``subject``; ``SEVERAL`` if more do.
+
+    ``known`` is one that matches, outside the trie. Nothing is allocated for a subject that leads
+    nowhere. Empty tokens are not detected.
+    """
+    end: i64 = len(subject)
+    node = root
+    start: i64 = 0
+    nodes: list[Node] | None = None
+    starts: list[i64] | None = None
+    while True:
+        following: Node | None = None
+        if start > end:
+            if node.leaf is not None:
+                if known is not None:
+                    return SEVERAL
+                known = node.leaf
+        else:
+            if node.tail is not None:
+                if known is not None:
+                    return SEVERAL
+                known = node.tail
+            following = node.star
+            has_child = start < end and node.firsts & first_bit(subject[start]) != 0
+            if has_child or following is not None:
+                stop = token_end(subject, start, end)
+                if has_child:
+                    child = node.children.get(subject[start:stop])
+                    if child is not None:
+                        if following is not None:
+                            if nodes is None or starts is None:
+                                nodes = []
+                                starts = []
+                            nodes.append(following)
+                            starts.append(stop + 1)
+                        following = child
+                start = stop + 1
+        if following is None:
+            if not nodes or not starts:
+                return known
+            following = nodes.pop()
+            start = starts.pop()
+        node = following
+
+
+def first_bit(byte: i64) -> i64:
+    """Return the bit of a token's first byte in ``Node.firsts``."""
+    one: i64 = 1
+    return one << (byte & 31)
 
 
 def merge(leaves: list[Leaf]) -> Match:

@@ -36,15 +36,14 @@ from jetspark.sync.key_value import (
     Election,
     KeyValue,
     KeyValueReplica,
-    KeyWatcher,
     Lock,
     Members,
     Membership,
     Transaction,
     TypedKeyValue,
-    TypedWatcher,
+    Watcher,
 )
-from jetspark.sync.objects import ObjectReader, ObjectStore, ObjectWatcher
+from jetspark.sync.objects import ObjectReader, ObjectStore
 from jetspark.sync.ordered import OrderedConsumer
 
 if TYPE_CHECKING:
@@ -64,14 +63,12 @@ __all__ = [
     "JetStreamMessage",
     "KeyValue",
     "KeyValueReplica",
-    "KeyWatcher",
     "Lock",
     "Members",
     "Membership",
     "MessageIterator",
     "ObjectReader",
     "ObjectStore",
-    "ObjectWatcher",
     "OrderedConsumer",
     "PullSubscription",
     "PushSubscription",
@@ -81,7 +78,7 @@ __all__ = [
     "Subscription",
     "Transaction",
     "TypedKeyValue",
-    "TypedWatcher",
+    "Watcher",
     "connect",
     "connect_with",
     "count_from",

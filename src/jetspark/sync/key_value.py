@@ -28,8 +28,8 @@ from jetspark.client.jetstream.kv.replica import KeyValueReplica as _KeyValueRep
 from jetspark.client.jetstream.kv.transaction import Transaction as _Transaction
 from jetspark.client.jetstream.kv.typed import T, TypedEntry
 from jetspark.client.jetstream.kv.typed import TypedKeyValue as _TypedKeyValue
-from jetspark.client.jetstream.kv.typed import TypedWatcher as _TypedWatcher
-from jetspark.client.jetstream.kv.watch import KeyWatcher as _KeyWatcher
+from jetspark.client.jetstream.kv.watch import E
+from jetspark.client.jetstream.kv.watch import Watcher as _Watcher
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.required import REQUIRED, D, Required
@@ -38,18 +38,20 @@ from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.sync.portal import Portal
 
 
-class KeyWatcher:
-    """Entries of a watch: ``for`` yields them in order, without end.
+class Watcher(Generic[E]):
+    """Items of a watch: ``for`` yields them in order, without end.
 
     ``initial`` iterates over the initial data, and ends; ``ready`` waits until all of it has
-    arrived. Created by ``KeyValue.watch``; end it with ``close`` or ``with``. A watch with a
-    callback cannot be iterated over.
+    arrived. Created by ``KeyValue.watch`` (items are `Entry`), ``TypedKeyValue.watch``
+    (`TypedEntry`) and ``ObjectStore.watch`` (`ObjectInfo`); end it with ``close`` or ``with``. A
+    watch with a callback cannot be iterated over.
 
-    An entry that the codecs of the handle cannot decode raises CodecFailed (with a callback, it is
-    reported to the error callback); the iteration continues after it.
+    A value that the codecs of a key-value handle cannot decode, or that is not of its type, raises
+    CodecFailed (with a callback, it is reported to the error callback); the iteration continues
+    after it.
     """
 
-    def __init__(self, portal: Portal, inner: _KeyWatcher) -> None:
+    def __init__(self, portal: Portal, inner: _Watcher[E]) -> None:
         self._portal = portal
         self._inner = inner
         self._items = portal.items(inner._next_chunk)
@@ -67,17 +69,17 @@ class KeyWatcher:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Entry:
+    def __next__(self) -> E:
         return next(self._items)
 
-    def next(self, *, timeout: Timeout | None = None) -> Entry:
-        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
+    def next(self, *, timeout: Timeout | None = None) -> E:
+        """Wait for the next item; RequestTimeout if none arrives within ``timeout`` seconds."""
         ready = self._items.take_ready(None)
         if ready is not None:
             return ready
         return self._portal.call(self._inner.next(timeout=timeout))
 
-    def initial(self) -> Iterator[Entry]:
+    def initial(self) -> Iterator[E]:
         """Iterate over the initial data; ends after it, at once if it is empty.
 
         The watch continues with the changes since.
@@ -85,7 +87,7 @@ class KeyWatcher:
         self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
 
-    def marked(self) -> Iterator[Entry | None]:
+    def marked(self) -> Iterator[E | None]:
         """Iterate over everything, with one None where the initial data ends."""
         self._items.put_back(self._inner._put_back)
         return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
@@ -99,7 +101,7 @@ class KeyWatcher:
         self._portal.call(self._inner.ready(timeout=timeout))
 
     def close(self) -> None:
-        """End the watch; unread entries are discarded."""
+        """End the watch; unread items are discarded."""
         self._items.put_back(self._inner._put_back)
         self._portal.call(self._inner.close())
 
@@ -456,80 +458,6 @@ class KeyValueReplica:
         return repr(self._inner)
 
 
-class TypedWatcher(Generic[T]):
-    """Entries of a watch with decoded values, from ``TypedKeyValue.watch``.
-
-    Like `KeyWatcher`. A value of another type raises CodecFailed; the iteration continues after
-    it.
-    """
-
-    def __init__(self, portal: Portal, inner: _TypedWatcher[T]) -> None:
-        self._portal = portal
-        self._inner = inner
-        self._items = portal.items(inner._next_chunk)
-
-    @property
-    def initial_done(self) -> bool:
-        """Whether all initial data has been read."""
-        return self._inner.initial_done
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the watch was closed."""
-        return self._inner.is_closed
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> TypedEntry[T | None]:
-        return next(self._items)
-
-    def next(self, *, timeout: Timeout | None = None) -> TypedEntry[T | None]:
-        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
-        ready = self._items.take_ready(None)
-        if ready is not None:
-            return ready
-        return self._portal.call(self._inner.next(timeout=timeout))
-
-    def initial(self) -> Iterator[TypedEntry[T | None]]:
-        """Iterate over the initial data; ends after it, at once if it is empty.
-
-        The watch continues with the changes since.
-        """
-        self._items.put_back(self._inner._put_back)
-        return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
-
-    def marked(self) -> Iterator[TypedEntry[T | None] | None]:
-        """Iterate over everything, with one None where the initial data ends."""
-        self._items.put_back(self._inner._put_back)
-        return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
-
-    def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until all initial data has arrived."""
-        self._portal.call(self._inner.ready(timeout=timeout))
-
-    def close(self) -> None:
-        """End the watch; unread entries are discarded."""
-        self._items.put_back(self._inner._put_back)
-        self._portal.call(self._inner.close())
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-    def __enter__(self) -> Self:
-        self._portal.call(self._inner.__aenter__())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._items.put_back(self._inner._put_back)
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
-
-
 class TypedKeyValue(Generic[T]):
     """A bucket whose values have one type, from ``KeyValue.typed``."""
 
@@ -700,9 +628,9 @@ class TypedKeyValue(Generic[T]):
         resume_from: int = 0,
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
-    ) -> TypedWatcher[T]:
+    ) -> Watcher[TypedEntry[T | None]]:
         """Follow keys: first their latest values, then every change."""
-        return TypedWatcher(
+        return Watcher(
             self._portal,
             self._portal.call(
                 self._inner.watch(
@@ -878,7 +806,7 @@ class KeyValue:
         min_last_revision: int = 0,
         callback: Callable[[Entry], object] | None = None,
         timeout: Timeout | None = None,
-    ) -> KeyWatcher:
+    ) -> Watcher[Entry]:
         """Follow keys: first their latest values, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket. ``include_history``
@@ -886,7 +814,7 @@ class KeyValue:
         revision. ``ignore_deletes`` leaves out deletions, ``meta_only`` the values. A ``callback``
         gets the entries that ``for`` would yield. ``timeout`` limits the start only.
         """
-        return KeyWatcher(
+        return Watcher(
             self._portal,
             self._portal.call(
                 self._inner.watch(

@@ -2,8 +2,7 @@
 """Object stores, blocking.
 
 Made from jetspark.client.jetstream.objects.reading,
-jetspark.client.jetstream.objects.store,
-jetspark.client.jetstream.objects.watching.
+jetspark.client.jetstream.objects.store.
 """
 
 import os
@@ -18,9 +17,9 @@ from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphansPurged
 from jetspark.client.jetstream.objects.reading import ObjectReader as _ObjectReader
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.objects.store import ObjectStore as _ObjectStore
-from jetspark.client.jetstream.objects.watching import ObjectWatcher as _ObjectWatcher
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout
+from jetspark.sync.key_value import Watcher
 from jetspark.sync.portal import Portal
 
 
@@ -72,80 +71,6 @@ class ObjectReader:
 
     def __repr__(self) -> str:
         return repr(self._inner)
-
-
-class ObjectWatcher:
-    """Objects as they change: ``for`` yields an ObjectInfo each, without end.
-
-    ``initial`` iterates over the existing objects, and ends; ``ready`` waits until all of them
-    have arrived. Created by ``ObjectStore.watch``; end it with ``close`` or ``with``.
-    """
-
-    def __init__(self, portal: Portal, inner: _ObjectWatcher) -> None:
-        self._portal = portal
-        self._inner = inner
-        self._items = portal.items(inner._next_chunk)
-
-    @property
-    def initial_done(self) -> bool:
-        """Whether all initial data has been read."""
-        return self._inner.initial_done
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the watch was closed."""
-        return self._inner.is_closed
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> ObjectInfo:
-        return next(self._items)
-
-    def next(self, *, timeout: Timeout | None = None) -> ObjectInfo:
-        """Wait for the next change; RequestTimeout if none arrives within ``timeout`` seconds."""
-        ready = self._items.take_ready(None)
-        if ready is not None:
-            return ready
-        return self._portal.call(self._inner.next(timeout=timeout))
-
-    def initial(self) -> Iterator[ObjectInfo]:
-        """Iterate over the initial data; ends after it, at once if it is empty.
-
-        The watch continues with the changes since.
-        """
-        self._items.put_back(self._inner._put_back)
-        return self._portal.items(self._portal.run(self._inner.initial).next_chunk)
-
-    def marked(self) -> Iterator[ObjectInfo | None]:
-        """Iterate over everything, with one None where the initial data ends."""
-        self._items.put_back(self._inner._put_back)
-        return self._portal.items(self._portal.run(self._inner.marked).next_chunk)
-
-    def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until all initial data has arrived."""
-        self._portal.call(self._inner.ready(timeout=timeout))
-
-    def close(self) -> None:
-        """End the watch."""
-        self._items.put_back(self._inner._put_back)
-        self._portal.call(self._inner.close())
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-    def __enter__(self) -> Self:
-        self._portal.call(self._inner.__aenter__())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._items.put_back(self._inner._put_back)
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
 
 class ObjectStore:
@@ -351,12 +276,12 @@ class ObjectStore:
         min_last_seq: int = 0,
         callback: Callable[[ObjectInfo], object] | None = None,
         timeout: Timeout | None = None,
-    ) -> ObjectWatcher:
+    ) -> Watcher[ObjectInfo]:
         """Follow the objects: first the existing ones, then every change.
 
         A ``callback`` gets the items that ``for`` would yield.
         """
-        return ObjectWatcher(
+        return Watcher(
             self._portal,
             self._portal.call(
                 self._inner.watch(

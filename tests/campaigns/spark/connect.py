@@ -77,23 +77,70 @@ def connect_server(folder: Path, master: str) -> Iterator[str]:
         yield f"sc://127.0.0.1:{port}"
 
 
-@contextlib.contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """Start a master and a worker, and yield the address of the master.
+class StandaloneCluster:
+    """A master and its workers, which can be killed and started again.
 
     Spark from pip has no scripts for them, only the classes.
     """
-    port = _unused_port()
-    address = f"spark://127.0.0.1:{port}"
-    here = ["--host", "127.0.0.1", "--webui-port", "0"]
-    package = "org.apache.spark.deploy"
-    master = [_program("spark-class"), f"{package}.master.Master", "--port", str(port), *here]
-    worker = [_program("spark-class"), f"{package}.worker.Worker", *here, "--cores", "2"]
-    worker += ["--memory", "1g", "--work-dir", str(folder / "work"), address]
-    with _running(folder / "master.log", master):
-        _await_port(port)
-        with _running(folder / "worker.log", worker):
-            yield address
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = _unused_port()
+        self._master: subprocess.Popen[bytes] | None = None
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self.address = f"spark://127.0.0.1:{self._port}"
+
+    def start_master(self) -> None:
+        """Start the master; one that is started again does not know the earlier workers."""
+        self._master = self._start("master.Master", "--port", str(self._port))
+        _await_port(self._port)
+
+    def start_worker(self, cores: int = 2) -> None:
+        """Start a worker, which registers some seconds later."""
+        given = ["--cores", str(cores), "--memory", "1g"]
+        given += ["--work-dir", str(self._folder / "work"), self.address]
+        self._workers.append(self._start("worker.Worker", *given))
+
+    def kill_master(self) -> None:
+        """Kill the master; its workers and applications notice."""
+        assert self._master is not None
+        _end(self._master)
+        self._master = None
+
+    def kill_worker(self) -> None:
+        """Kill a worker; its executors notice, and end."""
+        _end(self._workers.pop())
+
+    def close(self) -> None:
+        """Kill everything; raise if something had ended before."""
+        running = [*self._workers, *([self._master] if self._master is not None else [])]
+        ended = [process.args for process in running if process.poll() is not None]
+        for process in running:
+            _end(process)
+        assert not ended, f"{ended}: see the logs in {self._folder}"
+
+    def _start(self, name: str, *given: str) -> "subprocess.Popen[bytes]":
+        command = [_program("spark-class"), f"org.apache.spark.deploy.{name}"]
+        command += ["--host", "127.0.0.1", "--webui-port", "0", *given]
+        log = self._folder / f"{name.lower()}-{time.monotonic_ns()}.log"
+        return _started(log, command)
+
+
+@contextlib.contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """Start a master and a worker, and yield the address of the master."""
+    with standalone_cluster(folder) as cluster:
+        yield cluster.address
+
+
+@contextlib.contextmanager
+def standalone_cluster(folder: Path, workers: int = 1) -> Iterator[StandaloneCluster]:
+    """Start a master and workers of two cores each."""
+    with contextlib.closing(StandaloneCluster(folder)) as cluster:
+        cluster.start_master()
+        for _ in range(workers):
+            cluster.start_worker()
+        yield cluster
 
 
 def copy_stream(folder: Path, remote: str) -> list[str]:
@@ -126,6 +173,15 @@ def copy_stream(folder: Path, remote: str) -> list[str]:
 
 @contextlib.contextmanager
 def _running(log: Path, command: list[str]) -> Iterator[None]:
+    process = _started(log, command)
+    try:
+        yield
+        assert process.poll() is None, log.read_text(errors="replace")[-3000:]
+    finally:
+        _end(process)
+
+
+def _started(log: Path, command: list[str]) -> "subprocess.Popen[bytes]":
     environ = dict(os.environ)
     prepare_environment(environ, master="local[2]", parallelism=None)
     # The formats are looked for in the Python of the server and of the executors.
@@ -133,13 +189,12 @@ def _running(log: Path, command: list[str]) -> Iterator[None]:
     # Otherwise every master of a machine wants the same port for it.
     environ["SPARK_MASTER_OPTS"] = "-Dspark.master.rest.enabled=false"
     with log.open("wb") as out:
-        process = subprocess.Popen(command, env=environ, stdout=out, stderr=out, cwd=log.parent)
-    try:
-        yield
-        assert process.poll() is None, log.read_text(errors="replace")[-3000:]
-    finally:
-        process.kill()
-        process.wait()
+        return subprocess.Popen(command, env=environ, stdout=out, stderr=out, cwd=log.parent)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
 
 
 def _program(name: str) -> str:

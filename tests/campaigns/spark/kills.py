@@ -8,7 +8,8 @@ or executors than before: nothing is pinned. Rows carry their origin: in the end
 
 ``tests/spark/campaigns/test_kills.py`` is the short form, ``make torture`` the long one;
 ``python -m tests.campaigns.spark.kills --lives 5 --url nats://...`` runs it on any server, with
-``--standalone`` on a cluster whose executors outlive the driver for a while.
+``--standalone`` on a cluster whose executors outlive the driver for a while, and whose worker and
+master are killed and started again as well.
 """
 
 import argparse
@@ -21,11 +22,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.campaigns.spark.connect import standalone
+from tests.campaigns.spark.connect import StandaloneCluster, standalone_cluster
 from tests.support.processes import command_of, descendants, kill_all
 
 from jetspark import KeyValueConfig, StreamConfig, sync
@@ -75,6 +77,8 @@ class SparkKills:
         self.lives = 0
         self.executors_killed = 0
         self.drivers_killed = 0
+        self.workers_killed = 0
+        self.masters_killed = 0
 
     def fill(self) -> None:
         """Make the streams and the rows; equal payloads must not be taken for one row."""
@@ -100,16 +104,35 @@ class SparkKills:
         executor_at: float | None = None,
         driver_at: float | None = None,
         master: str = CLUSTER,
+        cluster_at: float | None = None,
+        restart: Callable[[], None] = lambda: None,
     ) -> int:
-        """Run the job once; kill when these shares of all rows are stored. Its exit code."""
+        """Run the job once; kill when these shares of all rows are stored. Its exit code.
+
+        ``restart`` kills a part of a standalone cluster and starts it again, at ``cluster_at``.
+        """
         self.lives += 1
         with self._job(master) as job:
             if executor_at is not None and self._reached(job, executor_at):
                 self._kill_executor(job.pid)
+            if cluster_at is not None and self._reached(job, cluster_at):
+                restart()
             if driver_at is not None and self._reached(job, driver_at):
                 kill_all(job.pid)
                 self.drivers_killed += 1
             return job.wait(timeout=3 * PATIENCE_S)
+
+    def restart_worker(self, cluster: StandaloneCluster) -> None:
+        """Kill the worker, and start it again."""
+        cluster.kill_worker()
+        self.workers_killed += 1
+        cluster.start_worker()
+
+    def restart_master(self, cluster: StandaloneCluster) -> None:
+        """Kill the master, and start it again on the same port: it has forgotten everything."""
+        cluster.kill_master()
+        self.masters_killed += 1
+        cluster.start_master()
 
     def live_in(self, spark: "SparkSession") -> None:
         """Run the job to its end in a session that runs, on whatever cores that has."""
@@ -229,10 +252,15 @@ def campaign(
     lives: int,
     deadline: float,
     masters: Sequence[str] = MASTERS,
+    cluster: StandaloneCluster | None = None,
+    rows: int = 20_000,
 ) -> str:
-    """Kill at random places, for so many lives and so long; the last life ends on its own."""
+    """Kill at random places, for so many lives and so long; the last life ends on its own.
+
+    On a ``cluster``, its worker or its master is killed in some lives, too.
+    """
     dice = random.Random(seed)
-    kills = SparkKills(url, folder, rows=20_000, per_trigger=2_000)
+    kills = SparkKills(url, folder, rows=rows, per_trigger=rows // 10)
     try:
         kills.fill()
         while kills.lives < lives or time.monotonic() < deadline:
@@ -240,10 +268,18 @@ def campaign(
             if share > 0.9:
                 break
             at = share + dice.uniform(0.02, 0.2)
+            executor_at = at if dice.random() < 0.7 else None
+            master = dice.choice(masters)
+            if cluster is None or master != cluster.address:
+                kills.live(executor_at=executor_at, driver_at=at + 0.1, master=master)
+                continue
+            restart = dice.choice((kills.restart_worker, kills.restart_master))
             kills.live(
-                executor_at=at if dice.random() < 0.7 else None,
-                driver_at=at + 0.1,
-                master=dice.choice(masters),
+                executor_at=executor_at,
+                driver_at=at + 0.15 if dice.random() < 0.5 else None,
+                master=master,
+                cluster_at=at + 0.05,
+                restart=partial(restart, cluster),
             )
         code = kills.live(master=dice.choice(masters))
         assert code == 0, (folder / f"life{kills.lives}.log").read_text()[-3000:]
@@ -252,8 +288,10 @@ def campaign(
     finally:
         kills.close()
     return (
-        f"{kills.lives} lives, {kills.executors_killed} executors and {kills.drivers_killed} "
-        f"drivers killed, {kills._rows} rows in each of {', '.join(WRITES)}, 0 lost, 0 too many"
+        f"{kills.lives} lives; killed: {kills.executors_killed} executors, "
+        f"{kills.drivers_killed} drivers, {kills.workers_killed} workers, "
+        f"{kills.masters_killed} masters; "
+        f"{kills._rows} rows in each of {', '.join(WRITES)}, 0 lost, 0 too many"
     )
 
 
@@ -267,6 +305,7 @@ def main() -> None:
     parser.add_argument("--lives", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--url", default="")
+    parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--standalone", action="store_true")
     parser.add_argument("--job", nargs="+", help="URL FOLDER MASTER PER_TRIGGER TARGET...")
     given = parser.parse_args()
@@ -280,10 +319,19 @@ def main() -> None:
         if not url:
             server = sync.Server(store_dir=f"{name}/store")
             url = stack.enter_context(server).client_url
+        cluster: StandaloneCluster | None = None
         if given.standalone:
-            masters = (stack.enter_context(standalone(folder)), "local[3]")
+            cluster = stack.enter_context(standalone_cluster(folder))
+            masters = (cluster.address, cluster.address, "local[3]")
         result = campaign(
-            url, folder, seed=given.seed, lives=given.lives, deadline=0.0, masters=masters
+            url,
+            folder,
+            seed=given.seed,
+            lives=given.lives,
+            deadline=0.0,
+            masters=masters,
+            cluster=cluster,
+            rows=given.rows,
         )
         sys.stdout.write(f"seed {given.seed}: {result}\n")
 

@@ -11,6 +11,7 @@ recorded since: a store is not started on those again.
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -27,6 +28,7 @@ from tests.support.store.model import (
 )
 from tests.support.store.state import Restated
 
+from jetspark.store.committer import write, write_turn, write_unsynced
 from jetspark.store.files import NO_SPACE
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import Group, StreamLog
@@ -38,6 +40,7 @@ LEVELS: Final = ("durable", "durable", "durable", "interval", "async")
 WRITTEN_MAX: Final = 2
 STREAMS_MAX: Final = 3
 KILL_CHANCE: Final = 0.02  # per step
+TOGETHER: Final = 0.3
 
 
 @dataclass
@@ -55,6 +58,9 @@ class Crashes:
     batches: int = 0
     restated: int = 0
     reopened: int = 0
+    # Groups that were written to the journal, and releases of its files.
+    shared: int = 0
+    releases: int = 0
 
     def __str__(self) -> str:
         return (
@@ -70,15 +76,17 @@ def run_crashes(
     seed: int = 0,
     go_on: Callable[[Crashes], bool] = lambda _: True,
     segment_size: int = SEGMENT_SIZE,
+    together: float = TOGETHER,
 ) -> Crashes:
     """Check at least this many crash states; raises Violation with the seed of the life.
 
     ``go_on`` is asked after each life and may end the run early, for runs by the clock. With a
-    small ``segment_size`` lives have many segments, and most of them are rewritten.
+    small ``segment_size`` lives have many segments, and most of them are rewritten. ``together``
+    is how often several streams change at once, and share a write of the journal.
     """
     done = Crashes()
     while done.states < states and go_on(done):
-        life = _Life(seed + done.lives, done, segment_size)
+        life = _Life(seed + done.lives, done, segment_size, together)
         try:
             life.live()
         except Exception as error:
@@ -99,8 +107,9 @@ class _Ended(BaseException):
 class _Life:
     """One store from its first start on."""
 
-    def __init__(self, seed: int, done: Crashes, segment_size: int) -> None:
+    def __init__(self, seed: int, done: Crashes, segment_size: int, together: float) -> None:
         self.seed = seed
+        self._together = together
         self._segment_size = segment_size
         self._random = Random(seed)
         self._done = done
@@ -132,7 +141,8 @@ class _Life:
     def _act(self) -> None:
         logs = self._opened.logs
         chance = self._random.random()
-        if not logs or (chance < 0.08 and len(logs) < STREAMS_MAX):
+        many = self._together > TOGETHER
+        if not logs or (chance < (0.3 if many else 0.08) and len(logs) < STREAMS_MAX):
             self._create()
         elif chance < 0.11:
             self._drop(self._random.choice(logs))
@@ -140,6 +150,8 @@ class _Life:
             self._end()
         elif any(log.access.failed for log in logs):
             self._reopen(next(log for log in logs if log.access.failed))
+        elif self._random.random() < self._together:
+            self._turn()
         else:
             self._change(self._random.choice(logs))
 
@@ -148,6 +160,8 @@ class _Life:
         identity = Identity(stream_id=number, account="A", name=f"S{number}", created_ns=1)
         stream = self._model.streams[number] = StreamModel(identity)
         stream.level = self._random.choice(LEVELS)
+        if self._together > TOGETHER and self._random.random() < 0.8:
+            stream.level = "durable"
         try:
             log = self._opened.store.create(identity)
         except OSError as error:
@@ -196,6 +210,82 @@ class _Life:
         if not log.access.failed:
             self._keep_house(log, stream)
 
+    def _turn(self) -> None:
+        """Several streams change at once: the journal makes that durable with one write."""
+        journal = self._opened.store.journal
+        if journal.wants_file:
+            with suppress(OSError):
+                journal.prepare()
+        shared: list[tuple[StreamLog, StreamModel, int, Group]] = []
+        for log in list(self._opened.logs):
+            stream = self._model.streams[log.identity.stream_id]
+            staged = self._changes.stage(log, stream)
+            if staged:
+                try:
+                    group = log.take_group()
+                    if group is None:
+                        raise Violation("something was staged and there is no group")
+                except OSError as error:
+                    self._failed(log, stream, error)
+                    continue
+                shared.append((log, stream, staged, group))
+        self._share([each for each in shared if each[3].segment is not None])
+        for each in shared:
+            if each[3].segment is None:
+                self._report(*each, write(self.disk, each[3]))
+        for log, stream, *_ in shared:
+            if not log.access.failed:
+                self._keep_house(log, stream)
+        if self._random.random() < 0.3:
+            self._release()
+
+    def _share(self, turn: list[tuple[StreamLog, StreamModel, int, Group]]) -> None:
+        journal = self._opened.store.journal
+        if not journal.takes(len(turn), sum(int(each[3].size) for each in turn)):
+            for each in turn:
+                self._report(*each, write(self.disk, each[3]))
+            return
+        written = []
+        for each in turn:
+            each[3].share(True)
+            if write_unsynced(self.disk, each[3]):
+                written.append(each)
+            else:
+                each[3].share(False)
+                self._report(*each, write(self.disk, each[3]))
+        if written:
+            groups = [each[3] for each in written]
+            errors = write_turn(self.disk, journal, groups)
+            self._done.shared += len(groups)
+            for each, error in zip(written, errors, strict=True):
+                self._report(*each, error)
+
+    def _report(
+        self,
+        log: StreamLog,
+        stream: StreamModel,
+        staged: int,
+        _group: Group,
+        error: OSError | None,
+    ) -> None:
+        if error is not None:
+            self._failed(log, stream, error)
+        else:
+            self._committed(log, stream, staged)
+
+    def _release(self) -> None:
+        """Sync what is only in the journal."""
+        self._done.releases += 1
+        failed = self._opened.store.journal.release(everything=self._random.random() < 0.5)
+        for segment in failed:
+            if segment.error is not None:
+                log = next(
+                    log for log in self._opened.logs if log.identity.stream_id == segment.stream_id
+                )
+                segment.stop(segment.error)
+                stream = self._model.streams[segment.stream_id]
+                self._failed(log, stream, segment.error)
+
     def _keep_house(self, log: StreamLog, stream: StreamModel) -> None:
         before = len(log.index.segments)
         # Too much that may be there or not has too many outcomes to try them all.
@@ -237,8 +327,9 @@ class _Life:
         self._committed(log, stream, staged)
 
     def _write(self, group: Group) -> None:
-        write = self.disk.write_synced if group.synced else self.disk.write
-        write(int(group.handle), [group.blob, group.filler], int(group.offset))
+        error = write(self.disk, group)
+        if error is not None:
+            raise error
 
     def _committed(self, log: StreamLog, stream: StreamModel, staged: int) -> None:
         log.commit()
@@ -283,7 +374,7 @@ class _Life:
             self.disk = disk
             disk.before_step = self._before_step
             try:
-                self._opened = Opened(disk, self._segment_size, CACHE_BUDGET)
+                self._opened = Opened(disk, self._segment_size, CACHE_BUDGET, self._key)
             except OSError:
                 self._model.sync_failed = True
             except _Ended as ended:
@@ -293,6 +384,9 @@ class _Life:
         self._model.adopt(self._model.check(self._opened))
         for log in self._opened.logs:
             log.durability.choose(self._model.streams[log.identity.stream_id].level)
+
+    def _key(self) -> int:
+        return self._random.getrandbits(64)
 
     # What is looked at -------------------------------------------------------------------------
 
@@ -317,7 +411,7 @@ class _Life:
         if image.before_step is None and self._was_judged(image):
             self._done.repeated += 1
             return
-        opened = Opened(image, self._segment_size, CACHE_BUDGET)
+        opened = Opened(image, self._segment_size, CACHE_BUDGET, self._key)
         self._model.check(opened)
         for recovery in opened.recoveries.values():
             self._done.doubtful += len(recovery.doubtful)

@@ -46,11 +46,9 @@ ASK_NOBODY = {
     "Election.resign",
     "Election.wait_deposed",
     "JetStream.publish_async_complete",
-    "KeyWatcher.ready",
     "Lock.release",
     "Lock.wait_lost",
-    "ObjectWatcher.ready",
-    "TypedWatcher.ready",
+    "Watcher.ready",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.waiting import until
 
-from jetspark import Client, Entry, JetStream, KeyValue, KeyValueConfig, KeyWatcher, Operation
+from jetspark import Client, Entry, JetStream, KeyValue, KeyValueConfig, Operation, Watcher
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.kv.follow import Follow
@@ -38,7 +38,7 @@ def seen(entries: list[Entry | None]) -> list[tuple[str, bytes] | None]:
     return [None if each is None else (each.key, each.value) for each in entries]
 
 
-async def take(watcher: KeyWatcher, count: int) -> list[Entry | None]:
+async def take(watcher: Watcher[Entry], count: int) -> list[Entry | None]:
     """The next entries, and None where the initial data ends."""
     marked = watcher.marked()
     async with asyncio.timeout(10):
@@ -410,7 +410,9 @@ async def test_a_watcher_is_read_in_every_way(client: Connect, name: str) -> Non
             assert [entry.key async for entry in watcher.initial()] == ["c"]
             assert (before, watcher.initial_done) == (False, True)
             assert [entry async for entry in watcher.initial()] == []
-            with pytest.raises(RequestTimeout, match=f"bucket '{name}': no entry within 0.05 s"):
+            with pytest.raises(
+                RequestTimeout, match=f"bucket '{name}': nothing arrived within 0.05 s"
+            ):
                 await watcher.next(timeout=0.05)
             await kv.delete("a")
             assert (await watcher.next()).operation is Operation.DEL
@@ -424,7 +426,7 @@ async def test_a_watcher_is_read_in_every_way(client: Connect, name: str) -> Non
             # A delete is the last word about a key: it is part of the initial data.
             found = {entry.key: entry.operation async for entry in plain.initial()}
             assert found == {"a": Operation.DEL, "b": Operation.PUT, "c": Operation.PUT}
-            assert repr(plain) == f"KeyWatcher(bucket={name!r})"
+            assert repr(plain) == f"Watcher(bucket {name!r})"
 
 
 async def test_a_value_is_asked_for_with_a_default(client: Connect, name: str) -> None:

@@ -5,6 +5,7 @@ headers, payload.
 """
 
 import errno
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -111,6 +112,38 @@ def test_what_is_exported_and_imported_is_the_same(
     assert content(copy, own=True) == before
     assert copy.info().state.messages == 7
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+# A pipe gets rows, or none: redirected, it can be imported if the stream was not empty.
+@pytest.mark.parametrize(
+    ("target", "empty"),
+    [*itertools.product(["out.parquet", "out.ndjson", "folder"], [True, False]), ("-", False)],
+)
+def test_every_export_can_create_its_stream(
+    server: ServerProcess, jetstream: sync.JetStream, source: sync.Stream, tmp_path: Path,
+    target: str, empty: bool,
+) -> None:  # fmt: skip
+    """Configuration included: whatever was written to, and with or without messages."""
+    if target not in {"-", "out.ndjson"}:
+        pytest.importorskip("pyarrow")
+    source.update(max_age=3600, description="exported")
+    if empty:
+        source.purge()
+    before = content(source, own=True)
+    file = tmp_path / target
+    if target == "-":
+        file = tmp_path / "redirected.ndjson"
+        file.write_bytes(run("export", source.name, "-", "-s", server.url).stdout_bytes)
+    else:
+        ok("export", source.name, str(file), "-s", server.url)
+    jetstream.delete_stream(source.name)
+
+    ok("import", source.name, str(file), "--create", "-s", server.url)
+
+    made = jetstream.stream(source.name)
+    assert (made.config.max_age, made.config.description) == (3600, "exported")
+    assert made.config.subjects == (f"{source.name}.>",)
+    assert content(made, own=True) == before
 
 
 def test_a_repeat_beyond_the_duplicate_window_stores_nothing_twice(
@@ -257,7 +290,8 @@ def test_a_full_disk_leaves_no_half_file(
     server: ServerProcess, source: sync.Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class FullDisk:
-        def __init__(self, file: Any) -> None:
+        def __init__(self, file: Any, config: str) -> None:
+            assert config
             self._file = file
 
         def write(self, rows: Any) -> None:

@@ -4,13 +4,17 @@ Each test is a client that does much of something, next to a probe that measures
 the longest turn of the server's loop took. The long forms are in ``tests/campaigns/turns.py``.
 """
 
+import asyncio
+import contextlib
 import json
 import tarfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.turn_probe import TurnProbe, Wire
+from tests.support.turn_probe import LONGEST_MS, TurnProbe, Wire
 
 from jetspark import COMPILED
 from jetspark.api.stream import StreamConfig, StreamState
@@ -263,3 +267,48 @@ def test_no_responders_after_a_client_left_with_very_many_subscriptions(
         client.send(b"PUB s.19999.x answer 0\r\n\r\n")
         assert client.until(b"\r\n\r\n").startswith(b"HMSG answer 1 ")
         probe.check()
+
+
+class Passes:
+    """How much CPU time the loop spends between two looks at its sockets, at most."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.longest_ms = 0.0
+        self._loop = loop
+        self._began_ns = 0
+        self._over = False
+        loop.call_soon_threadsafe(self._tick)
+
+    def _tick(self) -> None:
+        now = time.thread_time_ns()
+        if self._began_ns:
+            self.longest_ms = max(self.longest_ms, (now - self._began_ns) / 1e6)
+        self._began_ns = now
+        if not self._over:
+            self._loop.call_soon(self._tick)
+
+    def end(self) -> float:
+        self._over = True
+        return self.longest_ms
+
+
+def test_many_clients_that_send_much_at_the_same_time_share_a_turn(probe: TurnProbe) -> None:
+    """Each of them had a share of its own in the same turn."""
+    count = 6_000 if COMPILED else 2_000
+    with contextlib.ExitStack() as ends:
+        clients = [ends.enter_context(probe.client()) for _ in range(60)]
+        make_stream(clients[0], "S", ["s"])
+        for client in clients:
+            client.settle()
+        ready = threading.Event()
+        probe.loop.call_soon_threadsafe(ready.wait, 60)
+        for client in clients:
+            client.send(b"PUB s 10\r\n0123456789\r\n" * count)
+        passes = Passes(probe.loop)
+        ready.set()
+        for client in clients:
+            client.settle()
+
+        assert passes.end() < 1.5 * LONGEST_MS
+        state = json.loads(clients[0].request(b"STREAM.INFO.S", b""))["state"]
+        assert state["messages"] == 60 * count

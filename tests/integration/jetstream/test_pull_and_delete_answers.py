@@ -131,7 +131,7 @@ async def test_others_have_their_turn_while_one_client_sends_without_a_pause(
         wire = await Wire.open(server.port)
         assert await wire.ask(b"in.1", b"", b"there") == b"there"
         (connection,) = server._inner.connections
-        buffer = connection.get_buffer(-1)
+        buffer = memoryview(connection.get_buffer(-1))
         line = b"PUB x 2\r\nhi\r\n"
         rest = b""
         read = 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
+from tests.support.raw_client import Raw, connect
 
 import jetspark
 from jetspark.server.config.loader import load_text
@@ -17,41 +17,6 @@ ANN = "{ user: ann, password: a }"
 def settings(folder: Path, users: str) -> Settings:
     text = f'listen: "127.0.0.1:-1"\njetstream {{ store_dir: "{folder}" }}\n{users}'
     return load_text(text, {})
-
-
-class Raw:
-    """A connection that says CONNECT as often as it likes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def open(cls, port: int) -> Raw:
-        raw = cls(*await asyncio.open_connection("127.0.0.1", port))
-        await raw._reader.readline()
-        return raw
-
-    async def say(self, line: bytes) -> bytes:
-        """What the server says up to the next PONG, or until it closes."""
-        heard = b""
-        try:
-            self._writer.write(line + b"PING\r\n")
-            while not heard.endswith(b"PONG\r\n"):
-                more = await asyncio.wait_for(self._reader.readline(), 60)
-                if not more:
-                    break
-                heard += b"" if more.startswith(b"INFO ") else more
-        except ConnectionError:
-            pass
-        return heard
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-def connect(user: bytes, password: bytes) -> bytes:
-    return b'CONNECT {"verbose":false,"user":"%b","pass":"%b"}\r\n' % (user, password)
 
 
 async def test_a_removed_user_cannot_return_on_a_connection_of_another_user(

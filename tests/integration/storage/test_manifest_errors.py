@@ -47,10 +47,12 @@ async def test_a_manifest_that_cannot_be_written_is_one_line_and_stops_nothing(
         await js.create_stream(config)
         (folder,) = tmp_path.glob("acct-*/stream-*")
         await js.create_stream(StreamConfig(name="B", subjects=("b",)))
+        # Its first large message waits for manifests.
+        first = (await js.publish("a", bytes(300_000))).seq
         refusing.error = error
         refusing.refused = folder.name
         # More than a segment: the manifests should list the next one.
-        acks = [(await js.publish("a", bytes(300_000))).seq for _ in range(8)]
+        acks = [first] + [(await js.publish("a", bytes(300_000))).seq for _ in range(7)]
         changed = StreamConfig(name="A", subjects=("a", "c"), max_bytes=8 << 20)
         info = await js.update_stream(changed)
         assert tuple(info.config.subjects) == ("a", "c")
@@ -69,7 +71,32 @@ async def test_a_manifest_that_cannot_be_written_is_one_line_and_stops_nothing(
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
-async def test_a_stream_whose_manifests_cannot_be_written_is_refused_alone(
+async def test_a_message_that_needs_the_first_manifests_is_refused_without_them(
+    tmp_path: Path,
+    refusing: type[RefusingFiles],
+    error: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with jetspark.Server(store_dir=tmp_path) as server, await server.connect() as client:
+        js = client.jetstream()
+        await js.create_stream(StreamConfig(name="A", subjects=("a",)))
+        (folder,) = tmp_path.glob("acct-*/stream-*")
+        assert (await js.publish("a", b"small")).seq == 1
+        refusing.error = error
+        refusing.refused = folder.name
+        with pytest.raises(ApiError):
+            await js.publish("a", bytes(300_000))
+
+    assert "Traceback" not in caplog.text
+    refusing.refused = ""
+    async with jetspark.Server(store_dir=tmp_path) as server, await server.connect() as client:
+        js = client.jetstream()
+        assert (await (await js.stream("A")).info()).state.messages == 1
+        assert (await js.publish("a", bytes(300_000))).seq > 1
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+async def test_a_stream_whose_files_cannot_be_written_is_refused_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_files: OsFiles, path: Path, _contents: object) -> None:

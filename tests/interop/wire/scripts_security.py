@@ -54,6 +54,13 @@ CONFIGS: Final = {
     "  B { users: [ { user: b1, password: pw } ] }\n"
     '  "$SYS" { users: [ { user: sys, password: pw } ] }\n'
     "}\n",
+    "limited accounts": "accounts {\n"
+    "  A { users: [ { user: a1, password: pw }, { user: a2, password: pw } ]\n"
+    "      limits { max_connections: 2, max_subscriptions: 3, max_payload: 10 } }\n"
+    "  B { users: [ { user: b1, password: pw } ], limits { max_conn: 0 } }\n"
+    "  C { users: [ { user: c1, password: pw } ], limits { max_pay: 0 } }\n"
+    "  D { users: [ { user: d1, password: pw } ], limits { max_conn: -1, max_pay: -1 } }\n"
+    "}\n",
     "defaults": "authorization { default_permissions: { publish: ok, subscribe: in }\n"
     "  users: [ { user: u, password: pw }\n"
     "           { user: own, password: pw, permissions: { publish: mine } } ] }\n",
@@ -243,6 +250,41 @@ ACCOUNTS: Final[dict[str, Body]] = {
     "wrong password": login("a1", "x") + PING,
 }  # fmt: skip
 
+LIMITED: Final[dict[str, Body]] = {
+    "connections of an account": [
+        ("a", login("a1")),
+        ("b", login("a2")),
+        Turn("c", login("a1") + PING, ends=True),
+        Turn("d", login("a2") + b"SUB a 1\r\n" + pub("a"), ends=True),
+        ("a", PING),
+    ],
+    "no connections at all": [Turn("a", login("b1") + PING, ends=True)],
+    "a second CONNECT does not count twice": [
+        ("a", login("a1")),
+        ("a", login("a1")),
+        ("a", login("a2")),
+        ("b", login("a1")),
+        ("b", PING),
+    ],
+    "subscriptions per connection": [
+        ("a", login("a1") + b"".join(b"SUB s%d %d\r\n" % (n, n) for n in range(5)) + PING),
+        ("b", login("a2") + b"SUB s 1\r\nSUB s 2\r\nSUB s 3\r\n" + PING),
+        ("a", b"UNSUB 1\r\nSUB later 9\r\nSUB much.later 10\r\n"),
+        ("b", pub("later", b"x") + pub("much.later", b"x")),
+        ("a", b""),
+    ],
+    "payload of an account": login("a1") + b"SUB a 1\r\n" + pub("a", b"0123456789")
+    + pub("a", b"0123456789a") + PING,
+    "headers count as payload": login("a1") + hpub("a", HEADER, b"x") + PING,
+    "only empty messages": login("c1") + b"SUB a 1\r\n" + pub("a") + pub("a", b"x") + PING,
+    "a limit of -1 is none": login("d1") + b"SUB a 1\r\n" + pub("a", b"x" * 100) + PING,
+    "another account, another limit": [
+        ("a", login("a1") + b"SUB a 1\r\n" + pub("a", b"0123456789")),
+        ("a", login("d1") + b"SUB a 1\r\n" + pub("a", b"0123456789a")),
+        ("a", login("a1") + b"SUB a 1\r\n" + pub("a", b"0123456789a")),
+    ],
+}  # fmt: skip
+
 DEFAULTS: Final[dict[str, Body]] = {
     "used": login("u", verbose=True) + pub("ok") + pub("mine") + b"SUB in 1\r\nSUB x 2\r\n" + PING,
     "overruled": login("own", verbose=True) + pub("ok") + pub("mine") + b"SUB x 2\r\n" + PING,
@@ -260,5 +302,6 @@ def security_scripts() -> list[Script]:
         *scripts("impatient", "impatient", IMPATIENT),
         *scripts("impatient but anonymous", "impatient but anonymous", PATIENT),
         *scripts("accounts", "accounts", ACCOUNTS),
+        *scripts("limited accounts", "limited accounts", LIMITED),
         *scripts("defaults", "defaults", DEFAULTS),
     ]

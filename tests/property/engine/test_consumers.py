@@ -327,3 +327,33 @@ def told(message: Written) -> tuple[int, int, int, int]:
 
 TestConsumers = ConsumerMachine.TestCase
 TestConsumers.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+
+
+def played() -> ConsumerMachine:
+    """A consumer whose three messages, delivered once, all wait for redelivery."""
+    state = ConsumerMachine()
+    state.begin(max_deliver=2, filters=(), max_ack_pending=0, before=[b"s.a"] * 3)
+    state.pull(count=3)
+    state.wait(milliseconds=11_000)
+    return state
+
+
+def test_a_queued_message_that_is_delayed_goes_to_the_end_of_the_queue() -> None:
+    state = played()
+    state.nak(delay=4, pick=0)
+    state.wait(milliseconds=4_000)
+    state.pull(count=1)
+    state.info_says_what_the_model_says()
+    state.pull(count=2)
+    state.teardown()
+
+
+def test_a_message_that_was_given_up_stays_given_up_after_a_crash() -> None:
+    state = played()
+    state.pull(count=3)
+    state.wait(milliseconds=11_000)
+    state.pull(count=3)  # nothing is left to deliver
+    state.info_says_what_the_model_says()
+    state.crash_behind_the_journal()
+    state.info_says_what_the_model_says()
+    state.teardown()

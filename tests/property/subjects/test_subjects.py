@@ -192,6 +192,20 @@ class SublistMachine(RuleBasedStateMachine):
             self.check(subject, result)
             assert self.sublist.has_interest(subject) is bool(result.plain or result.groups)
 
+    @rule(some=st.lists(few_subjects, min_size=1, max_size=6))
+    def find(self, some: list[bytes]) -> None:
+        """What is derived from a shared result holds for every subject that gets it."""
+        for subject in some:
+            result = self.sublist.find(subject)
+            self.check(subject, result)
+            derived = [
+                *result.plain,
+                *zip(result.group_names, map(tuple, result.groups), strict=True),
+            ]
+            assert result.route in {None, repr(derived)}
+            result.route = repr(derived)
+            assert self.sublist.has_interest(subject) is bool(derived)
+
     @invariant()
     def counters_are_right(self) -> None:
         assert (self.sublist.count, self.sublist.generation) == (len(self.model), self.changes)

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from jetspark import KeyValueConfig, StreamConfig, sync
-from jetspark.errors import WrongLastSequence
+from jetspark.errors import MessageTooLarge, WrongLastSequence
 from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream.planner import DataLoss
@@ -295,6 +295,47 @@ def test_an_epoch_that_is_run_again_leaves_the_history_clean(
     _write(url, "CLEAN", ROW, rows, streaming=True)
 
     assert len(bucket.history("a")) == 2
+
+
+def test_a_task_of_a_batch_that_runs_again_leaves_values_and_history_as_they_are(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """Older values fell out of the history; a second run that Spark ended left an older value."""
+    bucket = _bucket(jetstream, "BATCH", history=4)
+    bucket.put("a", b"before")
+    made = KvDataSource(options={"servers": url, "bucket": "BATCH"}).writer(ROW, False)
+    rows = {"key": ["a", "b", "a", "a"], "value": ["1", "2", "3", "1"]}
+    whole = pa.RecordBatch.from_pydict(rows)
+
+    def ended_early() -> Iterator[pa.RecordBatch]:
+        yield whole.slice(0, 3)
+        raise KeyboardInterrupt
+
+    pickle.loads(pickle.dumps(made)).write(iter([whole]))
+    with pytest.raises(KeyboardInterrupt):
+        pickle.loads(pickle.dumps(made)).write(ended_early())
+
+    values = [one.value for one in bucket.history("a")]
+    assert values == [b"before", b"1", b"3", b"1"]
+    assert len(bucket.history("b")) == 1
+    _write(url, "BATCH", ROW, rows)
+    assert [one.value for one in bucket.history("a")] == [b"1", b"1", b"3", b"1"]
+
+
+@pytest.mark.usefixtures("task")
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_value_as_large_as_the_bucket_allows_is_written(
+    url: str, jetstream: sync.JetStream, streaming: bool
+) -> None:
+    """The header of an id counts for the limit of a message."""
+    bucket = _bucket(jetstream, f"LIMIT{streaming}", max_value_size=150)
+    rows = {"key": ["a", "b", "c"], "value": ["x" * 10, "x" * 150, "x" * 140]}
+
+    _write(url, bucket.bucket, ROW, rows, streaming=streaming)
+
+    assert {key: len(bucket.get(key).value) for key in "abc"} == {"a": 10, "b": 150, "c": 140}
+    with pytest.raises(MessageTooLarge):
+        _write(url, bucket.bucket, ROW, {"key": ["d"], "value": ["x" * 151]}, streaming=streaming)
 
 
 def test_an_expected_revision_of_a_replay_in_another_layout_is_no_conflict(

@@ -1,6 +1,7 @@
 """Objects as rows, against both servers and without a JVM."""
 
 import pickle
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,13 +13,15 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import ObjectStoreConfig, sync
-from jetspark.spark.objects.reader import Listed, pack
+from jetspark.errors import StreamFull
+from jetspark.spark.objects.reader import Listed, ObjectReader, pack
 from jetspark.spark.objects.source import ObjectDataSource
 from jetspark.spark.stream.planner import DataLoss
 from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.view import PlanningFailed
 
+READER = sys.modules[ObjectReader.__module__]
 ROW = StructType().add("path", "string").add("content", "binary")
 
 
@@ -79,6 +82,82 @@ def test_without_content_nothing_is_fetched(url: str, jetstream: sync.JetStream)
         list(whole.read(parts[0]))
 
 
+def _replace_when_opened(
+    store: sync.ObjectStore, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let another client replace the object ``hot`` after each of the first opens."""
+    contents = [bytes([ord("0") + number]) * 3_000_000 for number in range(times + 1)]
+    store.put("hot", contents.pop(0))
+    really_open = sync.ObjectStore.open
+
+    def opened(opening: sync.ObjectStore, name: str) -> sync.ObjectReader:
+        reader = really_open(opening, name)
+        if name == "hot" and contents:
+            store.put("hot", contents.pop(0))
+        return reader
+
+    monkeypatch.setattr(sync.ObjectStore, "open", opened)
+
+
+@pytest.mark.parametrize("micro_batch", [False, True])
+def test_an_object_that_is_replaced_during_the_read_comes_with_its_new_content(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch, micro_batch: bool
+) -> None:
+    """It was reported as deleted, and missing without an error from a streaming join."""
+    bucket = f"HOT{micro_batch}"
+    store = _store(jetstream, bucket)
+    store.put("cold", b"c")
+    _replace_when_opened(store, 2, monkeypatch)
+    monkeypatch.setattr(READER, "in_micro_batch", lambda: micro_batch)
+
+    rows = _read(_source(url, bucket))
+
+    assert [(row["path"], row["content"][:1]) for row in rows] == [("cold", b"c"), ("hot", b"2")]
+
+
+def test_a_read_of_an_object_that_never_stays_ends_with_an_error(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(READER, "OPENS_MAX", 3)
+    _replace_when_opened(_store(jetstream, "NEVER"), 3, monkeypatch)
+
+    with pytest.raises(DataLoss, match="object 'hot' of 'NEVER' was replaced during each of 3"):
+        _read(_source(url, "NEVER"))
+
+
+def test_a_link_to_a_deleted_object_is_named_and_does_not_end_a_streaming_join(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _store(jetstream, "BROKEN")
+    store.put("a", b"1")
+    store.link("alias", store.put("target", b"2"))
+    reader = _source(url, "BROKEN").reader(_source(url, "BROKEN").schema())
+    parts = reader.partitions()
+    store.delete("target")
+
+    with pytest.raises(PlanningFailed, match="'alias' of object store 'BROKEN' is a link to an"):
+        _read(_source(url, "BROKEN"))
+    monkeypatch.setattr(READER, "in_micro_batch", lambda: True)
+    batches: list[Any] = [batch for part in parts for batch in reader.read(part)]
+    assert [row["path"] for batch in batches for row in batch.to_pylist()] == ["a"]
+
+
+def test_a_large_object_does_not_join_small_ones_in_a_batch(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow's columns hold 2 GiB at most: together they may be larger than that."""
+    monkeypatch.setattr(READER, "BATCH_BYTES", 100)
+    store = _store(jetstream, "SIZES")
+    for name, size in (("a", 40), ("b", 40), ("c", 500), ("d", 40)):
+        store.put(name, bytes(size))
+    source = _source(url, "SIZES", minPartitions="1")
+    reader = source.reader(source.schema())
+
+    batches: list[Any] = [batch for part in reader.partitions() for batch in reader.read(part)]
+
+    assert [batch.num_rows for batch in batches] == [2, 1, 1]
+
+
 def test_links_are_followed(url: str, jetstream: sync.JetStream) -> None:
     store = _store(jetstream, "LINKS")
     target = store.put("real", b"here")
@@ -104,6 +183,20 @@ def test_rows_become_objects_and_a_second_run_changes_nothing(
     assert (first.stored, second.stored, second.unchanged, third.stored) == (2, 1, 2, 1)
     assert store.info("b").nuid == before
     assert store.get("a") == b"changed"
+
+
+def test_an_object_that_does_not_fit_into_its_store_is_named(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    jetstream.create_object_store(ObjectStoreConfig(bucket="SMALL", max_bytes=400_000))
+    writer = _source(url, "SMALL").writer(ROW, False)
+
+    with pytest.raises(StreamFull) as found:
+        writer.write(_batch(a=b"1", b=bytes(1_000_000)))
+
+    note = "object 'b', 1000000 bytes, was not stored in object store 'SMALL'"
+    assert found.value.__notes__[-1] == note
+    assert jetstream.object_store("SMALL").get("a") == b"1"
 
 
 def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:

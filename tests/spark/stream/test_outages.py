@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from jetspark import StreamConfig, sync
 from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.objects.source import ObjectDataSource
 from jetspark.spark.stream import streaming_reader as stream_reader
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import ServerUnreachable
@@ -79,6 +80,23 @@ def test_an_epoch_is_planned_although_the_server_restarts(server: "NatsServer") 
         stream = client.jetstream().stream("S")
         stored = Counter(one for chunk in stream.scan() for one in chunk.data)
     assert stored == Counter([b"1", b"2"])
+
+
+def test_an_epoch_of_objects_is_planned_although_the_server_restarts(
+    server: "NatsServer",
+) -> None:
+    with sync.connect(server.url) as client:
+        client.jetstream().create_object_store("O")
+    source = ObjectDataSource(options={"servers": server.url, "bucket": "O"})
+    schema = StructType().add("path", "string").add("content", "string")
+
+    later = _restart_later(server)
+    writer: Any = source.streamWriter(schema, False)
+    later.join()
+    writer.write(iter([pa.RecordBatch.from_pydict({"path": ["a"], "content": ["1"]})]))
+
+    with sync.connect(server.url) as client:
+        assert client.jetstream().object_store("O").get("a") == b"1"
 
 
 def test_a_new_read_is_reported_at_once_and_an_old_one_at_the_end(

@@ -6,7 +6,7 @@ that was made exists, one that was dropped is not; nothing is reported as damage
 was damaged. Removal and limits take out what they must and nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from tests.support.disk.paths import KeptPath
@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 ROOT: Final = KeptPath("/store")
+# Room for a few frames, so that lives have many files.
+JOURNAL_SIZE: Final = 8192 + 4096
 # More changes than these that may be there or not have too many outcomes to try them all.
 OPEN_MAX: Final = 9
 
@@ -353,7 +355,13 @@ class StoreModel:
 class Opened:
     """A store that was started on a disk."""
 
-    def __init__(self, disk: SimulatedDisk, segment_size: int, cache_budget: int) -> None:
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        segment_size: int,
+        cache_budget: int,
+        random_key: Callable[[], int] = lambda: 1,
+    ) -> None:
         self.disk = disk
         self.store: FileStore = FileStore(
             disk,
@@ -362,6 +370,8 @@ class Opened:
             cache_budget=cache_budget,
             sequences_ahead=8,
             reserve_size=0,
+            random_key=random_key,
+            journal_size=JOURNAL_SIZE,
         )
         self.recoveries: dict[int, Recovery] = {}
         before = disk.failed_steps

@@ -119,3 +119,60 @@ def test_account_info_tells_limits_and_use(bench: Bench) -> None:
     assert info["limits"]["max_storage"] == 5000
     assert info["limits"]["max_streams"] == 3
     assert "tiers" not in info
+
+
+def test_what_is_reserved_is_the_sum_of_all_streams(bench: Bench) -> None:
+    """Whatever is created, changed, refused by the disk, and deleted: it is not added up again."""
+
+    def check() -> None:
+        for storage in Storage:
+            streams = bench.engine.streams.values()
+            sizes = [s.config.max_bytes for s in streams if s.config.storage == storage]
+            assert bench.engine.usage.reserved(storage) == sum(max(size, 0) for size in sizes)
+
+    def change(action: bytes, name: bytes, rest: bytes = b"") -> None:
+        body = b'{"name":"%b","subjects":["%b"]%b}' % (name, name, rest) if rest else b""
+        bench.request(b"STREAM.%b.%b" % (action, name), body)
+        bench.submit()
+        while bench.on_the_way:
+            bench.land()
+        check()
+
+    change(b"CREATE", b"A", b',"max_bytes":1000')
+    change(b"CREATE", b"B", b',"max_bytes":-1')
+    change(b"CREATE", b"M", b',"max_bytes":70,"storage":"memory"')
+    change(b"UPDATE", b"A", b',"max_bytes":5000')
+    change(b"UPDATE", b"A", b',"max_bytes":10')
+    change(b"UPDATE", b"B", b',"max_bytes":30')
+    change(b"DELETE", b"A")
+    change(b"DELETE", b"M")
+    assert bench.engine.usage.reserved(Storage.FILE) == 30
+    bench.restart()
+    check()
+
+
+def test_the_names_of_streams_are_sorted_once(bench: Bench) -> None:
+    """A list of ten thousand streams is requested in many pages."""
+    for name in (b"B", b"A"):
+        bench.request(b"STREAM.CREATE." + name, b'{"name":"%b","subjects":["%b"]}' % (name, name))
+    names = bench.engine.names()
+
+    assert names == ["A", "B"]
+    assert bench.engine.names() is names
+    bench.request(b"STREAM.DELETE.A")
+    assert bench.engine.names() == ["B"]
+
+
+def test_the_memory_of_a_removed_stream_is_counted_once_it_is_free(bench: Bench) -> None:
+    stream = bench.create()
+    for number in range(3):
+        bench.store(stream, b"s.%d" % number, b"x")
+    del stream
+    assert bench.engine.take_freed() == 0
+
+    bench.request(b"STREAM.DELETE.S")
+    while bench.engine.operations.handle_ready(bench.now, bench.outbox):
+        pass
+
+    assert bench.engine.take_freed() > 3 * 142
+    assert bench.engine.take_freed() == 0

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -165,17 +164,21 @@ class StartedContext:
     """A context whose executors, of two cores each, register one at each look."""
 
     def __init__(
-        self, master: str, executors: int = 0, age_s: float = 0.0, **settings: str
+        self,
+        master: str,
+        executors: int = 0,
+        *,
+        known_before: bool = False,
+        looks: int = 1,
+        **settings: str,
     ) -> None:
+        """``looks``: how many it takes until the next executor has registered."""
         self.master = master
-        self._age_s = age_s
+        self.environment = {MIN_PARTITIONS_VARIABLE: "4"} if known_before else {}
+        self._looks, self._looked = looks, 0
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self._coming, self._registered = executors, 0
         self._jsc = self
-
-    @property
-    def startTime(self) -> int:  # noqa: N802
-        return int((time.time() - self._age_s) * 1000)
 
     def getConf(self) -> Any:  # noqa: N802
         found = self._settings
@@ -186,7 +189,8 @@ class StartedContext:
         return int(self._settings.get("spark.default.parallelism", max(2, 2 * self._registered)))
 
     def sc(self) -> Any:
-        self._registered = min(self._registered + 1, self._coming)
+        self._looked += 1
+        self._registered = min(self._looked // self._looks, self._coming)
         count = self._registered + 1
         return SimpleNamespace(getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: count))
 
@@ -196,9 +200,15 @@ class StartedContext:
     [
         (StartedContext("spark://host:7077", 5), 10),
         (StartedContext("spark://host:7077"), 2),  # none comes: it is not waited for for ever
-        (StartedContext("spark://host:7077", 5, age_s=60), 2),  # not a new session: as it is now
+        # Not a new session: as it is now.
+        (StartedContext("spark://host:7077", 5, known_before=True), 2),
         (StartedContext("yarn", 5, spark_dynamicAllocation_enabled="true"), 2),
         (StartedContext("yarn", 5, spark_default_parallelism="7"), 7),
+        # As many as were requested, however slowly they register.
+        (StartedContext("yarn", 5, looks=50, spark_executor_instances="5"), 10),
+        (StartedContext("yarn", 3, spark_executor_instances="5"), 6),
+        # Standalone clusters do not know this setting.
+        (StartedContext("spark://host:7077", 3, spark_executor_instances="5"), 6),
         (StartedContext("local-cluster[4, 2, 1024]"), 8),
         (StartedContext("local[3]", spark_default_parallelism="3"), 3),
     ],
@@ -208,8 +218,37 @@ def test_the_executors_of_a_new_session_are_waited_for(
 ) -> None:
     """Otherwise a read on a cluster has as many partitions as if there were two cores."""
     slept = [0.0]
-    clock = SimpleNamespace(time=time.time, monotonic=lambda: sum(slept), sleep=slept.append)
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
     monkeypatch.setattr(sys.modules[slots_of.__module__], "time", clock)
 
     assert slots_of(cast("Any", context)) == slots
     assert sum(slept) < 15.1
+
+
+@pytest.mark.parametrize(
+    ("context", "waited_s", "warning"),
+    [
+        (StartedContext("spark://host:7077"), 15, "no executor registered with Spark within 15 s"),
+        # It has been waited for before.
+        (StartedContext("spark://host:7077", known_before=True), 0, ""),
+        (StartedContext("yarn", 3, spark_executor_instances="5"), 15, "3 of 5 executors"),
+        (StartedContext("yarn", 5, spark_executor_instances="5"), 0, ""),
+        (StartedContext("spark://host:7077", 5), 1, ""),
+        (StartedContext("yarn", spark_dynamicAllocation_enabled="true"), 0, ""),
+    ],
+)
+def test_a_wait_for_executors_that_do_not_come_is_short_and_explained(
+    context: StartedContext,
+    waited_s: float,
+    warning: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slept = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(sys.modules[slots_of.__module__], "time", clock)
+
+    slots_of(cast("Any", context))
+
+    assert waited_s <= sum(slept) + 0.1 <= waited_s + 0.5
+    assert [warning in line for line in caplog.messages] == [True] * bool(warning)

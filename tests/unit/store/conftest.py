@@ -6,7 +6,7 @@ import pytest
 from tests.support.disk.paths import KeptPath
 from tests.support.disk.simulated import SimulatedDisk
 
-from jetspark.store.format.manifest import Identity
+from jetspark.store.format.manifest import Identity, write_manifests
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
@@ -15,9 +15,13 @@ ROOT = KeptPath("/store")
 
 
 class Bench:
-    """A store with one stream, and short words for what tests do with it."""
+    """A store with one stream, and short words for what tests do with it.
 
-    def __init__(self) -> None:
+    The stream has manifests unless it is to be young (``store/upkeep/manifests.py``).
+    """
+
+    def __init__(self, *, is_young: bool = False) -> None:
+        self.is_young = is_young
         self.disk = SimulatedDisk()
         self.segment_size = 10_000
         self.cache_budget = 1_000_000
@@ -28,6 +32,8 @@ class Bench:
         self.log = self.store.create(
             Identity(stream_id=0xABCDEF0123456789, account="A", name="S", created_ns=1)
         )
+        if not self.is_young:
+            age(self.log)
 
     def new_store(self, disk: SimulatedDisk) -> FileStore:
         return FileStore(
@@ -71,6 +77,15 @@ class Bench:
 
     def segments(self) -> list[Path]:
         return sorted(path for path in self.disk.paths() if path.suffix == ".seg")
+
+
+def age(log: StreamLog) -> None:
+    """Give a new stream its first manifests, and remove the filler that it had instead."""
+    name = log.index.segments[-1].name
+    write_manifests(log.segments.files, log.segments.folder, log.identity, (name,))
+    log.segments.manifests_written()
+    log.upkeep.note_segments((name,))
+    log.segments.cut()
 
 
 @pytest.fixture

@@ -462,3 +462,68 @@ def test_results_of_an_emptied_cache_are_freed_while_it_fills_again() -> None:
     assert left[0] > 900
     assert left == sorted(left, reverse=True)
     assert left[-1] == 0
+
+
+def test_subjects_of_one_pattern_share_what_find_returns_until_it_changes() -> None:
+    subscriptions = sublist(b"a.*", b"b.>", b"c")
+    shared = subscriptions.find(b"a.1")
+
+    assert shared.plain == [b"a.*"]
+    assert subscriptions.find(b"a.2") is shared
+    assert subscriptions.find(b"b.2").plain == [b"b.>"]
+    assert subscriptions.find(b"c").plain == [b"c"]
+
+    subscriptions.insert(b"a.*", b"", 2)
+    assert subscriptions.find(b"a.1").plain == [b"a.*", 2]
+    subscriptions.insert(b"a.*", b"q", 3)
+    assert groups(subscriptions.find(b"a.1")) == {b"q": [3]}
+    subscriptions.remove(b"a.*", b"q", 3)
+    subscriptions.remove(b"a.*", b"", b"a.*")
+    assert subscriptions.find(b"a.1").plain == [2]
+    assert (shared.plain, shared.groups) == ([b"a.*"], [])
+
+
+def test_subjects_without_subscribers_share_what_find_returns() -> None:
+    subscriptions = sublist(b"a.*", b"*.b", b"c.d.>")
+    none = subscriptions.find(b"x")
+
+    assert (none.plain, none.groups) == ([], [])
+    for subject in (b"a", b"a.c.d", b"c.d", b"c.e.f", b"a.", b".b", b"c.d..e", b""):
+        assert subscriptions.find(subject) is none
+    assert plain(subscriptions.find(b"a.b")) == {b"a.*", b"*.b"}
+
+
+def test_a_token_is_found_although_others_that_began_with_its_byte_were_removed() -> None:
+    words = [b"%c%d.*" % (first, n) for n in range(3) for first in b"abcdefgh"]
+    subscriptions = sublist(*words)
+    for gone in range(len(words)):
+        assert subscriptions.remove(words[gone], b"", words[gone])
+        for at, word in enumerate(words):
+            expected = {word} if at > gone else set()
+            assert plain(subscriptions.find(word.replace(b"*", b"x"))) == expected
+
+
+def test_a_subject_is_frequent_when_it_comes_again_among_few_others() -> None:
+    subscriptions = sublist()
+
+    assert not subscriptions.is_frequent(b"orders.new")
+    assert subscriptions.is_frequent(b"orders.new")
+    for n in range(1000):
+        subscriptions.is_frequent(b"once.%d" % n)
+    assert sum(subscriptions.is_frequent(b"once.%d" % n) for n in range(1000)) > 900
+
+
+def test_subjects_in_a_circle_of_very_many_are_not_frequent() -> None:
+    """Otherwise a flood of them would evict what is used often."""
+    subscriptions = sublist()
+    flood = [b"sensor.%d.value" % n for n in range(100_000)]
+    for subject in flood:
+        subscriptions.is_frequent(subject)
+
+    assert sum(map(subscriptions.is_frequent, flood)) < 1_000
+
+
+def test_without_a_cache_no_subject_is_frequent() -> None:
+    subscriptions = sublist(cache_size=0)
+
+    assert not any(subscriptions.is_frequent(b"a") for _ in range(3))

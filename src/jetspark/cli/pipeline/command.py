@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from jetspark.cli.commands import Group
 from jetspark.cli.connection import connection_options
 
 EMBEDDED: Final = "embedded"
@@ -45,7 +46,7 @@ _samples_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def pipeline() -> None:
     """Create, check, run and monitor Spark pipelines over streams.
 
@@ -71,7 +72,12 @@ def pipeline() -> None:
     help="Parent of the new folder. Default: the current folder.",
 )
 def init(name: str, parent: Path) -> None:
-    """Write a project NAME: a stream, a cleaned table, totals in a bucket, alerts."""
+    """Write a project NAME: a stream, a cleaned table, totals in a bucket, alerts.
+
+    \b
+    Example:
+      jetspark pipeline init shop
+    """
     from jetspark.spark.pipelines.template import write_project
 
     with one_line_errors():
@@ -87,7 +93,12 @@ def init(name: str, parent: Path) -> None:
 @_conf_option
 @_json_option
 def dry_run(**chosen: Any) -> None:
-    """Check a project with Spark: files, names and columns. Contacts no server, writes nothing."""
+    """Check a project with Spark: files, names and columns. Contacts no server, writes nothing.
+
+    \b
+    Example:
+      jetspark pipeline dry-run
+    """
     with one_line_errors():
         from jetspark.cli.pipeline.run import check
 
@@ -144,6 +155,11 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
     `--server embedded` or `embedded:PORT` starts a server in this process, with its store in the
     project. Both modes continue from the same checkpoints. A full refresh does not empty sinks:
     their rows are written again.
+
+    \b
+    Examples:
+      jetspark pipeline run --server embedded --samples
+      jetspark pipeline run --continuous
     """
     theirs = ("refresh", "full_refresh", "full_refresh_all")
     ours = ("trigger", "refresh_views", "metrics_port", "restarts")
@@ -168,7 +184,12 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
 @connection_options
 @_json_option
 def status(**chosen: Any) -> None:
-    """Show the state of each flow: lag, last committed epoch, ledger. Does not start Spark."""
+    """Show the state of each flow: lag, last committed epoch, ledger. Does not start Spark.
+
+    \b
+    Example:
+      jetspark pipeline status
+    """
     with one_line_errors():
         from jetspark.cli.pipeline.status import show_status
 

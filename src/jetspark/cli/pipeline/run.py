@@ -158,6 +158,12 @@ def connection_settings(connection: ConnectionSettings) -> dict[str, str]:
 
     Files by their full path: Spark's runner changes to the project folder.
     """
+    for option, unsupported in (("--jwt", connection.jwt), ("--tlsfirst", connection.tlsfirst)):
+        if unsupported:
+            raise PipelineRefused(
+                f"{option} (or the same setting of a context) is not supported by pipelines: use "
+                "a credentials file (--creds), and TLS after the server's greeting"
+            )
     given = connection.arguments()
     tls = given.get("tls")
     files = tls if isinstance(tls, TlsFiles) else TlsFiles()

@@ -23,7 +23,6 @@ from jetspark.cli.stream.files import (
     write_manifest,
     writer_of,
 )
-from jetspark.cli.stream.ndjson import NdjsonWriter
 from jetspark.cli.stream.rows import ExportRows
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.models.base import to_wire
@@ -98,7 +97,9 @@ class Export:
         target = self._request.target
         if str(target) == "-":
             with standard_output() as out:
-                self._write(NdjsonWriter(out), self.first, progress)
+                writer = writer_of("ndjson", out, self._metadata())
+                # Without a message nothing is written: a pipe gets rows, or none.
+                self._write(writer, self.first, progress)
         elif is_folder(target):
             self._run_folder(target, progress)
         else:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from jetspark.cli.stream.ndjson import NdjsonWriter, read_ndjson
+from jetspark.cli.stream.ndjson import NdjsonWriter, read_config_line, read_ndjson
 from jetspark.cli.stream.parquet import ParquetWriter, read_metadata, read_parquet
 from jetspark.cli.stream.rows import ExportRows
 
@@ -76,7 +76,9 @@ def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
 
 def writer_of(kind: str, file: BinaryIO, metadata: dict[str, str]) -> Writer:
     """Return the writer of a format."""
-    return ParquetWriter(file, metadata) if kind == "parquet" else NdjsonWriter(file)
+    if kind == "parquet":
+        return ParquetWriter(file, metadata)
+    return NdjsonWriter(file, metadata.get("jetspark.config", ""))
 
 
 def part_path(folder: Path, first: int, last: int, kind: str) -> Path:
@@ -131,7 +133,7 @@ def saved_config(path: Path) -> bytes | None:
     """Return the stream configuration in an export file, if it has one."""
     with path.open("rb") as file:
         if file.read(4) != b"PAR1":
-            return None
+            return read_config_line(path)
     text = read_metadata(path).get("jetspark.config")
     return None if text is None else text.encode()
 

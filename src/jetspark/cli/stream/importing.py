@@ -81,8 +81,11 @@ class Import:
         self.files: list[Path] = [
             path for source in request.sources for path in self._files(source)
         ]
-        if not self.files:
-            raise ExportRefused("no file to import")
+        if not self.files and not all(map(_is_of_empty_stream, request.sources)):
+            raise ExportRefused(
+                "no file to import: the folder has no parts; were they moved, or did no message "
+                "match the filters of the export?"
+            )
         self._stream = self._open()
         self._config = self._stream.info().config
         self._check_config()
@@ -237,8 +240,8 @@ class Import:
         config = self._saved()
         if config is None:
             raise ExportRefused(
-                "--create: these files do not contain the configuration of their stream (folders "
-                "and Parquet files of `jetspark stream export` do): create the stream first"
+                "--create: these files do not contain the configuration of their stream (those of "
+                "`jetspark stream export` do): create the stream first"
             )
         return self._jetstream.create_stream(
             from_wire(PublicStreamConfig, _own_config(config, request.stream))
@@ -268,6 +271,12 @@ class Import:
             reason = "has no_ack: it would be unknown what was stored"
         if reason:
             raise ExportRefused(f"stream {self._request.stream} {reason}")
+
+
+def _is_of_empty_stream(folder: Path) -> bool:
+    """Whether the export of a folder had nothing to write."""
+    manifest = read_manifest(folder)
+    return manifest is not None and manifest.complete and manifest.last < manifest.first
 
 
 def _own_config(saved: bytes, name: str) -> StreamConfig:

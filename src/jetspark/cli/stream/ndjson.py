@@ -18,6 +18,7 @@ from jetspark.cli.stream.rows import (
 )
 from jetspark.units import format_rfc3339, parse_rfc3339
 
+CONFIG: Final = "stream_config"
 _ROWS_MAX: Final = 5_000
 _BYTES_MAX: Final = 8 * 1024 * 1024
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -25,10 +26,14 @@ _DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class NdjsonWriter:
-    """Writes messages as lines."""
+    """Writes messages as lines; the first one also has the configuration of the stream.
 
-    def __init__(self, file: BinaryIO) -> None:
+    So that readers of rows find no row that is no message, unless the stream is empty.
+    """
+
+    def __init__(self, file: BinaryIO, config: str = "") -> None:
         self._file = file
+        self._config = config
 
     def write(self, rows: ExportRows) -> None:
         """Append messages."""
@@ -51,13 +56,36 @@ class NdjsonWriter:
                 else:
                     line["headers"] = named
             line["data"] = base64.b64encode(rows.messages.data[row]).decode()
+            line |= self._first_fields()
             lines.append(_ENCODE(line))
         if lines:
             lines.append(b"")
             self._file.write(b"\n".join(lines))
 
     def finish(self) -> None:
-        """Nothing is buffered."""
+        """Write the configuration if no message was written; nothing is buffered."""
+        first = self._first_fields()
+        if first:
+            self._file.write(_ENCODE(first) + b"\n")
+
+    def _first_fields(self) -> dict[str, Any]:
+        """What only the first line has."""
+        if not self._config:
+            return {}
+        config, self._config = self._config, ""
+        return {CONFIG: msgspec.Raw(config.encode())}
+
+
+def read_config_line(path: Path) -> bytes | None:
+    """The configuration of the stream in the first line of a file, if it has one."""
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return None
+    config = found.get(CONFIG)
+    return None if config is None else bytes(config)
 
 
 def read_ndjson(path: Path) -> Iterator[tuple[ExportRows, float]]:
@@ -87,7 +115,7 @@ def read_ndjson(path: Path) -> Iterator[tuple[ExportRows, float]]:
 def _add(rows: ExportRows, line: bytes) -> int:
     """Parse a line and append it; returns the size of its message."""
     found = _DECODE(line)
-    if "unreadable" in found:
+    if "unreadable" in found or (CONFIG in found and "subject" not in found):
         return 0
     subject = subject_of(found.get("subject"), _bytes(found, "subject_bytes"))
     block = headers_of(found.get("headers"), _bytes(found, "headers_block"))

@@ -6,19 +6,9 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from jetspark.cli.connection import ConnectionSettings
+from jetspark.cli.progress import progress_bar
 from jetspark.cli.stream.exporting import Export, ExportRequest, ExportSummary, is_folder
 from jetspark.cli.stream.files import ExportRefused
 from jetspark.cli.stream.importing import Import, ImportRequest
@@ -44,9 +34,9 @@ def export_stream(
     with _plain_errors(target), connection.jetstream() as jetstream:
         export = Export(jetstream, request)
         total = max(export.last - export.first + 1, 0)
-        with _bar(f"exporting {name}", total, quiet=wants_json) as (progress, task):
+        with progress_bar(f"exporting {name}", total, quiet=wants_json) as progress:
             begin = export.first - 1
-            summary = export.run(lambda at: progress.update(task, completed=at - begin))
+            summary = export.run(lambda at: progress(at - begin))
     if wants_json:
         click.echo(msgspec.json.encode(summary), err=str(target) == "-")
     else:
@@ -65,15 +55,16 @@ def import_files(
     with _plain_errors(sources[0]), connection.jetstream() as jetstream:
         job = Import(jetstream, request)
         total = sum(path.stat().st_size for path in job.files)
-        with _bar(f"importing {name}", total, quiet=wants_json, sizes=True) as (progress, task):
-            summary = job.run(lambda at: progress.update(task, completed=at))
+        text = f"importing {name}"
+        with progress_bar(text, total, quiet=wants_json, sizes=True) as progress:
+            summary = job.run(progress)
     if wants_json:
         click.echo(msgspec.json.encode(summary))
         return
-    Console(stderr=True).print(
+    click.echo(
         f"{summary.messages:,} messages stored in {name} ({format_bytes(summary.bytes)}), "
         f"{summary.already_there:,} already existed",
-        highlight=False,
+        err=True,
     )
 
 
@@ -129,24 +120,10 @@ def _plain_errors(path: Path) -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-@contextmanager
-def _bar(
-    text: str, total: int, *, quiet: bool, sizes: bool = False
-) -> Iterator[tuple[Progress, TaskID]]:
-    console = Console(stderr=True)
-    done = DownloadColumn() if sizes else MofNCompleteColumn()
-    with Progress(
-        TextColumn(text), BarColumn(), TaskProgressColumn(), done,
-        TimeRemainingColumn(), console=console, transient=True,
-        disable=quiet or not console.is_terminal,
-    ) as progress:  # fmt: skip
-        yield progress, progress.add_task(text, total=total)
-
-
 def _tell(summary: ExportSummary) -> None:
     where = f" in {len(summary.files)} files" if len(summary.files) > 1 else ""
-    Console(stderr=True).print(
+    click.echo(
         f"{summary.messages:,} messages of {summary.stream} written{where} "
         f"({format_bytes(summary.bytes)}, up to sequence {summary.last:,})",
-        highlight=False,
+        err=True,
     )

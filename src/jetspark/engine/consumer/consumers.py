@@ -15,7 +15,7 @@ from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.interest import Interest
-from jetspark.engine.consumer.purging import on_purge
+from jetspark.engine.consumer.purging import PurgeStarts, on_purge
 from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.consumer.start import NO_FINDINGS, Findings
 from jetspark.engine.deadlines import Deadlines
@@ -305,9 +305,10 @@ class Consumers:
             return
         attached = stream.attached
         if purges:
+            starts = PurgeStarts(index)
             for consumer in stream.consumers.values():
                 for pattern in purges:
-                    on_purge(consumer, pattern, now)
+                    on_purge(consumer, pattern, starts, now)
             index.want_recount()
         if index.recount:
             index.forget_removed()

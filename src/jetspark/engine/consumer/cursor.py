@@ -2,8 +2,9 @@
 
 No message is read here: the index identifies every subject by an id, and a filter is a byte per
 id, computed when the id is first seen. New rows are counted on demand, removed ones as they are
-removed, so an idle consumer costs nothing. Very many rows are counted, and searched, some in each
-turn of the loop: until then nothing is delivered.
+removed, so an idle consumer costs nothing. What is left is counted with the counts of subjects and
+of segments as far as possible, and otherwise row by row; very many of either, and a long search,
+take several turns of the loop: until then nothing is delivered.
 """
 
 from typing import Final
@@ -28,6 +29,10 @@ FILTERS_TRIED_MAX: Final = 4
 ROWS_PER_TURN: Final[i64] = 32_768
 # The rest is counted by subjects if at most this many of them match.
 SUBJECTS_COUNTED: Final[i64] = 8_192
+# This many subjects are added up per turn, if more than that match; it is worth it if they have
+# this many messages each.
+SUBJECTS_PER_TURN: Final[i64] = 16_384
+SUBJECTS_WORTH: Final[i64] = 4
 # More filters than this are not tried one after the other: this many subjects are compared with
 # all of them in one turn, and more in steps.
 FILTERS_LOOKED_UP_MAX: Final = 64
@@ -51,6 +56,12 @@ class Cursor:
         self.next: i64 = 1
         self.left: i64 = 0
         self.counted_to: i64 = 0
+        # All messages up to this sequence are for this consumer, whatever its filter.
+        self.whole_to: i64 = 0
+        # Many subjects are being added up.
+        self.subject_count: SubjectCount | None = None
+        # What is left is unknown: many messages were removed, and it was not needed since.
+        self.stale: bool = False
         # The last message found by a literal filter, whose chain leads to the next one.
         self.hint: i64 = 0
         # From the first of these to the second there is nothing for this consumer.
@@ -69,6 +80,26 @@ class Cursor:
         """Continue at a sequence; ``recount`` must follow."""
         self.next = following
         self.hint = 0
+
+    def move(self, following: i64) -> None:
+        """Continue at a sequence; what is left is adjusted, or counted again if that is less work.
+
+        For readers that nothing was removed for since they counted.
+        """
+        first, last = min(self.next, following), max(self.next, following) - 1
+        if (
+            self.stale
+            or self.subject_count is not None
+            or len(self.listed) > 0
+            or last > self.counted_to
+            or last - first > ROWS_PER_TURN
+        ):
+            self.place(following)
+            self.recount_later()
+            return
+        change = self.count(first, last)
+        self.left += change if following < self.next else -change
+        self.place(following)
 
     def list_first(self, sequences: vec[i64], packed: bytes) -> None:
         """Deliver these messages first, in this order; ``recount`` must follow.
@@ -192,12 +223,18 @@ class Cursor:
         last = min(last, index.last_seq)
         if not self.filters and index.messages == index.last_seq - index.first_seq + 1:
             return max(i64(0), last - first + 1)
+        whole_to = self.whole_to if self.filters else last
         count: i64 = 0
         n: i64 = max(i64(0), index.segment_at(first))
         while n < i64(len(index.segments)):
             columns = index.segments[n]
+            if columns.base > last:
+                break
             i: i64 = max(i64(0), first - columns.base)
             end: i64 = min(i64(len(columns.offsets)), last - columns.base + 1)
+            if i == 0 and end == i64(len(columns.offsets)) and columns.base + end - 1 <= whole_to:
+                count += columns.live
+                i = end
             while i < end:
                 if columns.offsets[i] != NOWHERE and self.wants(i64(columns.subjects[i])):
                     count += 1
@@ -209,6 +246,9 @@ class Cursor:
 
     def catch_up(self) -> i64:
         """Count new messages; return how many are left now."""
+        if self.stale:
+            self.recount()
+        self.subject_count = None  # so few rows are left that they are counted now
         self.count_listed(i64(len(self.listed)))
         last = self.index.last_seq
         if last > self.counted_to:
@@ -218,16 +258,53 @@ class Cursor:
 
     def uncounted(self) -> i64:
         """Return how many rows ``catch_up`` would visit."""
-        rows = self.index.last_seq - max(self.counted_to, self.next - 1)
-        if (
-            not self.filters
-            and self.index.messages == self.index.last_seq - self.index.first_seq + 1
-        ):
+        if self.stale:
+            self.recount()
+        index = self.index
+        rows = index.last_seq - max(self.counted_to, self.next - 1)
+        if not self.filters and index.messages == index.last_seq - index.first_seq + 1:
             rows = 0
+        elif rows > ROWS_PER_TURN:
+            rows = self.rows_to_visit()
         return max(i64(0), rows) + i64(len(self.listed)) - self.listed_to
+
+    def rows_to_visit(self) -> i64:
+        """Return how many rows ``count`` would visit: of whole segments it adds the counts."""
+        index = self.index
+        first = max(self.counted_to + 1, self.next, index.first_seq)
+        whole_to = self.whole_to if self.filters else index.last_seq
+        if first > whole_to or not index.segments:
+            return index.last_seq - first + 1
+        n: i64 = max(i64(0), index.segment_at(first))
+        last = max(n, index.segment_at(whole_to))
+        rows = last - n
+        if whole_to < index.last_seq:
+            # The last whole segment may have grown since: its rows are visited.
+            if n == last:
+                return index.last_seq - first + 1
+            rows += index.last_seq - index.segments[last].base + 1
+        if first > index.segments[n].base:
+            rows += max(i64(0), index.segments[n].last_seq() - first + 1)
+        return rows
+
+    def whole_end(self, first: i64) -> i64:
+        """Return the end of the segment that starts here, if ``count`` does not visit its rows."""
+        index = self.index
+        columns = index.segment_of(first)
+        if columns is None or columns.base < first:
+            return 0
+        end = columns.last_seq()
+        return 0 if end > (self.whole_to if self.filters else index.last_seq) else end
 
     def count_some(self) -> bool:
         """Count as many as one turn allows; True when ``catch_up`` has hardly anything to do."""
+        counting = self.subject_count
+        if counting is not None:
+            if counting.step():
+                self.subject_count = None
+                self.left += counting.total
+                self.counted_to = counting.last
+            return False
         if self.uncounted() <= ROWS_PER_TURN:
             return True
         if self.listed_to < i64(len(self.listed)):
@@ -236,6 +313,7 @@ class Cursor:
         first = max(self.counted_to + 1, self.next, self.index.first_seq)
         first = self.index.after_gap(first)
         last = min(first + ROWS_PER_TURN - 1, self.index.last_seq)
+        last = max(last, self.whole_end(first))
         self.left += self.count(first, last)
         self.counted_to = last
         return False
@@ -248,21 +326,34 @@ class Cursor:
                 self.left += 1
             self.listed_to += 1
 
-    def recount(self) -> None:
-        """Recount: now if few subjects match, otherwise on demand."""
+    def recount_later(self) -> None:
+        """Recount when it is needed: in a purge in steps, not after each of them."""
+        self.stale = True
         self.left = 0
         self.listed_to = self.listed_at
         self.counted_to = self.next - 1
-        if self.index.last_seq - self.counted_to > ROWS_PER_TURN:
-            self.count_by_subjects()
+        self.whole_to = 0
+        self.subject_count = None
 
-    def count_by_subjects(self) -> None:
-        """Count by the matching subjects, if they and their messages are few."""
-        if not self.filters:
+    def recount(self) -> None:
+        """Recount: now if few subjects match, otherwise on demand."""
+        self.recount_later()
+        self.stale = False
+        index = self.index
+        if index.last_seq - self.counted_to <= ROWS_PER_TURN or not self.filters:
             return
+        if len(self.filters) == 1 and index.all_match(self.filters[0]):
+            self.whole_to = index.last_seq
+        elif not self.count_by_subjects() and self.next <= index.first_seq:
+            rows = index.last_seq - index.first_seq
+            if rows > SUBJECTS_WORTH * i64(len(index.entries)):
+                self.subject_count = SubjectCount(self)
+
+    def count_by_subjects(self) -> bool:
+        """Count by the matching subjects; False if they or the messages to skip are many."""
         entries = self.few_entries()
         if entries is None:
-            return
+            return False
         rows = ROWS_PER_TURN
         count: i64 = 0
         nearest: i64 = self.index.last_seq + 1
@@ -276,13 +367,14 @@ class Cursor:
                 there -= 1
                 rows -= 1
                 if rows < 0 or seq == 0:
-                    return
+                    return False
             count += there
             nearest = min(nearest, seq)
         self.left = count
         self.counted_to = max(self.index.last_seq, self.next - 1)
         self.nothing_from = self.next
         self.nothing_to = nearest
+        return True
 
     def few_entries(self) -> list[SubjectEntry] | None:
         """Return the matching subjects; None if they are many, or finding them would take long."""
@@ -344,6 +436,8 @@ class Cursor:
 
     def removed(self, seq: i64, subject_id: i64) -> None:
         """Note that a message was removed from the stream; ``subject_id`` is its subject's id."""
+        if self.subject_count is not None:
+            self.subject_count.removed(seq, subject_id)
         if self.next <= seq <= self.counted_to:
             if self.wants(subject_id):
                 self.left -= 1
@@ -378,6 +472,87 @@ class Cursor:
         if low < i64(len(self.listed)) and self.listed[low] == seq:
             return low
         return -1
+
+
+class SubjectCount:
+    """Adds up the messages of the matching subjects of a consumer, some subjects in each turn.
+
+    For a consumer of all messages of its subjects. Messages may be stored and removed meanwhile:
+    the count of a subject includes those up to the end of the stream when it was visited. When all
+    were visited, the rows stored since the start are visited: those that were stored after their
+    subject was visited are added.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        index = cursor.index
+        self.cursor: Cursor = cursor
+        self.total: i64 = 0
+        # The next subject, by id; those after ``end`` have no message up to ``row``.
+        self.at: i64 = 0
+        self.end: i64 = len(index.entries)
+        # The end of the stream at each step, and at the last one.
+        self.ends: vec[i64] = vec[i64]()
+        self.last: i64 = index.last_seq
+        # Rows up to this one are included.
+        self.row: i64 = index.last_seq
+
+    def step(self) -> bool:
+        """Visit some subjects, then some rows; True when ``total`` is right up to ``last``."""
+        cursor = self.cursor
+        cursor.check_generation()
+        if self.at < self.end:
+            self.add_subjects(cursor.index)
+            return False
+        row = cursor.index.after_gap(self.row + 1)
+        stop = min(self.last, row + ROWS_PER_TURN)
+        self.add_rows(cursor.index, row, stop)
+        self.row = stop
+        return stop >= self.last
+
+    def add_subjects(self, index: StreamIndex) -> None:
+        """Add the counts of some subjects."""
+        self.last = index.last_seq
+        self.ends = append(self.ends, self.last)
+        at = self.at
+        stop = at + SUBJECTS_PER_TURN
+        # Ids at the end may have been given up, and others added since.
+        self.end = min(self.end, i64(len(index.entries)))
+        while at < min(stop, self.end):
+            entry = index.entries[at]
+            if entry.count > 0 and self.cursor.wants(at):
+                self.total += i64(entry.count)
+            at += 1
+        self.at = stop
+
+    def add_rows(self, index: StreamIndex, first: i64, last: i64) -> None:
+        """Add the messages of some rows that their subjects did not include."""
+        n: i64 = max(i64(0), index.segment_at(first))
+        while n < i64(len(index.segments)):
+            columns = index.segments[n]
+            if columns.base > last:
+                break
+            i: i64 = max(i64(0), first - columns.base)
+            stop: i64 = min(i64(len(columns.offsets)), last - columns.base + 1)
+            while i < stop:
+                if columns.offsets[i] != NOWHERE:
+                    subject_id = i64(columns.subjects[i])
+                    is_later = columns.base + i > self.end_of(subject_id)
+                    if is_later and self.cursor.wants(subject_id):
+                        self.total += 1
+                i += 1
+            n += 1
+
+    def end_of(self, subject_id: i64) -> i64:
+        """Return up to which sequence the messages of a subject were added with its count."""
+        if subject_id >= min(self.at, self.end):
+            return 0
+        return self.ends[subject_id // SUBJECTS_PER_TURN]
+
+    def removed(self, seq: i64, subject_id: i64) -> None:
+        """Subtract a message that was removed, if it was added."""
+        added = seq <= self.end_of(subject_id) or (self.at >= self.end and seq <= self.row)
+        if added and self.cursor.wants(subject_id):
+            self.total -= 1
 
 
 class Packer:

@@ -285,7 +285,7 @@ class Delivery:
                 return MORE
             row: i64 = -1
             if pending.queued > 0:
-                row = self.next_again()
+                row = self.next_again(now)
             if row >= 0:
                 seq = pending.seqs[row]
             elif 0 < self.max_ack_pending <= pending.count:
@@ -307,7 +307,7 @@ class Delivery:
             if reason >= 0:
                 return reason
 
-    def next_again(self) -> i64:
+    def next_again(self, now: i64) -> i64:
         """Return the row to redeliver next; -1 for none. Drops those delivered too often."""
         state = self.state
         pending = state.pending
@@ -318,6 +318,7 @@ class Delivery:
             seq = pending.seqs[row]
             deliveries = pending.deliveries(row)
             state.give_up(row)
+            state.run_queue.save(state, now)
             state.owner.ack_words.on_spent(int(seq), int(deliveries))
 
     def send(self, data: bytes, at: i64, seq: i64, row: i64, budget: Budget, now: i64) -> i64:

@@ -37,6 +37,8 @@ class Pending:
         self.redelivered: i64 = 0
         self.queued: i64 = 0
         self.queue: deque[int] = deque()
+        # How many entries of a message in the queue no longer count: it left the queue meanwhile.
+        self.stale: dict[int, int] = {}
         # (place after the last row, when): rows delivered together.
         self.runs: deque[tuple[int, int]] = deque()
         self.run_end: i64 = 0
@@ -146,6 +148,13 @@ class Pending:
 
     def put_off(self, row: i64, deadline: i64) -> None:
         """Give a message an ack deadline of its own."""
+        if self.words[row] & STATE == QUEUED:
+            seq = int(self.seqs[row])
+            self.stale[seq] = self.stale.get(seq, 0) + 1
+        self.move(row, deadline)
+
+    def move(self, row: i64, deadline: i64) -> None:
+        """Give a message an ack deadline of its own; it is not in the queue any more."""
         seq = int(self.seqs[row])
         word = self.words[row]
         if word & STATE == QUEUED:
@@ -170,9 +179,14 @@ class Pending:
     def first_queued(self) -> i64:
         """Return the row to redeliver first; -1 if none."""
         while self.queue:
-            row = self.find(self.queue[0])
-            if row >= 0 and self.words[row] & STATE == QUEUED:
-                return row
+            seq = self.queue[0]
+            stale = self.stale.pop(seq, 0) if len(self.stale) > 0 else 0
+            if stale == 0:
+                row = self.find(seq)
+                if row >= 0 and self.words[row] & STATE == QUEUED:
+                    return row
+            elif stale > 1:
+                self.stale[seq] = stale - 1
             self.queue.popleft()
         return -1
 
@@ -184,7 +198,7 @@ class Pending:
             self.redelivered += 1
         self.words[row] = word
         self.recounted[int(self.seqs[row])] = int(word >> 2)
-        self.put_off(row, deadline)
+        self.move(row, deadline)
 
     def expire(self, now: i64, wait: i64) -> None:
         """Queue messages whose ack wait is over, oldest first."""

@@ -281,7 +281,7 @@ class ConsumerState:
         """Recount after many messages were removed; True if something was pending."""
         pending = self.pending
         cursor = self.cursor
-        cursor.recount()
+        cursor.recount_later()
         gone = [
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
@@ -305,7 +305,7 @@ class ConsumerState:
             self.floor_consumer_seq = self.consumer_seq
             self.floor_seq = max(self.floor_seq, cursor.next - 1)
         self.seq = max(self.seq, cursor.next - 1)
-        cursor.recount()
+        cursor.recount_later()
 
     def _drop_before(self, start: i64) -> None:
         """Forget pending messages that were removed, or are before the place to continue."""

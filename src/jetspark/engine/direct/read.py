@@ -5,6 +5,8 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from jetspark.engine.consumer.cursor import SEARCHING, Cursor
+from jetspark.engine.direct.pages import Page
 from jetspark.engine.direct.timestamp import TimeText
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
@@ -290,22 +292,25 @@ class BatchRead(Run):
     ) -> None:
         super().__init__(reader, stream, outlet, to, max_bytes, proof)
         index = stream.log.index
-        self.pattern: bytes = pattern
-        self.generation: i64 = index.generation
-        self.mask: bytes = index.mask_for(pattern) if pattern else b""
-        self.seq: i64 = index.next_seq(first, self.mask)
-        # Messages that become durable while the batch runs are not part of it.
-        self.pending: i64 = index.count_from(self.seq, self.mask) if self.seq else 0
+        # With a pattern: where the batch is, once its messages are counted.
+        self.page: Page | None = None
+        self.counted: bool = False
+        # Messages that become durable while the batch runs are not part of it: ``pending``.
+        self.seq: i64 = 0
+        if len(pattern) > 0:
+            self.page = stream.pages.take(pattern, first)
+        else:
+            self.seq = index.next_seq(first, b"")
+            self.pending: i64 = index.count_from(self.seq, b"") if self.seq else i64(0)
         self.batch: i64 = batch
         self.left: i64 = batch
 
     def step(self, budget: Budget) -> bool:
         """Send as much as this turn allows; True when the batch is over."""
+        if not self.counted and not self.count(budget):
+            return self.is_lost()
+        page = self.page
         index = self.stream.log.index
-        if self.pattern and self.generation != index.generation:
-            # Since the last turn a subject id may have been reassigned.
-            self.generation = index.generation
-            self.mask = index.mask_for(self.pattern)
         while True:
             if self.is_lost():
                 return True
@@ -314,16 +319,44 @@ class BatchRead(Run):
                 return True
             if self.outlet.full() or not budget.left():
                 return False
+            if page is not None and self.seq == SEARCHING:
+                self.find_next(page.cursor)
+                if self.seq == SEARCHING:
+                    budget.exhaust()
+                    return False
+                continue
             data, at = self.stream.log.reader.locate(self.seq)
             if data:
                 self.send(data, at, budget)
                 self.left -= 1
-            self.seq = index.next_seq(self.seq + 1, self.mask)
+            if page is None:
+                self.seq = index.next_seq(self.seq + 1, b"")
+            else:
+                page.cursor.advance(self.seq)
+                self.find_next(page.cursor)
+
+    def count(self, budget: Budget) -> bool:
+        """Count what matches, as far as this turn allows; True when that is known."""
+        page = self.page
+        if page is not None:
+            if not page.cursor.count_some():
+                budget.exhaust()
+                return False
+            self.pending = page.cursor.catch_up()
+            self.find_next(page.cursor)
+        self.counted = True
+        return True
+
+    def find_next(self, cursor: Cursor) -> None:
+        """Find the next message; 0 if none is left, SEARCHING if that takes more than a turn."""
+        self.seq = cursor.peek() if self.pending > 0 else 0
 
     def finish(self) -> None:
         """Send the end of the batch; an empty one is a 404 (wire.md, Direct get)."""
         if self.seq == 0:
             self.pending = 0  # the rest may have been deleted meanwhile
+        if self.page is not None:
+            self.stream.pages.keep(self.page)
         if self.last_sent == 0 and self.batch > 0:
             self.status(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, self.proof)
         else:

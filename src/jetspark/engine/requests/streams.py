@@ -212,7 +212,7 @@ def _described(
             text = f"{state.num_deleted} sequences have no message, and at most "
             text += f"{DELETED_LISTED_MAX} are listed: ask without deleted_details"
             raise Refusal(ErrCode.STREAM_GENERAL, err=text)
-        state = msgspec.structs.replace(state, deleted=_deleted(stream))
+        state = msgspec.structs.replace(state, deleted=tuple(stream.log.index.missing()))
     if page is not None and page.total:
         total = page.total
         offset, limit = max(wanted.offset, 0), SUBJECTS_PAGE
@@ -253,7 +253,10 @@ def delete(engine: Engine, request: Request) -> None:
 def names(engine: Engine, request: Request) -> bytes:
     """List names, optionally of the streams whose subjects overlap a subject."""
     wanted = request.decoded_object(StreamNamesRequest)
-    found = [stream.config.name for stream in _matching(engine, request, wanted)]
+    if wanted.subject:
+        found = [stream.config.name for stream in _matching(engine, request, wanted.subject)]
+    else:
+        found = engine.names()
     offset = min(max(wanted.offset, 0), len(found))
     page = tuple(found[offset : offset + NAMES_PAGE])
     return STREAM_NAMES.ok(
@@ -266,12 +269,19 @@ def names(engine: Engine, request: Request) -> bytes:
 def listing(engine: Engine, request: Request) -> bytes:
     """List streams with their info."""
     wanted = request.decoded_object(StreamListRequest)
-    found = _matching(engine, request, wanted)
-    offset = min(max(wanted.offset, 0), len(found))
-    page = _page(found[offset : offset + LIST_PAGE])
+    if wanted.subject:
+        found = _matching(engine, request, wanted.subject)
+        total = len(found)
+        offset = min(max(wanted.offset, 0), total)
+        page = _page(found[offset : offset + LIST_PAGE])
+    else:
+        names = engine.names()
+        total = len(names)
+        offset = min(max(wanted.offset, 0), total)
+        page = _page([engine.streams[name] for name in names[offset : offset + LIST_PAGE]])
     return STREAM_LIST.ok(
         StreamListResponse(
-            total=len(found),
+            total=total,
             offset=offset,
             limit=LIST_PAGE,
             # Released servers list configurations as they are stored, without additions.
@@ -298,22 +308,8 @@ def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
     raise Refusal(ErrCode.CLUSTER_REQUIRED)
 
 
-def _matching(engine: Engine, request: Request, wanted: StreamNamesRequest) -> list[Stream]:
-    streams = engine.streams
-    if wanted.subject:
-        search = partial(engine.overlapping, wanted.subject.encode())
-        found: list[Stream] = request.in_turns(engine, "streams", search)
-        return [stream for stream in found if not stream.dropped]
-    return [streams[name] for name in sorted(streams)]
-
-
-def _deleted(stream: Stream) -> tuple[int, ...]:
-    """Return the missing sequences between the first and the last message."""
-    index = stream.log.index
-    gone: list[int] = []
-    at = int(index.first_seq)
-    while at <= index.last_seq:
-        found = int(index.next_seq(at, b"")) or int(index.last_seq) + 1
-        gone.extend(range(at, found))
-        at = found + 1
-    return tuple(gone)
+def _matching(engine: Engine, request: Request, subject: str) -> list[Stream]:
+    """Return the streams whose subjects overlap a subject."""
+    search = partial(engine.overlapping, subject.encode())
+    found: list[Stream] = request.in_turns(engine, "streams", search)
+    return [stream for stream in found if not stream.dropped]

@@ -10,6 +10,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.batches import Batches
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.consumer.attached import AttachedConsumers
+from jetspark.engine.direct.pages import Pages
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.checks import Checks
@@ -65,6 +66,8 @@ class Stream:
         # By name; their type is not known here (``engine/consumer/consumer.py``).
         self.consumers: dict[str, Any] = {}
         self.attached: AttachedConsumers = AttachedConsumers()
+        # Where clients are who read it in pages.
+        self.pages: Pages = Pages(log.index)
         # Copies that write to this stream, and that read it (``engine/replicate``).
         self.copies: list[Any] = []
         self.followers: list[Any] = []

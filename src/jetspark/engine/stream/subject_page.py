@@ -40,6 +40,10 @@ class SubjectPage:
         self._next = index.order.matching(self._pattern, self._next, UNITS_PER_STEP, found)
         self._add(found)
         index.turn.spend(2 * len(found))
+        if self.total >= self._end and index.all_match(self._pattern):
+            # The page is full, and the others need not be visited to know how many there are.
+            self.total = max(self.total, int(index.subject_count))
+            return True
         return not self._next
 
     def _add(self, subjects: list[bytes]) -> None:

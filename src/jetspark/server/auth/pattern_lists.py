@@ -1,7 +1,4 @@
-"""Allow lists and deny lists, and how their entries match (``permissions.py``).
-
-Consulted once per subject: the verdict is cached. So this module is not compiled.
-"""
+"""Allow lists and deny lists, and how their entries match (``permissions.py``)."""
 
 from typing import Final
 
@@ -38,7 +35,7 @@ class PatternList:
         """Return whether an entry without a queue matches; wildcards in it are literal."""
         if self._linear:
             return any(matches(subject, pattern) for pattern in self.patterns)
-        return len(self._tree.match(subject).plain) > 0
+        return len(self._tree.find(subject).plain) > 0
 
     def find(self, subject: bytes) -> Match:
         """Return the patterns that match, by queue; wildcards in ``subject`` are literal."""

@@ -98,6 +98,11 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
         """Whether clients must authenticate."""
         return bool(self.users or self.credentials.given)
 
+    def limits_of(self, account: str) -> AccountLimits:
+        """Return the limits of an account; of one that a reload removed, none."""
+        found = self.accounts.get(account)
+        return found.limits if found is not None else AccountLimits()
+
     @property
     def plain_secrets(self) -> bool:
         """Whether a password is in plain text in the settings; nats-server warns of that."""

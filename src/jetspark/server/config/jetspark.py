@@ -18,6 +18,7 @@ from jetspark.server.config.values import (
     integer_in,
     one_of,
     secret,
+    shown_url,
     size,
     split_url,
     string,
@@ -42,10 +43,27 @@ class FastLimits(msgspec.Struct, frozen=True, kw_only=True):
     per_server: int = 0
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits for clients that nats-server does not have; 0: no limit.
+
+    Failed logins are per minute. Both counts are kept by address, so that attempts from one
+    address never lock out a client at another: ``failed_logins_per_user`` counts one user name at
+    one address, ``failed_logins_per_address`` all names. An address is a single one of IPv4 and a
+    network of 64 bits of IPv6.
+    """
+
+    connections_per_address: int = 0
+    connections_per_user: int = 0
+    subscriptions_per_account: int = 0
+    failed_logins_per_address: int = 6_000
+    failed_logins_per_user: int = 600
+
+
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory limits of the parts, in bytes. 0: the built-in default.
 
-    ``pending`` is the output of all clients together; ``max_pending`` is per client.
+    ``pending`` is the output of all clients together, by default half of the memory that the
+    process may use; ``max_pending`` is per client.
     """
 
     pending: ByteCount = ByteCount(0)
@@ -83,6 +101,10 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     accounts: tuple[str, ...] = ()
     take: bool | tuple[str, ...] = False
 
+    def __repr__(self) -> str:
+        # A URL may have credentials.
+        return f"Remote({self.name!r}, {', '.join(map(shown_url, self.url))!r})"
+
 
 class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
     """The block. ``durability`` and ``atomic`` None: as in the ``jetstream`` block."""
@@ -94,7 +116,9 @@ class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
     atomic: AtomicLimits | None = None
     fast: FastLimits = FastLimits()
     memory: Memory = Memory()
+    limits: Limits = Limits()
     monitor_token: Secret = Secret()
+    monitor_hosts: tuple[str, ...] = ()
     dashboard: Dashboard = Dashboard()
     remotes: tuple[Remote, ...] = ()
     replica: Replica | None = None
@@ -133,6 +157,10 @@ def _fast(setting: Setting) -> FastLimits:
 
 def _memory(setting: Setting) -> Memory:
     return Memory(**read_block(setting, {name: Field(size) for name in Memory.__struct_fields__}))
+
+
+def _limits(setting: Setting) -> Limits:
+    return Limits(**read_block(setting, _LIMITS))
 
 
 def _dashboard(setting: Setting) -> Dashboard:
@@ -209,6 +237,9 @@ _ATOMIC: Final = {
     "timeout": Field(duration_text),
 }
 _FAST: Final = {"per_stream": Field(_COUNT), "per_server": Field(_COUNT)}
+_LIMITS: Final = {
+    name: Field(integer_in(0, INT32_MAX, "0: no limit")) for name in Limits.__struct_fields__
+}
 _DASHBOARD: Final = {"enabled": Field(boolean), "writable": Field(boolean)}
 _REMOTE: Final = {
     "url": Field(_urls, ("urls",)),
@@ -230,7 +261,9 @@ _FIELDS: Final = {
     "atomic": Field(_atomic),
     "fast": Field(_fast),
     "memory": Field(_memory),
+    "limits": Field(_limits),
     "monitor_token": Field(secret),
+    "monitor_hosts": Field(strings),
     "dashboard": Field(_dashboard),
     "remotes": Field(_remotes),
     "replica": Field(read_replica),

@@ -7,6 +7,7 @@ a number with a meaningless suffix, a single slash, a file that includes itself)
 """
 
 import os.path
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -27,6 +28,8 @@ INCLUDE_DEPTH_MAX: Final = 32  # a symbolic link can create a cycle that no path
 NESTING_MAX: Final = 100  # far beyond any setting; protects the stack from a hostile file
 
 _INCLUDE: Final = "include"
+# A variable that refers to another.
+_REFERENCE: Final = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _TOP_ENDS: Final = ",;}\n\r"
 _BLOCK_ENDS: Final = ",;\n\r"
 _LIST_ENDS: Final = ",\n\r"
@@ -299,8 +302,15 @@ class Parser:
         try:
             return inner.only_value()
         except ConfigRefused as error:
-            reason = error.problems[0].message
-            raise refused(place, f"the environment variable '{name}': {reason}") from error
+            if _REFERENCE.fullmatch(text):
+                reason = error.problems[0].message
+                raise refused(place, f"the environment variable '{name}': {reason}") from error
+            # What is wrong with it would show parts of it, and it may be a secret.
+            raise refused(
+                place,
+                f"the environment variable '{name}' is not a value of this language; put quotes "
+                "into the variable if it is a text with special characters",
+            ) from error
 
 
 def _text(path: str, read: Read) -> str:

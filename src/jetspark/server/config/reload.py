@@ -71,6 +71,7 @@ _OURS_RELOADABLE: Final = frozenset({
     "min_last_seq_wait",
     "held_reads_max",
     "fast",
+    "limits",
 })  # fmt: skip
 _TLS_RELOADABLE: Final = frozenset({
     "cert_file",
@@ -162,8 +163,12 @@ def _jetstream(before: JetStream, after: JetStream, _new: Settings) -> Iterator[
 
 
 def _jetspark(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
-    for name, _, _ in _differences(before, after):
-        if name not in _OURS_RELOADABLE:
+    for name, old, new in _differences(before, after):
+        if name == "memory":
+            for part, _, _ in _differences(old, new):
+                if part != "pending":
+                    yield Refusal(f"jetspark.memory.{part}", _RESTART)
+        elif name not in _OURS_RELOADABLE:
             yield Refusal(f"jetspark.{name}", _RESTART)
 
 

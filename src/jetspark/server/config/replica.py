@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from jetspark.server.config.blocks import Field, Setting, read_whole_block
-from jetspark.server.config.values import boolean, split_url, strings
+from jetspark.server.config.values import boolean, shown_url, split_url, strings
 
 SCHEMES: Final = ("nats", "tls", "ws", "wss")
 LEADER_NAME: Final = "replica_of"
@@ -30,6 +30,14 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         """The name of a remote, if the leader is one."""
         return self.of[0] if "://" not in self.of[0] else ""
 
+    @property
+    def shown(self) -> str:
+        """The leader for logs: without credentials."""
+        return ", ".join(map(shown_url, self.of))
+
+    def __repr__(self) -> str:
+        return f"Replica(of={self.shown!r}, streams={self.streams!r})"
+
 
 def read_replica(setting: Setting) -> Replica:
     """Read the block."""
@@ -50,8 +58,9 @@ def _leader(setting: Setting) -> tuple[str, ...]:
         parts = split_url(leader)
         if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
             raise setting.refused(
-                f"'{leader}' is not the URL of a leader: expected one like nats://leader:4222 "
-                f"(known schemes are {', '.join(SCHEMES)}), or the name of a remote"
+                f"'{shown_url(leader)}' is not the URL of a leader: expected one like "
+                f"nats://leader:4222 (known schemes are {', '.join(SCHEMES)}), or the name of a "
+                "remote"
             )
     return leaders
 

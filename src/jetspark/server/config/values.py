@@ -23,6 +23,7 @@ PORT_MAX: Final = 65_535
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
+_SCHEME: Final = re.compile(r"[a-z]+://", re.ASCII)
 _PORT: Final = re.compile(r"[+-]?\d+", re.ASCII)
 
 
@@ -202,6 +203,15 @@ def strings(setting: Setting) -> tuple[str, ...]:
     if isinstance(setting.node.value, str):
         return (setting.node.value,)
     return tuple(string(setting.element(node)) for node in elements(setting))
+
+
+def shown_url(text: str) -> str:
+    """Return a URL for logs and errors: without user, password or token."""
+    before, at, host = text.rpartition("@")
+    if not at:
+        return text
+    scheme = _SCHEME.match(before)
+    return f"{scheme[0] if scheme is not None else ''}***@{host}"
 
 
 def split_url(text: str) -> SplitResult | None:

@@ -1,6 +1,7 @@
 """Storage limits of JetStream: as configured, or a share of the machine's resources."""
 
 import asyncio
+import contextlib
 import logging
 import os
 from pathlib import Path
@@ -9,23 +10,44 @@ from typing import Final
 from jetspark.api.enums import Storage
 from jetspark.clock import Clock
 from jetspark.engine.usage import NO_LIMIT, ServerUsage
-from jetspark.units import format_bytes, seconds
+from jetspark.units import format_bytes, gib, seconds
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 _SHARE: Final = 3, 4  # as in nats-server
+_UNKNOWN_MEMORY: Final = gib(2)
+_CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 
-def memory_budget(proc: Path = Path("/proc")) -> int:
-    """Return three quarters of the memory; 0 if unknown."""
+def machine_memory(proc: Path = Path("/proc")) -> int:
+    """Return the memory of the machine; 0 if unknown."""
     try:
         for line in (proc / "meminfo").read_text().splitlines():
             name, _, rest = line.partition(":")
             if name == "MemTotal":
-                return int(rest.split()[0]) * 1024 * _SHARE[0] // _SHARE[1]
+                return int(rest.split()[0]) * 1024
     except (OSError, ValueError, IndexError):
         pass
     return 0
+
+
+def memory_budget(proc: Path = Path("/proc")) -> int:
+    """Return three quarters of the memory; 0 if unknown."""
+    return machine_memory(proc) * _SHARE[0] // _SHARE[1]
+
+
+def output_budget(configured: int, proc: Path = Path("/proc"), cgroup: Path = _CGROUP) -> int:
+    """Return the maximum unread output of all clients together.
+
+    If it is not configured, it is half of the memory of the machine or of the container.
+    """
+    if configured > 0:
+        return configured
+    memory = machine_memory(proc) or _UNKNOWN_MEMORY
+    # No container, or one without a limit ("max"), is no error.
+    with contextlib.suppress(OSError, ValueError):
+        memory = min(memory, int(cgroup.read_text()))
+    return memory // 2
 
 
 def storage_budget(folder: Path, used: int = 0, grown: int = 0) -> int:

@@ -22,10 +22,11 @@ from jetspark.engine.ports import EnginePorts
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
+from jetspark.server.net.freed_memory import FreedMemory
 from jetspark.server.routing.outlets import push_outlet, reply_outlet
 from jetspark.server.routing.router import Router
 from jetspark.store.commit_counts import CommitCounts
-from jetspark.store.committer import Committer, Housekeeper, write
+from jetspark.store.committer import Committer, Housekeeper, Work, write
 from jetspark.store.log.group import Group
 from jetspark.store.reserve import Reserve
 from jetspark.store.threads import DiskThreads
@@ -81,13 +82,19 @@ class EngineDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
         self._house: asyncio.Handle | None = None
+        self._freed_memory = FreedMemory()
         self._looks_for_space = False
         self._in_flight = 0
         self._idle = asyncio.Event()
         self.engine: Engine = make_engine(self)
-        # Called for each message of a subject that is new to the router: no call in between.
+        # Called for messages of subjects that are new to the router: no call in between.
         self.resolve: Callable[[bytes], Target | None] = self.engine.resolve
-        router.serve(self, self.engine.consumers.acks, self.engine.consumer_services.watched)
+        router.serve(
+            self,
+            self.engine.consumers.acks,
+            self.engine.consumer_services.watched,
+            self.engine.stored_subjects(),
+        )
         self._follow_clock()
         self.follow_streams()
 
@@ -266,6 +273,7 @@ class EngineDriver:
             self._committing = False
 
     def _submit_groups(self) -> None:
+        turn: list[tuple[object, Work]] = []
         for stream, group in self.engine.take_groups(self._router.now, self._outbox):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
@@ -279,9 +287,22 @@ class EngineDriver:
                 else:
                     self._threads.run(group.assemble, partial(self._assembled, stream, group))
                 continue
+            turn.append(((self, stream), group))
+        if turn:
+            self._submit(turn)
+
+    def _submit(self, turn: list[tuple[object, Work]]) -> None:
+        """Hand over the groups of one turn: together if possible."""
+        try:
+            turn = self._committer.share(turn)
+        except Exception as error:  # noqa: BLE001 - the loop continues
+            self.engine.failures.note("writing several streams", error)
+        for owner, group in turn:
             try:
-                self._committer.submit((self, stream), group)
+                self._committer.submit(owner, group)
             except Exception as error:  # noqa: BLE001 - one group, not those after it
+                assert isinstance(owner, tuple), "the driver and the stream"
+                stream: Stream = owner[1]
                 self.engine.failures.note(f"writing stream {stream.config.name!r}", error)
                 self.report(stream, OSError(errno.EIO, "the group could not be submitted"))
 
@@ -291,20 +312,22 @@ class EngineDriver:
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """Handle the committer's report of a stream's group."""
-        error = error or stream.log.durability.sync_error
+        group = stream.log.staged.in_flight
+        shared = group is not None and group.shared
+        # A group in the journal is on disk, whatever became of those before it in the segment.
+        if not shared:
+            error = error or stream.log.durability.sync_error
         again = self.engine.again(stream, error) if error is not None else None
         if again is not None:
             self._committer.submit((self, stream), again)
             return
         self._in_flight -= 1
         if error is None:
-            try:
-                self.engine.committed(stream, self._outbox, self._clock.now_ns())
-            except Exception as failure:  # noqa: BLE001 - the loop continues
-                what = f"after a commit of stream {stream.config.name!r}"
-                self.engine.failures.note(what, failure)
-            self._keep_house(stream)
+            self._committed(stream, self._clock.now_ns())
             self._follow_if_needed()
+            if shared and stream.log.durability.sync_error is not None:
+                self._in_flight += 1
+                self.report(stream, stream.log.durability.sync_error)
         else:
             log.error(
                 "Writing stream %r failed: %s; nothing of it was acknowledged; %s",
@@ -321,6 +344,40 @@ class EngineDriver:
             self._idle.set()
         if not self._committing:
             # Otherwise it was written inline: the caller does the rest once, at its end.
+            self._flush(self._router)
+            self._rearm()
+
+    def _committed(self, stream: Stream, now: int) -> None:
+        """Apply a group that is on disk."""
+        try:
+            self.engine.committed(stream, self._outbox, now)
+        except Exception as failure:  # noqa: BLE001 - the loop continues
+            what = f"after a commit of stream {stream.config.name!r}"
+            self.engine.failures.note(what, failure)
+        self._keep_house(stream)
+
+    def report_turn(self, reports: list[tuple[Stream, OSError | None]]) -> None:
+        """Handle the reports of the groups of one frame.
+
+        What is done once per turn is done at the end: a frame may have thousands of groups.
+        """
+        inside, self._committing = self._committing, True
+        now = self._clock.now_ns()
+        try:
+            for stream, error in reports:
+                if error is None and stream.log.durability.sync_error is None:
+                    self._in_flight -= 1
+                    self._committed(stream, now)
+                else:
+                    self.report(stream, error)
+        finally:
+            self._committing = inside
+        self._follow_if_needed()
+        if self.engine.has_work():
+            self.wake()
+        if self._in_flight == 0:
+            self._idle.set()
+        if not inside:
             self._flush(self._router)
             self._rearm()
 
@@ -341,6 +398,7 @@ class EngineDriver:
         if left:
             self._house = self._loop.call_soon(self._keep_all, left)
         else:
+            self._freed_memory.note(self.engine.take_freed())
             self._looks_for_space = short
             self._keep_all_later(SPACE_PERIOD if short else HOUSE_PERIOD)
 
@@ -475,4 +533,5 @@ class EngineDriver:
         for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()
+        self._freed_memory.close()
         self.engine.close(lambda: self._clock.monotonic_ns() < until_ns)

@@ -37,17 +37,21 @@ from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.duplicate_folders import is_original, key_of
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
+from jetspark.store.journal.journal import Journal
+from jetspark.store.journal.keeper import JournalKeeper
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
-from jetspark.store.threads import DiskThreads
+from jetspark.store.threads import OPENERS, DiskThreads
 from jetspark.units import Nanoseconds, bounded, format_duration
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 # How long a stop records the state of each stream.
 NOTES_MAX_NS: Final = 1_000_000_000
+# How long a stop syncs segments, so that the next start need not read the journal.
+RELEASE_MAX_NS: Final = 2_000_000_000
 
 
 def private_folder() -> str:
@@ -115,9 +119,12 @@ class JetStreamRuntime:
             aside=self._threads.run,
             durability=settings.jetstream.durability.value,
             sync_period_ns=bounded(settings.jetstream.sync_interval),
+            openers=OPENERS,
         )
         self._store.reserve.watch(self._look_for_space)
         self.counts: CommitCounts = CommitCounts()
+        self._keeper = JournalKeeper(self._store.journal, hand_back)
+        started.callback(self._keeper.close)
         self._committer = ThreadCommitter(
             self._files,
             self._report,
@@ -125,6 +132,9 @@ class JetStreamRuntime:
             self._clock.monotonic_ns,
             counts=self.counts,
             make_room=self._store.reserve.remove,
+            journal=self._store.journal,
+            keeper=self._keeper,
+            report_turn=self._report_turn,
         )
         started.callback(self._committer.close)
         self._housekeeper = Housekeeper(hand_back, self._clock.monotonic_ns)
@@ -154,6 +164,8 @@ class JetStreamRuntime:
         originals = {key_of(stream_log) for stream_log in logs if is_original(stream_log)}
         for stream_log in copies_first(logs):
             self._serve_recovered(stream_log, originals)
+        for note in self._store.journal_notes:
+            log.error("The journal: %s", note)
         for path in self._store.foreign:
             log.warning("%s does not belong to a jetspark store; ignored, move it away", path)
         for driver in self._drivers.values():
@@ -257,6 +269,11 @@ class JetStreamRuntime:
             self.unadopted.append((engine.account, name, consumer, problem))
 
     @property
+    def journal(self) -> Journal:
+        """The journal of the store."""
+        return self._store.journal
+
+    @property
     def foreign(self) -> list[Path]:
         """Entries between the streams on disk that do not belong to the store."""
         return self._store.foreign
@@ -352,11 +369,25 @@ class JetStreamRuntime:
         assert isinstance(stream, Stream)
         driver.report(stream, error)
 
+    def _report_turn(self, reports: list[tuple[object, OSError | None]]) -> None:
+        """Pass the reports of a frame to the accounts of its streams."""
+        drivers: dict[EngineDriver, list[tuple[Stream, OSError | None]]] = {}
+        for owner, error in reports:
+            assert isinstance(owner, tuple)
+            driver, stream = owner
+            found = drivers.get(driver)
+            if found is None:
+                found = drivers[driver] = []
+            found.append((stream, error))
+        for driver, found in drivers.items():
+            driver.report_turn(found)
+
     def _look_for_space(self) -> None:
         """Make every account free what it can: the disk is full."""
         for driver in self._drivers.values():
             driver.look_for_space()
         self._threads.run(self._store.retry_removals)
+        self._threads.run(self._store.journal.shrink)
 
     def end_requests(self) -> None:
         """End waiting pull requests: the server is stopping."""
@@ -383,7 +414,9 @@ class JetStreamRuntime:
         self._threads_end.close()
         # The last results of the threads are handed back in the next turn.
         await asyncio.sleep(0)
-        self._store.close()
+        # The rest is read by the next start.
+        until = 0 if self._private else self._clock.monotonic_ns() + RELEASE_MAX_NS
+        self._store.close(lambda: self._clock.monotonic_ns() < until)
         if self._private:
             from shutil import rmtree
 

@@ -20,6 +20,7 @@ from jetspark.server.monitor.answer import Answers, not_found, refusal
 from jetspark.server.monitor.arguments import Arguments, BadArgument
 from jetspark.server.monitor.exposition import CONTENT_TYPE, Exposition
 from jetspark.server.monitor.guard import Guard
+from jetspark.server.monitor.hosts import HostCheck
 from jetspark.server.monitor.index import index
 from jetspark.server.monitor.metrics import metrics
 from jetspark.server.monitor.process import ProcessMeter
@@ -163,13 +164,15 @@ def create_app(
     view: ServerStatus,
     *,
     token: str = "",
+    hosts: tuple[str, ...] = (),
     base_path: str = "/",
     mounts: Mapping[str, ASGIApp] | None = None,
     meter: ProcessMeter | None = None,
 ) -> ASGIApp:
     """Build the application.
 
-    With ``token``, everything requires it. ``base_path`` is the prefix of every path
+    With ``token``, everything requires it. ``hosts`` are the names that requests may use for this
+    server (`HostCheck`). ``base_path`` is the prefix of every path
     (``http_base_path``). ``mounts`` are other applications by path, such as
     ``{"/dashboard": app}``. Raises ValueError for a path that cannot be served.
     """
@@ -189,7 +192,8 @@ def create_app(
     starlette = Starlette(routes=routes, exception_handlers={HTTPStatus.NOT_FOUND: _not_found})
     # nats-server answers 404 for a path with a trailing slash.
     starlette.router.redirect_slashes = False
-    return Guard(starlette, token) if token else starlette
+    guarded = Guard(starlette, token) if token else starlette
+    return HostCheck(guarded, hosts) if hosts or not token else guarded
 
 
 async def _not_found(_request: Request, _error: Exception) -> Response:

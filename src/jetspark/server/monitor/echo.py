@@ -34,6 +34,7 @@ def server_echo(
     https_port: int,
     config_load_ns: int,
     auth_required: bool,
+    pending_of_all: int = 0,
 ) -> ServerEcho:
     """Return the settings as in `/varz`, with the actual ports."""
     tls = settings.tls
@@ -67,6 +68,8 @@ def server_echo(
         tags=settings.server_tags,
         metadata=settings.server_metadata,
         websocket=None if settings.websocket is None else _websocket(settings.websocket),
+        limits=settings.jetspark.limits,
+        pending_of_all=pending_of_all,
     )
 
 

@@ -4,8 +4,8 @@ It touches no signal handler, starts no thread, does not change the logging of t
 several of these run in one loop.
 
 Clients that send half a request, read nothing or never leave are closed, and do not affect others:
-the longest idle connection makes room for a new one, and health is answered however many requests
-run.
+if there are too many connections, the address that has the most makes room for a new one, and
+health is answered however many requests run.
 """
 
 import asyncio
@@ -21,15 +21,17 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from jetspark.server.net.listening import Acceptor, open_listener
+from jetspark.server.net.crowd import Crowd
+from jetspark.server.net.listening import Acceptor, network_of, open_listener, peer_ip
 
 log: logging.Logger = logging.getLogger("jetspark.server.monitor")
 
 # With fewer, a burst of connections makes later ones wait for the system's retries: seconds.
 BACKLOG: Final = 4096
-# While this many requests run, others than health are answered with 503.
+# While this many requests run, addresses with more than their share of them get 503, except for
+# health.
 REQUESTS_MAX: Final = 1_000
-# Beyond this many connections, the one that has been idle longest is closed.
+# Beyond this many connections, the busiest address loses the one that has been idle longest.
 CONNECTIONS_MAX: Final = REQUESTS_MAX + 100
 # A request must be complete this long after the connection was accepted or the last answer was
 # sent, as on nats-server. The same holds for the body, which none of our endpoints reads.
@@ -132,7 +134,7 @@ class MonitorPort:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})["stopping"] = self._stopping
         app = self._app
-        if self._server is not None and self._server.is_crowded:
+        if self._server is not None and self._server.is_crowded(scope.get("client")):
             path: str = scope.get("path", "")
             app = app if path.endswith(_HEALTH) else _CROWDED
         try:
@@ -151,15 +153,18 @@ class _LoopServer(uvicorn.Server):
         super().__init__(config)
         self.ready = asyncio.Event()
         self._leave = asyncio.Event()
-        self._open: set[_Protocol] = set()
-        # Connections without a request, the longest idle first.
-        self._idle: dict[_Protocol, None] = {}
+        self._open: Crowd[_Protocol] = Crowd()
+        # Those of them that are answering a request, and those without one, the longest idle
+        # first.
+        self._busy: Crowd[_Protocol] = Crowd()
+        self._idle: Crowd[_Protocol] = Crowd()
         self._sweeper: asyncio.TimerHandle | None = None
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether the maximum number of requests run."""
-        return len(self._open) - len(self._idle) > REQUESTS_MAX
+    def is_crowded(self, client: tuple[str, int] | None) -> bool:
+        """Whether the maximum number of requests run, and this client has its share of them."""
+        if len(self._busy) <= REQUESTS_MAX:
+            return False
+        return self._busy.count(_network(client)) > self._busy.share(REQUESTS_MAX)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -200,47 +205,55 @@ class _LoopServer(uvicorn.Server):
             self._sweeper = None
 
     def joined(self, protocol: "_Protocol") -> None:
-        """Add a connection; if there is no room, close the one that has been idle longest."""
-        if len(self._open) >= CONNECTIONS_MAX:
-            if not self._idle:
-                protocol.transport.abort()
-            else:
-                longest = next(iter(self._idle))
-                del self._idle[longest]
-                longest.transport.abort()
-        self._open.add(protocol)
-        self._idle[protocol] = None
+        """Add a connection; if there is no room, the busiest address loses one."""
+        network = _network(protocol.client)
+        self._open.add(protocol, network)
+        self._idle.add(protocol, network)
+        if len(self._open) > CONNECTIONS_MAX:
+            busiest = self._open.busiest()
+            surplus = self._idle.oldest(busiest) or self._open.oldest(busiest)
+            assert surplus is not None
+            self.left(surplus)
+            surplus.transport.abort()
         if self._sweeper is None and not self.should_exit:
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def left(self, protocol: "_Protocol") -> None:
         """Remove a closed connection."""
         self._open.discard(protocol)
-        self._idle.pop(protocol, None)
+        self._busy.discard(protocol)
+        self._idle.discard(protocol)
 
     def began(self, protocol: "_Protocol") -> None:
         """Note that a request is complete and is being answered."""
-        self._idle.pop(protocol, None)
+        if protocol in self._open:
+            self._idle.discard(protocol)
+            self._busy.add(protocol, _network(protocol.client))
 
     def answered(self, protocol: "_Protocol") -> None:
         """Note that a request was answered."""
         if protocol in self._open:
-            self._idle[protocol] = None
+            self._busy.discard(protocol)
+            self._idle.add(protocol, _network(protocol.client))
 
     def answers(self, protocol: "_Protocol") -> bool:
         """Return whether a request of an open connection is being answered."""
-        return protocol not in self._idle
+        return protocol in self._busy
 
     def _sweep(self) -> None:
         """Check once a second for clients that take too long, while there are any."""
         self._sweeper = None
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for protocol in list(self._open):
+        for protocol in self._open.members():
             if protocol.is_late(now):
                 protocol.transport.abort()
         if self._open:
             self._sweeper = loop.call_later(SWEEP_S, self._sweep)
+
+
+def _network(client: tuple[str, int] | None) -> str:
+    return network_of(peer_ip(client[0])) if client is not None else ""
 
 
 class _Protocol(H11Protocol):

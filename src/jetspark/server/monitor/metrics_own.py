@@ -68,11 +68,33 @@ def add_own(out: Exposition, view: ServerStatus) -> None:
         ("streams_to_recover", "Streams found at the start", readiness.streams_total),
     ):
         out.family(f"jetspark_{name}", meaning).add(plain, value)
-    out.family(
-        "jetspark_internal_errors_total",
-        "Requests and turns that failed with an internal error (see the log)",
-        COUNTER,
-    ).add(plain, view.counters().internal_errors)
+    counters = view.counters()
+    for name, meaning, count in (
+        (
+            "internal_errors",
+            "Requests and turns that failed with an internal error (see the log)",
+            counters.internal_errors,
+        ),
+        (
+            "connections_refused",
+            "Connections beyond a limit of an address, a user or an account",
+            counters.refused_connections,
+        ),
+        (
+            "logins_unchecked",
+            "Logins refused without a check after too many failed ones",
+            counters.unchecked_logins,
+        ),
+        (
+            "pending_closed",
+            "Clients closed because all clients together left too much output unread",
+            counters.closed_largest,
+        ),
+    ):
+        out.family(f"jetspark_{name}_total", meaning, COUNTER).add(plain, count)
+    out.family("jetspark_pending_bytes", "Unread output of clients that cannot keep up").add(
+        plain, counters.unread_bytes
+    )
     jetstream = view.jetstream()
     if jetstream is None:
         return
@@ -105,6 +127,15 @@ def _add_commits(out: Exposition, stats: CommitStats, server: Labels) -> None:
         ("errors_total", "Groups that could not be written", COUNTER, stats.errors),
         ("no_space_total", "Those because the disk was full", COUNTER, stats.no_space),
         ("inline_total", "Groups written inline by the loop", COUNTER, stats.inline),
+        ("shared_total", "Groups that shared a write of the journal", COUNTER, stats.shared),
+        ("journal_frames_total", "Writes of the journal", COUNTER, stats.journal_frames),
+        (
+            "journal_failures_total",
+            "Writes of the journal that failed",
+            COUNTER,
+            stats.journal_failures,
+        ),
+        ("journal_bytes", "Space that the journal takes", "gauge", stats.journal_disk_bytes),
         ("waiting_groups", "Groups waiting for a writer", "gauge", stats.waiting_groups),
         ("waiting_bytes", "Bytes in them", "gauge", stats.waiting_bytes),
     ):

@@ -32,6 +32,7 @@ class Monitor:
         app = create_app(
             self._view,
             token=settings.jetspark.monitor_token.value,
+            hosts=settings.jetspark.monitor_hosts,
             base_path=settings.http_base_path,
             mounts=self._server.mounts,
         )

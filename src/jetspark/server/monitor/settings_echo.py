@@ -7,6 +7,7 @@ are nanoseconds, except where nats-server itself writes seconds.
 import msgspec
 
 from jetspark.protocol.limits import CONTROL_LINE_MAX, PAYLOAD_MAX, PENDING_MAX
+from jetspark.server.config.jetspark import Limits
 from jetspark.units import Nanoseconds, minutes, seconds
 
 
@@ -60,6 +61,9 @@ class ServerEcho(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     metadata: dict[str, str] = {}
     websocket: WebsocketEcho | None = None
+    # Ours: the limits of clients, and that of the unread output of all of them.
+    limits: Limits = Limits()
+    pending_of_all: int = 0
 
 
 class LimitsEcho(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,6 +61,10 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     stale_connections: int = 0  # closed because PINGs went unanswered
     stalled_clients: int = 0  # how often reading from a publisher was paused
     internal_errors: int = 0  # requests and turns with an unexpected exception
+    refused_connections: int = 0  # beyond a limit of an address, a user or an account
+    unchecked_logins: int = 0  # refused after too many failed ones
+    closed_largest: int = 0  # closed because all clients together left too much unread
+    unread_bytes: int = 0  # of clients that cannot keep up; not a counter
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,6 +301,7 @@ class JetStreamStatus:
         budgets = runtime.usage.limits
         self._accounts = accounts
         self._counts = runtime.counts
+        self._journal = runtime.journal
         self._unopened = runtime.unopened
         self._unadopted = runtime.unadopted
         self._foreign = runtime.foreign
@@ -339,6 +344,10 @@ class JetStreamStatus:
             errors=counts.errors,
             no_space=counts.no_space,
             inline=counts.inline,
+            shared=counts.shared,
+            journal_frames=self._journal.frames,
+            journal_disk_bytes=self._journal.disk_bytes,
+            journal_failures=self._journal.failures,
             duration_counts=tuple(counts.duration_counts),
             duration_sum_ns=counts.duration_sum_ns,
             duration_p50_ns=counts.percentile(0.50),
@@ -378,6 +387,7 @@ class ServerStatus:
             https_port=server.https_port,
             config_load_ns=server.config_loaded_ns,
             auth_required=server.authenticator.announced,
+            pending_of_all=server.unread.limit,
         )
 
     def now_ns(self) -> int:
@@ -397,6 +407,10 @@ class ServerStatus:
             stale_connections=server.keepalive.stale,
             stalled_clients=server.stalls,
             internal_errors=server.failures.count,
+            refused_connections=server.connection_limits.refused,
+            unchecked_logins=server.login_limits.refused,
+            closed_largest=server.unread.closed,
+            unread_bytes=server.unread.total,
         )
 
     def readiness(self) -> Readiness:

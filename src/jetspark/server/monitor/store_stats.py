@@ -26,6 +26,11 @@ class CommitStats(msgspec.Struct, frozen=True, kw_only=True):
     duration_p99_ns: int | None = None
     duration_max_ns: int | None = None
     inline: int | None = None
+    # Groups that shared a write of the journal, its frames, the space it takes, failed frames.
+    shared: int | None = None
+    journal_frames: int | None = None
+    journal_disk_bytes: int | None = None
+    journal_failures: int | None = None
     waiting_groups: int | None = None
     waiting_bytes: int | None = None
 

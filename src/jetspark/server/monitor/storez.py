@@ -39,6 +39,10 @@ class Commits(ApiStruct, frozen=True, kw_only=True):
     messages_per_group: float | None = None
     inline: int | None = None
     by_thread: int | None = None
+    shared: int | None = None
+    journal_frames: int | None = None
+    journal_disk_bytes: int | None = None
+    journal_failures: int | None = None
     duration_sum_ns: int = shown(0)
     duration_p50_ns: int | None = None
     duration_p99_ns: int | None = None
@@ -155,6 +159,10 @@ def _commits(stats: CommitStats) -> Commits:
         messages_per_group=_ratio(stats.messages, stats.groups),
         inline=stats.inline,
         by_thread=None if stats.inline is None else stats.groups - stats.inline,
+        shared=stats.shared,
+        journal_frames=stats.journal_frames,
+        journal_disk_bytes=stats.journal_disk_bytes,
+        journal_failures=stats.journal_failures,
         duration_sum_ns=stats.duration_sum_ns,
         duration_p50_ns=stats.duration_p50_ns,
         duration_p99_ns=stats.duration_p99_ns,

@@ -4,6 +4,8 @@ import platform
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from jetspark.api.base import ApiStruct, Timestamp, shown
 from jetspark.server.jetstream.remotes import RemoteState
 from jetspark.server.monitor.jetstream_models import (
@@ -13,8 +15,8 @@ from jetspark.server.monitor.jetstream_models import (
 )
 from jetspark.server.monitor.jetstream_usage import config_of, limits_of, server_stats, usage_of
 from jetspark.server.monitor.process import ProcessUsage
-from jetspark.server.monitor.settings_echo import WebsocketEcho
-from jetspark.server.monitor.status import JetStreamStatus, ServerStatus
+from jetspark.server.monitor.settings_echo import ServerEcho, WebsocketEcho
+from jetspark.server.monitor.status import Counters, JetStreamStatus, ServerStatus
 from jetspark.server.monitor.traffic import total_traffic
 from jetspark.server.monitor.uptime import format_uptime
 
@@ -77,6 +79,21 @@ class ReplicaVarz(ApiStruct, frozen=True, kw_only=True):
     lag: int = shown(0)
 
 
+class ClientLimitsVarz(ApiStruct, frozen=True, kw_only=True):
+    """The limits of clients that only we have, and how often they were reached; 0: no limit."""
+
+    connections_per_address: int = shown(0)
+    connections_per_user: int = shown(0)
+    subscriptions_per_account: int = shown(0)
+    failed_logins_per_address: int = shown(0)
+    failed_logins_per_user: int = shown(0)
+    pending: int = shown(0)
+    refused_connections: int = shown(0)
+    unchecked_logins: int = shown(0)
+    pending_bytes: int = shown(0)
+    pending_closed: int = shown(0)
+
+
 class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
     """Fields that only we have (decisions.md)."""
 
@@ -84,6 +101,7 @@ class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
     compiled: bool
     python: str
     durability: str = ""
+    limits: ClientLimitsVarz = shown(ClientLimitsVarz())
     remotes: tuple[RemoteState, ...] = ()
     replica: ReplicaVarz | None = None
 
@@ -202,10 +220,22 @@ async def varz(view: ServerStatus, requests: Mapping[str, int], usage: ProcessUs
             compiled=identity.compiled,
             python=platform.python_version(),
             durability="" if jetstream is None else jetstream.echo.durability,
+            limits=_limits(echo, counters),
             remotes=tuple(view.remotes()),
             replica=_replica(view),
         ),
         **_echoed(view),
+    )
+
+
+def _limits(echo: ServerEcho, counters: Counters) -> ClientLimitsVarz:
+    return ClientLimitsVarz(
+        **msgspec.structs.asdict(echo.limits),
+        pending=echo.pending_of_all,
+        refused_connections=counters.refused_connections,
+        unchecked_logins=counters.unchecked_logins,
+        pending_bytes=counters.unread_bytes,
+        pending_closed=counters.closed_largest,
     )
 
 

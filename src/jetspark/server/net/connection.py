@@ -9,7 +9,8 @@ A closing connection may still read its output, until the write deadline. Its su
 removed immediately.
 
 If the chunk of a client needs more work than one turn of the loop may do, the client is not read
-until that is done, in turns of its own between those of the others (turn.py, turn_queue.py).
+until that is done, in turns of its own between those of the others (turn.py, turn_queue.py). The
+same holds for a chunk that is not small if those of other clients have used up the turn.
 """
 
 import asyncio
@@ -18,11 +19,13 @@ import select
 import ssl
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.busy_poll import CHUNK_MAX
+from jetspark.server.net.chunk_reader import CHUNK, ChunkReader
 from jetspark.server.net.session import Session
 from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
@@ -39,10 +42,6 @@ STALL_BYTES: Final = 4 * 1024 * 1024
 STALL_SECONDS: Final = 0.005
 # How much CPU time the chunks of one client may take before others have their turn.
 TURN_NS: Final = 4_000_000
-# A large read is processed in pieces: the output of one piece for each receiver stays below the
-# size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
-# 1:10 takes 2.3 us of CPU per message with pieces of 256 KiB, 1.8 with 64, 1.5 with 48).
-CHUNK: Final = 48 * 1024
 # Large payloads are written in pieces of this size, and this much of them per turn.
 PIECE: Final = 256 * 1024
 WRITTEN_PER_TURN: Final = 2 * 1024 * 1024
@@ -63,7 +62,6 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._held_back = 0
         self._turn_began_ns = 0
-        self._given = 0
         # Output that the transport gets later, in pieces: large payloads, and what follows them.
         self._unsent: deque[memoryview] = deque()
         self._unsent_size = 0
@@ -81,6 +79,8 @@ class Connection(asyncio.BufferedProtocol):
         # It waits for another turn; the part of its last read that was not processed yet.
         self._waiting = False
         self._backlog = b""
+        # A read that was put off as a whole: as it came from the socket.
+        self._unopened = b""
         # A large message from it is being assembled in a thread.
         self._joining = False
         # The socket is closed, for this reason, and earlier input is still being processed.
@@ -89,6 +89,12 @@ class Connection(asyncio.BufferedProtocol):
         self._closes_after = False
         self.stalls: int = 0
         self.handshake_first: bool = False
+        self._reader: ChunkReader = ChunkReader(
+            self, client, server.read_buffer, server.clock.now_ns, server.flusher, server.busy_poll
+        )
+        # The transport calls these for every read, without a call in between.
+        self.get_buffer: Callable[[int], memoryview] = self._reader.get_buffer  # type: ignore[assignment]
+        self.buffer_updated: Callable[[int], None] = self._reader.buffer_updated  # type: ignore[assignment]
         client.receiver.connection = self
         client.receiver.out_max = server.settings.max_pending
         client.session = self.session
@@ -99,36 +105,45 @@ class Connection(asyncio.BufferedProtocol):
         """Send INFO, and start TLS where it is configured."""
         # uvloop's transports are not asyncio.Transport, but behave like one.
         self._transport = cast("asyncio.Transport", transport)
-        refusal = self._server.joined(self)
         self.session.begin(transport.get_extra_info("peername"))
+        refusal = self._server.joined(self)
         self.follow_settings()
         tls = self._server.tls
         if tls is None or not tls.handshake_first:
             self.client.receiver.queue(self.session.info())
             self.flush()
-        if tls is not None and not refusal:
+        if tls is not None and refusal is None:
             self._begin_tls(tls)
-        if refusal:
-            self.client.close(refusal, CloseReason.MAXIMUM_CONNECTIONS)
+        if refusal is not None:
+            self.session.close_surplus(refusal)
             self.flush()
 
     def follow_settings(self) -> None:
         """Apply the server's settings: at the start and when they change."""
         settings = self._server.settings
         parser = self.client.parser
-        parser.max_payload = self._server.max_payload
+        self.session.follow_limits()
         parser.max_control_line = settings.max_control_line
         self._tracer = None
         if settings.trace or settings.trace_verbose:
             self._tracer = Tracer(
                 self.session, parser, settings.max_traced_msg_len, settings.max_payload
             )
+        self._choose_path()
+
+    def _choose_path(self) -> None:
+        """Let chunks and output pass without this object where it has nothing to do with them."""
+        plain = self._tls is None and self._tracer is None
+        self._reader.plain = plain
+        usable = plain and not self.client.closing
+        self.client.receiver.transport = self._transport if usable else None
 
     def _begin_tls(self, tls: TlsRuntime) -> None:
         """Expect TLS from the client's first byte on."""
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._tls = TlsChannel(tls.context, self._transport.write)
+        self._choose_path()
         # A client that waits for INFO can start once it arrives, and has the whole time from
         # there.
         wait_s = tls.fallback_s if tls.handshake_first else 0.0
@@ -209,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
         for part in parts:
             if self._tracer is not None:
                 self._tracer.got(part)
-            self._given += len(part)
+            self.client.receiver.given += len(part)
             self._unsent.append(memoryview(part))
             self._unsent_size += len(part)
         self._send_some()
@@ -240,6 +255,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if receiver.paused and not self._transport_full:
             receiver.paused = False
+            self._server.unread.forget(self)
             self.client.router.engine.resumed()
         if self._closes_after:
             self._close_transport()
@@ -297,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         client.receiver.end()
         self._server.ended(self)
         if not self._leave():
-            self._wait_for_turn()
+            self.wait_for_turn()
 
     def _leave(self) -> bool:
         """Undo what the client did; False while some of very many subscriptions are left."""
@@ -323,6 +339,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._server.left(self)
             self._stop_timers()
             self._transport = None
+            self.client.receiver.transport = None
             self._unsent.clear()
             self._unsent_size = 0
         if exc is not None:
@@ -340,54 +357,53 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
             return
         self.client.cut_cycles()
+        self._reader.close()
         del self.session
 
     # Reading -----------------------------------------------------------------------------------
 
-    def get_buffer(self, _sizehint: int) -> memoryview:
-        """Return one buffer for all connections: a chunk is processed before the next read."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Parse one chunk and write the resulting output."""
-        session = self.session
-        session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
+    def read_chunk(self, nbytes: int) -> None:
+        """Process a read that is not plain or not small (chunk_reader.py)."""
+        client = self.client
+        client.last_read_ns = client.router.now = self._server.clock.now_ns()
         data = self._buffer[:nbytes]
+        turn = self._server.turn
+        if self._server.turns.is_late() and (nbytes > CHUNK_MAX or self._shakes_hands()):
+            self._unopened = bytes(data)
+            self.wait_for_turn()
+            return
+        began_ns = time.thread_time_ns()
         full = nbytes == len(self._buffer)
         if full and not self._turn_began_ns:
-            self._turn_began_ns = time.thread_time_ns()
+            self._turn_began_ns = began_ns
             asyncio.get_running_loop().call_soon(self._end_turn)
-        client = self.client
-        turn = self._server.turn
-        if nbytes <= CHUNK and self._tls is None and self._tracer is None:
-            turn.begin(self._pause)
-            client.parser.feed(bytes(data))
-            behind = self._server.flush(client.router)
-            turn.end()
-            if client.paused:
-                self._wait_for_turn()
-            if behind:
-                self._stall()
-            elif nbytes <= CHUNK_MAX and self._server.busy_poll is not None:
-                self._server.busy_poll.on_chunk()
-            return
-        if self._tls is not None:
-            data = memoryview(self._decrypted(bytes(data)))
-        if self._tracer is not None:
-            self._tracer.sent(bytes(data))
+        data = self._opened(data)
         turn.begin(self._pause)
         taken = self._take(data)
         turn.end()
+        self._server.turns.count_read(time.thread_time_ns() - began_ns)
         if client.paused:
             self._backlog = bytes(data[taken:])
-            self._wait_for_turn()
+            self.wait_for_turn()
         elif self._joining:
             self._backlog = bytes(data[taken:])
         elif full and time.thread_time_ns() - self._turn_began_ns > TURN_NS:
             # There is more to read, and the loop would read up to 32 buffers of one client before
             # it serves the next. Yielding after each of them would make the groups that are
             # written to disk together smaller, so time decides.
-            self._wait_for_turn()
+            self.wait_for_turn()
+
+    def _shakes_hands(self) -> bool:
+        """Return whether TLS is not established yet: that takes milliseconds."""
+        return self._tls is not None and not self._tls.established
+
+    def _opened(self, data: memoryview) -> memoryview:
+        """Return what a client sent: decrypted, and traced if that is configured."""
+        if self._tls is not None:
+            data = memoryview(self._decrypted(bytes(data)))
+        if self._tracer is not None:
+            self._tracer.sent(bytes(data))
+        return data
 
     def join_in_thread(self, pieces: list[bytes]) -> bool:
         """Assemble a large message in a thread; nothing is read meanwhile."""
@@ -407,13 +423,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             client.parser.joined(joining.result())
             if self._server.flush(client.router):
-                self._stall()
+                self.stall()
         except Exception as error:  # noqa: BLE001 - one client, not all
             self.fail(error)
         turn.end()
         if not self._joining:
             if client.paused or self._backlog:
-                self._wait_for_turn()
+                self.wait_for_turn()
             else:
                 self._close_if_ended()
         self.resume_reading()
@@ -438,7 +454,7 @@ class Connection(asyncio.BufferedProtocol):
             if taken < len(data) and time.thread_time_ns() > until:
                 self.client.pause()
         if not self._close_if_ended() and behind:
-            self._stall()
+            self.stall()
         return taken
 
     def _close_if_ended(self) -> bool:
@@ -450,7 +466,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close(CloseReason.CLIENT_CLOSED)
         return True
 
-    def _wait_for_turn(self) -> None:
+    def wait_for_turn(self) -> None:
         """Continue in another turn of the loop."""
         if not self._waiting:
             self._waiting = True
@@ -467,7 +483,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server.flush(self.client.router)
         turn.end()
         if self.client.paused:
-            self._wait_for_turn()
+            self.wait_for_turn()
 
     def resume(self) -> bool:
         """Continue for another turn; True if more turns are needed."""
@@ -487,12 +503,15 @@ class Connection(asyncio.BufferedProtocol):
     def _resume(self) -> bool:
         """Process more of the client's input; True if some is left."""
         client = self.client
-        self.session.last_read_ns = client.router.now = self._server.clock.now_ns()
+        client.last_read_ns = client.router.now = self._server.clock.now_ns()
         turn = self._server.turn
         turn.begin(self._pause)
         client.resume()
         if self._server.flush(client.router):
-            self._stall()
+            self.stall()
+        if self._unopened:
+            unopened, self._unopened = self._unopened, b""
+            self._backlog += bytes(self._opened(memoryview(unopened)))
         backlog, self._backlog = self._backlog, b""
         taken = self._take(backlog)
         self._backlog = backlog[taken:]
@@ -528,7 +547,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._held_back == 0 and self._transport is not None:
             self._transport.resume_reading()
 
-    def _stall(self) -> None:
+    def stall(self) -> None:
         """Pause this publisher for some milliseconds: a receiver cannot keep up."""
         self.stalls += 1
         self._server.stalls += 1
@@ -569,7 +588,7 @@ class Connection(asyncio.BufferedProtocol):
         if parts is not None:
             self._send_parts(parts)
         if data:
-            self._given += len(data)
+            receiver.given += len(data)
             if self._unsent or self._tls is not None or self._tracer is not None:
                 self._send(data)
             else:
@@ -584,6 +603,8 @@ class Connection(asyncio.BufferedProtocol):
                     f"pending {waiting} bytes exceeds max_pending",
                     CloseReason.SLOW_CONSUMER_PENDING_BYTES,
                 )
+            else:
+                self._server.unread.note(self, waiting)
             return waiting > STALL_BYTES
         return False
 
@@ -605,4 +626,4 @@ class Connection(asyncio.BufferedProtocol):
 
     def taken_bytes(self) -> int:
         """Return how many bytes the client's side of the network has accepted in total."""
-        return self._given - self.waiting_bytes()
+        return int(self.client.receiver.given) - self.waiting_bytes()

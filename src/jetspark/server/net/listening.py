@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from jetspark.server.net.crowd import Crowd
+
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 # All addresses of the machine, IPv4 and IPv6 alike, as in Go's net.Listen.
@@ -18,6 +20,8 @@ _MAPPED: Final = "::ffff:"
 
 # This many connections are accepted per turn of the loop.
 ACCEPTED_PER_TURN: Final = 64
+# This many TLS handshakes of a monitoring port may be unfinished.
+HANDSHAKES_MAX: Final = 1_000
 # If the system has no file descriptor for a connection, accepting is retried this much later.
 RETRY_S: Final = 1.0
 # That is logged at most this often.
@@ -81,6 +85,20 @@ def peer_ip(address: str) -> str:
     return address[len(_MAPPED) :] if mapped else address
 
 
+def network_of(address: str) -> str:
+    """Return what limits per address count: an IPv4 address, or 64 bits of an IPv6 address.
+
+    Every IPv6 host has at least such a network, and may use any address of it.
+    """
+    if ":" not in address:
+        return address
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, address.partition("%")[0])
+    except OSError:
+        return address
+    return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"
+
+
 class Acceptor:
     """Accepts the connections to an open port.
 
@@ -107,6 +125,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         # Accepted connections that are not served yet, by the task that starts them.
         self._beginning: dict[asyncio.Task[None], socket.socket] = {}
+        # Those whose TLS handshake is not finished.
+        self._greeting: Crowd[asyncio.Task[None]] = Crowd()
         self._retry: asyncio.TimerHandle | None = None
         # The log says that connections are refused, and not yet that they are accepted again.
         self._refused = False
@@ -140,7 +160,7 @@ class Acceptor:
     def _accept_some(self) -> None:
         for _ in range(ACCEPTED_PER_TURN):
             try:
-                accepted, _address = self._listener.accept()
+                accepted, address = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -155,6 +175,17 @@ class Acceptor:
             task = self._loop.create_task(self._begin(accepted))
             self._beginning[task] = accepted
             task.add_done_callback(self._started)
+            if self._tls is not None:
+                self._bound_handshakes(task, network_of(peer_ip(str(address[0]))))
+
+    def _bound_handshakes(self, task: asyncio.Task[None], network: str) -> None:
+        """Add a TLS handshake; if there are too many, the busiest address loses its oldest."""
+        self._greeting.add(task, network)
+        if len(self._greeting) > HANDSHAKES_MAX:
+            oldest = self._greeting.oldest(self._greeting.busiest())
+            assert oldest is not None
+            self._greeting.discard(oldest)
+            oldest.cancel()
 
     async def _begin(self, accepted: socket.socket) -> None:
         try:
@@ -173,6 +204,7 @@ class Acceptor:
 
     def _started(self, task: asyncio.Task[None]) -> None:
         accepted = self._beginning.pop(task)
+        self._greeting.discard(task)
         if task.cancelled():
             accepted.close()  # its task may not even have started
         elif task.exception() is not None:

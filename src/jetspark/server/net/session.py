@@ -15,6 +15,7 @@ from jetspark.protocol.encoder import OK, PING, encode_err, encode_info
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo, decode_connect
 from jetspark.server.auth.admission import Admission, Stage
 from jetspark.server.auth.authenticator import Accepted, NeedsHash, Refused
+from jetspark.server.auth.connection_limits import Surplus
 from jetspark.server.auth.users import User
 from jetspark.server.auth.violations import (
     AUTHENTICATION_TIMEOUT,
@@ -23,7 +24,8 @@ from jetspark.server.auth.violations import (
     subscription_violation,
 )
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.net.listening import peer_ip
+from jetspark.server.config.accounts import NO_LIMIT
+from jetspark.server.net.listening import network_of, peer_ip
 from jetspark.server.net.tls import tls_peer
 from jetspark.server.routing.client import USER_INFO, ConnectedClient
 from jetspark.version import NATS_VERSION
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 PROTOCOL_MAX = 1
+TOO_MANY_SUBSCRIPTIONS = b"maximum subscriptions exceeded"
 # The length of a subject in a log line.
 SUBJECT_LOGGED = 128
 
@@ -49,11 +52,13 @@ class Session:
         self.client_id: int = server.next_client_id()
         self.ip: str = ""
         self.port: int = 0
+        # What limits per address count it as.
+        self.network: str = ""
         self.tls: ssl.SSLObject | None = None
         self.options: ConnectOptions = ConnectOptions()
         self.connected: bool = False
         self.started_ns: int = now
-        self.last_read_ns: int = now
+        client.last_read_ns = now
         self.pings_out: int = 0
         self.ping_sent_ns: int = 0
         self.rtt_ns: int = 0
@@ -71,6 +76,11 @@ class Session:
         return f"{self.ip}:{self.port} - cid:{self.client_id}"
 
     @property
+    def last_read_ns(self) -> int:
+        """When the client sent something."""
+        return int(self._client.last_read_ns)
+
+    @property
     def checking(self) -> bool:
         """Whether a password is being checked: input is held meanwhile."""
         return self.admission.stage is Stage.CHECKING
@@ -84,6 +94,7 @@ class Session:
         """Called once the socket is connected."""
         if peer:
             self.ip, self.port = peer_ip(peer[0]), peer[1]
+            self.network = network_of(self.ip)
         if self.admission.stage is Stage.ADMITTED:
             self._enter()
         else:
@@ -91,6 +102,7 @@ class Session:
             silent = self._server.authenticator.examine_silent()
             self._client.parser.awaiting_connect = isinstance(silent, Refused)
             self._server.keepalive.expect_connect(self._connection)
+            self._server.strangers.add(self._connection, self.network)
         self._server.keepalive.expect_life(self._connection)
 
     def info(self) -> bytes:
@@ -110,6 +122,11 @@ class Session:
             # Only the greeting omits it because of a no_auth_user, as in nats-server.
             required = self._server.authenticator.required
             info = msgspec.structs.replace(info, auth_required=required)
+        if self.user is not None:
+            limit = self._server.directory.limits_of(self.user.account.name).max_payload
+            if limit >= 0:
+                payload = lower(info.max_payload, limit)
+                info = msgspec.structs.replace(info, max_payload=payload)
         return info
 
     # Authentication ----------------------------------------------------------------------------
@@ -123,6 +140,8 @@ class Session:
             self._client.close(b"", CloseReason.PROTOCOL_VIOLATION)
             return
         self._expect_headers(options)
+        if not self._may_log_in(options):
+            return
         self._leave()
         # From here on the CONNECT timeout is irrelevant: a check may take longer.
         self.connected = True
@@ -153,7 +172,9 @@ class Session:
 
     async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
         checks = self._server.password_checks
-        matched = await checks.run(self.ip, asked.check, self._connection.has_left)
+        matched = await checks.run(self.network, asked.check, self._connection.has_left)
+        if matched is None or (matched and self._client.closing):
+            self._server.login_limits.succeeded(self.network, options.user)  # no failure
         if self._client.closing:
             return
         if matched is None:
@@ -183,6 +204,8 @@ class Session:
             log.error("%s - authentication error: %s", self, verdict.reason)
             self._client.close(verdict.text, CloseReason.AUTHENTICATION_FAILURE)
             return
+        if options is not None and shows_credentials(options):
+            self._server.login_limits.succeeded(self.network, options.user)
         self._enter()
         if options is not None:
             self._apply_options(options)
@@ -192,6 +215,12 @@ class Session:
         assert self.user is not None
         account = self._server.accounts[self.user.account.name]
         account.clients += 1
+        surplus = self._server.connection_limits.enter(self.user, account.clients)
+        if surplus is not None:
+            self.close_surplus(surplus)
+            return
+        self._server.strangers.discard(self._connection)
+        self.follow_limits()
         self._client.router = account.router
         self._client.system = self.user.account.system
         self._client.receiver.guard(self.user.permissions())
@@ -207,11 +236,44 @@ class Session:
             self._client.drop_all()
         if self.user is not None:
             self._server.accounts[self.user.account.name].clients -= 1
+            self._server.connection_limits.exit(self.user)
+
+    def close_surplus(self, surplus: Surplus) -> None:
+        """Close the connection: it exceeds a limit."""
+        log.error("%s - %s", self, surplus.detail)
+        self._client.close(surplus.text, surplus.reason)
+
+    def follow_limits(self) -> None:
+        """Apply the limits of the server and of the account."""
+        settings, user = self._server.settings, self.user
+        payload, subscriptions = self._server.max_payload, settings.max_subscriptions
+        if user is not None:
+            limits = self._server.directory.limits_of(user.account.name)
+            payload = lower(payload, limits.max_payload)
+            subscriptions = max(lower(subscriptions or NO_LIMIT, limits.max_subscriptions), 0)
+            if limits.max_subscriptions == 0:
+                # As in nats-server: no connection is within this limit.
+                self._client.close(TOO_MANY_SUBSCRIPTIONS, CloseReason.MAXIMUM_SUBSCRIPTIONS)
+        self._client.parser.max_payload = payload
+        self._client.subscriptions_max = subscriptions
+
+    def _may_log_in(self, options: ConnectOptions) -> bool:
+        """Return whether the credentials may be checked; otherwise the connection is closed."""
+        if not self._server.authenticator.required or not shows_credentials(options):
+            return True
+        if self._server.login_limits.begin(self.network, options.user):
+            return True
+        log.warning("%s - too many failed logins from %s; not checked", self, self.network)
+        # Clients retry after this error: the next ones may be right.
+        self._client.close(AUTHENTICATION_TIMEOUT, CloseReason.AUTHENTICATION_TIMEOUT)
+        return False
 
     def _apply_options(self, options: ConnectOptions) -> None:
         """Apply the options of CONNECT, or refuse them."""
         client = self._client
         self.options = options
+        if client.closing:
+            return  # it exceeds a limit
         headers = options.headers and self._server.headers
         if not 0 <= options.protocol <= PROTOCOL_MAX:
             client.close(b"invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
@@ -350,6 +412,18 @@ class Session:
             self.rtt_at_ns = self._server.clock.now_ns()
             self.rtt_ns = max(1, self.rtt_at_ns - self.ping_sent_ns)
             self.ping_sent_ns = 0
+
+
+def shows_credentials(options: ConnectOptions) -> bool:
+    """Return whether CONNECT has something to check."""
+    return bool(options.user or options.password or options.auth_token)
+
+
+def lower(one: int, other: int) -> int:
+    """Return the lower of two limits, of which -1 is none."""
+    if one < 0 or other < 0:
+        return max(one, other)
+    return min(one, other)
 
 
 def user_info(user: User) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """A queue for work that needs more than one turn of the loop: some of it runs in each turn."""
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -9,6 +10,9 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 
 # All of them together take at most this long per turn of the loop.
 TURN_NS: Final = 4_000_000
+# The large reads of all clients and this queue together take at most this much CPU time per turn
+# of the loop, and one read more.
+READS_NS: Final = 8_000_000
 
 
 class Resumable(Protocol):
@@ -28,6 +32,10 @@ class TurnQueue:
         self._monotonic_ns = monotonic_ns
         self._waiting: deque[Resumable] = deque()
         self._due = False
+        # The CPU time of large reads and of this queue in this turn; that of the queue alone.
+        self._reads_ns = 0
+        self._ran_ns = 0
+        self._ends_turn = False
 
     def add(self, resumable: Resumable) -> None:
         """Continue something in the following turns."""
@@ -36,7 +44,35 @@ class TurnQueue:
             self._due = True
             self._call_soon(self._run)
 
+    def is_late(self) -> bool:
+        """Whether large reads have used up this turn: further ones have to wait for another.
+
+        Hundreds of clients that send much at the same time would otherwise have a share each in
+        one turn, and clients with small requests would wait for all of them.
+        """
+        return self._reads_ns > READS_NS
+
+    def count_read(self, cpu_ns: int) -> None:
+        """Count a large read."""
+        if not self._ends_turn:
+            self._ends_turn = True
+            self._call_soon(self._begin_turn)
+        self._reads_ns += cpu_ns
+
+    def _begin_turn(self) -> None:
+        """Start over; the queue may have had its share of this turn before."""
+        self._ends_turn = False
+        self._reads_ns, self._ran_ns = self._ran_ns, 0
+        if self._reads_ns:
+            self.count_read(0)
+
     def _run(self) -> None:
+        began_ns = time.thread_time_ns()
+        self._run_some()
+        self._ran_ns = time.thread_time_ns() - began_ns
+        self.count_read(self._ran_ns)
+
+    def _run_some(self) -> None:
         until = self._monotonic_ns() + TURN_NS
         # An unfinished one continues in another turn of the loop, not in this one.
         for _ in range(len(self._waiting)):

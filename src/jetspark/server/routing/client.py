@@ -99,6 +99,8 @@ class ConnectedClient(ServerOps):
         self.verbose: bool = True
         self.pedantic: bool = True
         self.no_responders: bool = False
+        # When it sent something, in engine time.
+        self.last_read_ns: i64 = 0
         # The cold part of the connection: CONNECT, pings, closing (net/session.py).
         self.session: Any = None
         # It had its share of this turn.
@@ -318,7 +320,10 @@ class ConnectedClient(ServerOps):
             self.session.on_too_many_tokens(subject)
             self.router.turn.spend(DENIED_UNITS)
             return
-        if 0 < self.subscriptions_max <= len(self.subscriptions):
+        if (
+            0 < self.subscriptions_max <= len(self.subscriptions)
+            or 0 < self.router.subscriptions_max <= self.router.sublist.count
+        ):
             receiver.queue(encode_err(b"maximum subscriptions exceeded"))
             return
         if sid not in self.subscriptions:
@@ -442,6 +447,7 @@ class ConnectedClient(ServerOps):
         """Close the connection, with ``-ERR`` unless the text is empty."""
         self.parser.closed = True
         self.closing = True
+        self.receiver.transport = None
         if self.close_reason is None:
             self.close_reason = reason
         if text:

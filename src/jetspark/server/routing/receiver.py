@@ -29,11 +29,20 @@ class Pending:
     def __init__(self) -> None:
         self.receivers: list[Receiver] = []
 
-    def take(self) -> "list[Receiver]":
-        """Return them and start with none."""
+    def flush(self) -> bool:
+        """Write the output of all of them; True if a client cannot keep up."""
         taken = self.receivers
+        if len(taken) == 0:
+            return False
         self.receivers = []
-        return taken
+        behind = False
+        for receiver in taken:
+            try:
+                if receiver.flush():
+                    behind = True
+            except Exception as error:  # noqa: BLE001 - one connection
+                receiver.connection.fail(error)
+        return behind
 
 
 class Receiver:
@@ -54,6 +63,11 @@ class Receiver:
         self.guarded: bool = False
         # The driver's own object for this connection.
         self.connection: Any = None
+        # Where output goes while nothing else has to be done with it (TLS, trace, closing);
+        # None: the connection does it.
+        self.transport: Any = None
+        # How many bytes were given to the transport.
+        self.given: i64 = 0
         # More output than this is not kept: one message for very many subscriptions of one client
         # may exceed its limit before the chunk is finished.
         self.out_max: i64 = PENDING_MAX
@@ -78,6 +92,26 @@ class Receiver:
         self.out.write(data)
         if not self.listed:
             self.wake()
+
+    def is_full(self) -> bool:
+        """Return whether the transport takes no more; a write changes that."""
+        return self.paused
+
+    def flush(self) -> bool:
+        """Write the output in one call; True if the client cannot keep up."""
+        transport = self.transport
+        if transport is None or self.paused or self.overflowed or self.parts_size > 0:
+            return bool(self.connection.flush())
+        data = self.out.getvalue()
+        self.out = BytesWriter()
+        self.listed = False
+        if len(data) > 0 and not transport.is_closing():
+            self.given += len(data)
+            transport.write(data)
+            if self.is_full():
+                # By this write: the connection sees how much waits for the client.
+                return bool(self.connection.flush())
+        return False
 
     def write_large(self, payload: bytes) -> None:
         """Append a large payload to the output, without a copy."""

@@ -41,7 +41,7 @@ class Route:
         self.header_heads: list[bytes] = []
         self.receivers: i64 = len(self.subscribers) + len(self.groups)
         self.wide: bool = self.receivers > NARROW_MAX
-        # A route shared by many subjects has no heads of its own.
+        # A route shared by many subjects, or used once, has no heads.
         self.cached: bool = cached and len(self.subscribers) <= HEADS_MAX
         if self.cached:
             for value in self.subscribers:

@@ -2,7 +2,8 @@
 
 Routes are resolved once per subject and cached with the sublist's result, which is evicted when it
 becomes invalid; the engine's part of a route is valid while its generation is. Inboxes are used
-once: those of one client share a route.
+once: those of one client share a route. So do other subjects that were not used before, if the
+same pattern matches them, or none: a million subjects without a receiver have one route.
 
 Frames are forwarded as received: after the subject, a PUB and the MSG made from it have the same
 bytes (hot-path.md, Rules). Output is collected per receiver and written once per chunk.
@@ -99,11 +100,21 @@ class FanOut:
         return True
 
 
+class Resolved:
+    """The target of all subjects that only one pattern of a stream matches."""
+
+    def __init__(self, target: Target, generation: i64) -> None:
+        self.target: Target = target
+        self.generation: i64 = generation
+
+
 class Router:
     """The subscriptions of one account, and the delivery of messages to them."""
 
     def __init__(self, turn: Turn | None = None) -> None:
         self.sublist: Sublist = Sublist()
+        # How many subscriptions the account may have; 0: no limit.
+        self.subscriptions_max: i64 = 0
         self.outbox: Outbox = Outbox(self)
         self.turn: Turn = turn or Turn()
         # The server's own messages for very many receivers, in order, each partly delivered.
@@ -123,6 +134,10 @@ class Router:
         self.random: Random = Random()
         self.engine: AccountEngine = WITHOUT_JETSTREAM
         self._resolve: Callable[[bytes], Target | None] = WITHOUT_JETSTREAM.resolve
+        # The route of subjects that no client and no stream receives.
+        self._nowhere: Route | None = None
+        # The subjects that streams store; None: the engine must be asked about each subject.
+        self._stored: Sublist | None = Sublist(0)
         self.consumer_replies: ConsumerReplies = ConsumerReplies(WITHOUT_JETSTREAM, {}, {}, 0)
         # The relay that forwards what clients do to another server, if any.
         self.relay: Relay = NO_RELAY
@@ -131,14 +146,21 @@ class Router:
         self.stores_inboxes: bool = False
 
     def serve(
-        self, engine: AccountEngine, acks: dict[bytes, Acks], watched: dict[bytes, Any]
+        self,
+        engine: AccountEngine,
+        acks: dict[bytes, Acks],
+        watched: dict[bytes, Any],
+        stored: Sublist | None = None,
     ) -> None:
         """Set the engine that serves the account.
 
-        ``acks`` are those of its consumers, ``watched`` the deliver subjects that it tracks.
+        ``acks`` are those of its consumers, ``watched`` the deliver subjects that it tracks. With
+        ``stored`` it is only asked about subjects that match there, and about those that start
+        with ``$``.
         """
         self.engine = engine
         self._resolve = engine.resolve
+        self._stored = stored
         self.consumer_replies = ConsumerReplies(
             engine, acks, watched, self.consumer_replies.listeners
         )
@@ -151,8 +173,13 @@ class Router:
     def route(self, subject: bytes) -> Route:
         """Find or create the route of a subject."""
         # Subjects that start with an underscore are inboxes: used once, not worth a cache entry.
-        once = subject.startswith(b"_") and not self.stores_inboxes
-        match = self.sublist.match_once(subject) if once else self.sublist.match(subject)
+        if subject.startswith(b"_") and not self.stores_inboxes:
+            return self._shared_route(subject, self.sublist.match_once(subject))
+        match = self.sublist.cached(subject)
+        if match is None:
+            if not self.sublist.is_frequent(subject):
+                return self._first_route(subject)
+            match = self.sublist.match(subject)
         found = match.route
         if found is not None:
             assert isinstance(found, Route)
@@ -161,38 +188,94 @@ class Router:
             if found.shared is match:
                 # Some of its subjects may have another target by now.
                 match = self.sublist.match_unshared(subject)
-        target = None if once else self._resolve(subject)
-        if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
-            # Nothing in it depends on the subject: a stream with a million of them has one route,
-            # and those of its subjects that are cached have one result.
-            made = self._stream_route(target, match)
+        target = self._target(subject)
+        if is_same_for_all(match, target):
+            # A stream with a million subjects has one route, and those of its subjects that are
+            # cached have one result.
+            made = self._route_without_subscribers(target)
             if made.shared is not None:
                 self.sublist.share(subject, made.shared)
             return made
-        made = Route(subject, match, target, self.generation, not once)
+        made = Route(subject, match, target, self.generation, True)
         match.route = made
         if made.wide:
             self.turn.spend(made.receivers)
         return made
 
-    def _stream_route(self, target: Target, match: Match) -> Route:
-        """Find or create the route of the subjects that only one stream receives."""
-        found = target.route
+    def _first_route(self, subject: bytes) -> Route:
+        """Find or create the route of a subject that was not used before, and is not cached."""
+        match = self.sublist.find(subject)
+        target = self._target(subject)
+        if is_same_for_all(match, target):
+            return self._route_without_subscribers(target)
+        if target is None:
+            return self._shared_route(subject, match)
+        made = Route(subject, match, target, self.generation, False)
+        if made.wide:
+            self.turn.spend(made.receivers)
+        return made
+
+    def _shared_route(self, subject: bytes, match: Match) -> Route:
+        """Find or create the route of all subjects without a target that have this result."""
+        found = match.route
+        if found is not None:
+            assert isinstance(found, Route)
+            # Messages may wait for later turns, and are found by the subject of their route.
+            if not found.wide and len(self.fan_outs) == 0:
+                return found
+        made = Route(subject, match, None, self.generation, False)
+        if made.wide and found is None:
+            # The lists of so many subscribers were made for this message.
+            self.turn.spend(made.receivers)
+        match.route = made
+        return made
+
+    def _target(self, subject: bytes) -> Target | None:
+        """Return the engine's interest in a subject."""
+        stored = self._stored
+        if stored is None or subject.startswith(b"$"):
+            return self._resolve(subject)
+        match = stored.find(subject)
+        if len(match.plain) == 0:
+            return None
+        kept = match.route
+        if kept is not None:
+            assert isinstance(kept, Resolved)
+            if kept.generation == self.generation:
+                return kept.target
+        target = self._resolve(subject)
+        if target is not None:
+            match.route = Resolved(target, self.generation)
+        return target
+
+    def _route_without_subscribers(self, target: Target | None) -> Route:
+        """Find or create the route of the subjects that only one stream receives, or nothing."""
+        found = self._nowhere if target is None else target.route
         if found is not None:
             assert isinstance(found, Route)
             if found.generation == self.generation:
                 return found
+        match = Match([], [], [])
         made = Route(b"", match, target, self.generation, True)
         made.shared = match
         match.route = made
-        target.route = made
+        if target is None:
+            self._nowhere = made
+        else:
+            target.route = made
         return made
 
     # Messages ----------------------------------------------------------------------------------
 
     def forward(self, route: Route, origin: Receiver, frame: Frame) -> bool:
         """Deliver a client's message to its subscribers; True if one of them got it."""
-        if not route.cached or len(frame.body) > 0 or not is_compact(frame):
+        size: i64 = frame.pe - frame.hs
+        prepared = route.cached
+        if (
+            len(frame.body) > 0
+            or not is_compact(frame)
+            or (not prepared and size >= LARGE_PAYLOAD)
+        ):
             return self._give_all(
                 route, origin, frame.subject(), frame.reply(), frame.headers(), frame.payload()
             )
@@ -201,7 +284,7 @@ class Router:
         count: i64 = len(subscribers)
         if count > 0:
             rest = frame.data[frame.se + 1 : frame.pe + 2]
-            size: i64 = frame.pe - frame.hs
+            subject = b"" if prepared else frame.subject()
             has_headers = frame.ps > frame.hs
             i: i64 = 0
             given: i64 = 0
@@ -221,7 +304,14 @@ class Router:
                         delivered = True
                 elif receiver is not origin or receiver.echo:
                     out = receiver.out
-                    out.write(heads[i])
+                    if prepared:
+                        out.write(heads[i])
+                    else:
+                        out.write(b"HMSG " if has_headers else b"MSG ")
+                        out.write(subject)
+                        out.write(b" ")
+                        out.write(subscription.sid)
+                        out.write(b" ")
                     out.write(rest)
                     if not receiver.listed:
                         receiver.wake()
@@ -523,3 +613,10 @@ class Router:
             write_number(out, seq)
             out.write(b"}\r\n")
             self._count(subscription, receiver, size)
+
+
+def is_same_for_all(match: Match, target: Target | None) -> bool:
+    """Return whether nothing in a route depends on the subject: it has no subscriber."""
+    if len(match.plain) > 0 or len(match.groups) > 0:
+        return False
+    return target is None or target.kind == PUBLISH

@@ -1,6 +1,7 @@
 """Writing rows to a bucket: upserts, deletions, compare-and-set, transactions.
 
-Writing a value again changes nothing but the history; message ids prevent even that. They do not
+Message ids make sure that a task that runs twice writes once, within the duplicate window of the
+bucket. After it, writing a value again changes nothing but the history. The ids do not
 depend on the partition, since equal rows are the same value of the same key: a replay with the
 rows in other partitions generates the same ids. The same key in two partitions has no order:
 repartition by key, and let ``orderBy`` choose the last.
@@ -62,6 +63,8 @@ class KvPlan(msgspec.Struct, frozen=True, kw_only=True):
     bucket: str
     order_by: str
     subject_prefix: str
+    message_bytes_max: int
+    """Payload and headers of a message, as limited by the bucket and the server."""
     publishing: SinkPlan
 
 
@@ -102,7 +105,9 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
             "mode append, and rows with operation DEL for keys to delete"
         )
     publishing = options.publishing
-    info = through_outages(publishing, lambda: _bucket_info(options))
+    info, message_bytes_max = through_outages(
+        lambda: _bucket_info(options), publishing.retries if publishing.streaming else 0
+    )
     api = publishing.connection.api_prefix
     if publishing.connection.domain:
         api = f"$JS.{publishing.connection.domain}.API"
@@ -124,30 +129,33 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
         stream_subjects=(f"{prefix}>",),
         mode=PublishMode.FAST if config.allow_batched else PublishMode.ASYNC,
         delivery=Delivery.AT_LEAST_ONCE,
-        # A batch has no name that a replay would reuse. Its tasks are repeated, though, and must
-        # not be refused because of their own earlier writes.
-        id_source=(
-            IdSource.CONTENT
-            if publishing.streaming or columns & {"expected_revision", "txn"}
-            else None
-        ),
+        # A batch has no name that a replay would reuse. Its tasks are repeated, though, also while
+        # an earlier run still writes: what that stores late must not replace newer values, fill
+        # the history, or be a reason to refuse the rows.
+        id_source=IdSource.CONTENT,
         run=secrets.token_hex(6),
         duplicate_window_ns=to_wire(config).duplicate_window,
     )
     return KvPlan(
-        bucket=options.bucket, order_by=options.order_by, subject_prefix=prefix, publishing=plan
+        bucket=options.bucket,
+        order_by=options.order_by,
+        subject_prefix=prefix,
+        message_bytes_max=message_bytes_max,
+        publishing=plan,
     )
 
 
-def _bucket_info(options: KvSinkOptions) -> StreamInfo:
+def _bucket_info(options: KvSinkOptions) -> tuple[StreamInfo, int]:
+    """Return the bucket, and the largest message that it and the server accept."""
     publishing = options.publishing
     with lend_for_planning(
         publishing.connection,
         doing=f"format {KV_FORMAT!r} cannot write to bucket {options.bucket!r}",
         missing=f"format {KV_FORMAT!r}: bucket {options.bucket!r} does not exist",
     ) as client:
-        jetstream = jetstream_of(client, publishing.connection)
-        return jetstream.stream(publishing.stream).cached_info
+        info = jetstream_of(client, publishing.connection).stream(publishing.stream).cached_info
+        limit = info.config.max_msg_size
+        return info, min(client.max_payload, limit) if limit > 0 else client.max_payload
 
 
 class RepeatedKeys:
@@ -192,7 +200,7 @@ class KvRowWriter:
         task = this_task(plan)
         # The partition is not part of the ids: a replay may have the rows elsewhere.
         prefix = f"{task.epoch_prefix}k." if plan.options.streaming else f"{plan.run}.k."
-        maker = IdMaker(prefix) if plan.id_source is not None else None
+        maker = IdMaker(prefix)
         sender = Sender(plan)
         together = Sender(msgspec.structs.replace(plan, mode=PublishMode.ATOMIC))
         count, last = 0, 0
@@ -203,20 +211,19 @@ class KvRowWriter:
                     f"a transaction has {len(rows)} rows, but at most {ATOMIC_ROWS_MAX} can be "
                     "written together"
                 )
-            digests = row_digests(rows) if maker is not None else []
-            ids = maker.ids(digests) if maker is not None else None
+            digests = row_digests(rows)
+            ids = maker.ids(digests)
             last = max(last, self._send(together if txn else sender, rows, ids))
             count += len(rows)
-            if plan.options.streaming:
-                repeated.add(rows, digests)
+            repeated.add(rows, digests)
         if repeated.last_rows and not {"expected_revision", "txn"} & self._at.keys():
             last = max(last, self._put_last_values(sender, prefix, repeated))
         return SinkCommit(task, count, last)
 
     def _put_last_values(self, sender: Sender, prefix: str, repeated: "RepeatedKeys") -> int:
-        """Put the last value of a key again if an earlier one of the epoch is the newest.
+        """Put the last value of a key again if an earlier one of the write is the newest.
 
-        When a replay starts, the stream may have forgotten the id of the earlier row, which is
+        When a task runs again, the stream may have forgotten the id of the earlier row, which is
         then stored again, but still have that of the last, which is dropped.
         """
         subjects = list(repeated.last_rows)
@@ -235,13 +242,11 @@ class KvRowWriter:
             ids.append(f"{wanted}.{self._plan.run}".encode())
         return self._send(sender, SinkRows(messages, lines), ids) if ids else 0
 
-    def _send(self, sender: Sender, rows: SinkRows, ids: list[bytes] | None) -> int:
+    def _send(self, sender: Sender, rows: SinkRows, ids: list[bytes]) -> int:
         """Send rows; a write by an earlier run of the epoch is no reason to refuse them."""
         try:
-            return sender.send(rows.finished("", ids))
+            return sender.send(self._messages(rows, ids))
         except WrongLastSequence as error:
-            if ids is None:
-                raise
             stored = sender.with_retries(lambda js: self._last_ids(js, rows.messages.subjects))
             new = [at for at, one in enumerate(ids) if one not in stored]
             if len(new) == len(ids):
@@ -254,6 +259,24 @@ class KvRowWriter:
         if not len(rest):
             return 0
         return self._send(sender, rest, [ids[at] for at in new])
+
+    def _messages(self, rows: SinkRows, ids: list[bytes]) -> MessageColumns:
+        """Return the messages to send, with their ids.
+
+        Headers count for the limits of a message: a value that fits only without one has no id.
+        """
+        messages = rows.finished("", ids)
+        limit = self._bucket.message_bytes_max
+        sizes = [
+            len(data) + len(block)
+            for data, block in zip(messages.data, messages.headers, strict=True)
+        ]
+        if max(sizes, default=0) > limit:
+            plain = rows.finished("", None).headers
+            for at, size in enumerate(sizes):
+                if size > limit:
+                    messages.headers[at] = plain[at]
+        return messages
 
     def _last_ids(self, jetstream: sync.JetStream, subjects: Sequence[str]) -> set[bytes]:
         """Return the message ids of the newest values of keys."""
@@ -340,6 +363,8 @@ class KvRowWriter:
                 columns[theirs] = batch.column(self._at[ours])
                 schema = schema.add(theirs, "binary")
         rows = RowDecoder(schema, "").decode(pa.RecordBatch.from_pydict(columns))
+        if operations is None:
+            return rows
         messages, lines = rows.messages, rows.lines or [b""] * count
         marked = [_LINES[done] + line for done, line in zip(operations, lines, strict=True)]
         payloads = [
@@ -350,10 +375,10 @@ class KvRowWriter:
             MessageColumns.to_publish(messages.subjects, payloads, messages.headers), marked
         )
 
-    def _operations(self, batch: pa.RecordBatch, values: pa.Array) -> list[Operation]:
-        if "operation" not in self._at:
-            operations = [Operation.PUT] * batch.num_rows
-        else:
+    def _operations(self, batch: pa.RecordBatch, values: pa.Array) -> list[Operation] | None:
+        """Return what each row does; None if the rows have no such column: all put."""
+        operations: list[Operation] | None = None
+        if "operation" in self._at:
             names = batch.column(self._at["operation"]).to_pylist()
             try:
                 operations = [Operation(name) for name in names]
@@ -364,7 +389,8 @@ class KvRowWriter:
                     f"column 'operation' contains {wrong!r}: expected PUT, DEL or PURGE"
                 ) from None
         if values.null_count:
-            for missing, done in zip(values.is_null().to_pylist(), operations, strict=True):
+            puts = operations or [Operation.PUT] * len(values)
+            for missing, done in zip(values.is_null().to_pylist(), puts, strict=True):
                 if missing and done is Operation.PUT:
                     raise RowRefused(
                         "column 'value' is NULL in a row that puts: to delete a key, use DEL or "

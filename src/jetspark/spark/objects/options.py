@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.objects.glob import glob_pattern
 from jetspark.spark.option_reader import (
     STREAMING_WRITE_OPTIONS,
     OptionReader,
@@ -45,13 +46,18 @@ def parse_object_options(
     parsed = ObjectOptions(
         connection=parse_connection(reader),
         bucket=reader.take("bucket", _bucket, "", required=True),
-        path_glob="" if writing else reader.take("pathGlobFilter", text_of, ""),
+        path_glob="" if writing else reader.take("pathGlobFilter", _glob, ""),
         min_partitions=1
         if writing
         else reader.take("minPartitions", positive, default_min_partitions),
     )
     reader.finish()
     return parsed
+
+
+def _glob(text: str) -> str:
+    glob_pattern(text_of(text))  # raises if it is malformed
+    return text
 
 
 def _bucket(text: str) -> str:

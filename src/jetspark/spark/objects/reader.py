@@ -1,6 +1,5 @@
 """Reading an object store: the driver lists the objects, each task fetches some of them."""
 
-import fnmatch
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -20,8 +19,9 @@ from pyspark.sql.types import (
 
 from jetspark import sync
 from jetspark.client.jetstream.objects.info import ObjectInfo
-from jetspark.errors import ObjectNotFound
+from jetspark.errors import BucketNotFound, ObjectNotFound
 from jetspark.spark.connections import jetstream_of
+from jetspark.spark.objects.glob import glob_pattern
 from jetspark.spark.objects.options import OBJECT_FORMAT, ObjectOptions
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.planner import DataLoss
@@ -35,6 +35,8 @@ PARTITION_BYTES: Final = 64 * 1024 * 1024
 BATCH_BYTES: Final = 8 * 1024 * 1024
 # Spark stores a value in one array of the JVM.
 CONTENT_BYTES_MAX: Final = 2**31 - 16
+# How often an object that is replaced while it is read is opened again.
+OPENS_MAX: Final = 20
 
 _COLUMNS: Final[Mapping[str, DataType]] = {
     "path": StringType(),
@@ -111,6 +113,7 @@ class ObjectReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._content = "content" in {name.lower() for name in schema.fieldNames()}
+        self._glob = glob_pattern(options.path_glob) if options.path_glob else None
 
     def __reduce__(self) -> Sealed:
         """Pickle with the driver's version, which the tasks compare with theirs."""
@@ -147,7 +150,9 @@ class ObjectReader(DataSourceReader):
         place, count = 0, 1
         if isinstance(partition, ObjectPartition):
             place, count = partition.place, partition.count
-        listed = with_retries(self._options.connection, self._list)
+        listed = with_retries(
+            self._options.connection, lambda client: self._list(client, skip_deleted=True)
+        )
         mine = [one for one in listed if zlib.crc32(one.name.encode()) % count == place]
         return self._batches(mine, skip_deleted=True)
 
@@ -165,18 +170,35 @@ class ObjectReader(DataSourceReader):
                     f"object {one.name!r} of {self._options.bucket!r} was deleted since the read "
                     "was planned: load it again, or call jetspark.spark.refresh on the DataFrame"
                 )
-            rows.append(row)
-            size += len(row[1])
-            if size >= BATCH_BYTES:
+            # A column of a batch is limited to 2 GiB: a large object does not join small ones.
+            if rows and size + len(row[1]) > BATCH_BYTES:
                 yield self._encode(rows)
                 rows, size = [], 0
+            rows.append(row)
+            size += len(row[1])
         if rows:
             yield self._encode(rows)
 
-    def _list(self, client: sync.Client) -> list[Listed]:
-        """Return the objects to read, by name; refuses those that are too large."""
+    def _list(self, client: sync.Client, *, skip_deleted: bool = False) -> list[Listed]:
+        """Return the objects to read, by name; refuses those that are too large.
+
+        A link whose target was deleted is refused, or with ``skip_deleted`` left out.
+        """
         store = jetstream_of(client, self._options.connection).object_store(self._options.bucket)
-        found = [_listed(store, info) for info in store.list() if self._wanted(info)]
+        found: list[Listed | None] = []
+        for info in store.list():
+            if not self._wanted(info):
+                continue
+            try:
+                found.append(_listed(store, info))
+            except (ObjectNotFound, BucketNotFound) as error:
+                if skip_deleted:
+                    continue
+                raise PlanningFailed(
+                    f"format {OBJECT_FORMAT!r}: {info.name!r} of object store "
+                    f"{self._options.bucket!r} is a link to an object that does not exist "
+                    f"({error}): delete the link, or leave it out with pathGlobFilter"
+                ) from error
         objects = sorted(one for one in found if one is not None)
         if self._content:
             self._check_sizes(objects)
@@ -186,16 +208,26 @@ class ObjectReader(DataSourceReader):
         """Read an object, None if it was deleted; its metadata is that of the content read."""
         options = self._options
 
-        def attempt(client: sync.Client) -> tuple[Listed, bytes]:
+        def attempt(client: sync.Client) -> tuple[Listed, bytes] | None:
             store = jetstream_of(client, options.connection).object_store(options.bucket)
-            with store.open(one.name) as reader:
-                content = reader.read()
+            for _ in range(OPENS_MAX):
+                try:
+                    reader = store.open(one.name)
+                except ObjectNotFound:
+                    return None
+                with reader:
+                    try:
+                        content = reader.read()
+                    except ObjectNotFound:
+                        continue  # replaced or deleted during the read: only opening it tells
                 return Listed(one.name, len(content), int(reader.info.time_ns)), content
+            raise DataLoss(
+                f"object {one.name!r} of {options.bucket!r} was replaced during each of "
+                f"{OPENS_MAX} reads: read it when it is replaced less often, or leave it out with "
+                "pathGlobFilter"
+            )
 
-        try:
-            return with_retries(options.connection, attempt)
-        except ObjectNotFound:
-            return None
+        return with_retries(options.connection, attempt)
 
     def _encode(self, rows: Sequence[tuple[Listed, bytes]]) -> pa.RecordBatch:
         schema = to_arrow_schema(self._schema, timezone="UTC")
@@ -209,8 +241,7 @@ class ObjectReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _wanted(self, info: ObjectInfo) -> bool:
-        glob = self._options.path_glob
-        return not glob or fnmatch.fnmatchcase(info.name, glob)
+        return self._glob is None or self._glob.fullmatch(info.name) is not None
 
     def _check_sizes(self, objects: Sequence[Listed]) -> None:
         for one in objects:

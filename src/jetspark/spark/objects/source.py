@@ -81,5 +81,5 @@ class ObjectDataSource(DataSource):
     def _row_writer(self, schema: StructType, overwrite: bool, use: Use) -> ObjectRowWriter:
         options = parse_object_options(self.options, use)
         check_object_sink_schema(schema)
-        plan_object_write(options, overwrite=overwrite)
+        plan_object_write(options, overwrite=overwrite, streaming=use is Use.WRITE_STREAM)
         return ObjectRowWriter(options, schema)

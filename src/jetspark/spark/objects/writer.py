@@ -11,12 +11,13 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.client.jetstream.objects.info import Digest
-from jetspark.errors import ObjectNotFound
+from jetspark.errors import Error, ObjectNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.objects.options import OBJECT_FORMAT, ObjectOptions
-from jetspark.spark.stream.range_reader import with_retries
+from jetspark.spark.option_reader import shortened
+from jetspark.spark.stream.range_reader import RETRIES_MAX, with_retries
 from jetspark.spark.stream.schema import InvalidSchema
-from jetspark.spark.stream.sink.plan import WriteRefused
+from jetspark.spark.stream.sink.plan import WriteRefused, through_outages
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.view import lend_for_planning
 from jetspark.spark.writers import Commits
@@ -59,23 +60,25 @@ def check_object_sink_schema(schema: StructType) -> None:
         raise InvalidSchema(f"columns written to format {OBJECT_FORMAT!r}: {'; '.join(problems)}")
 
 
-def plan_object_write(options: ObjectOptions, *, overwrite: bool) -> None:
+def plan_object_write(options: ObjectOptions, *, overwrite: bool, streaming: bool) -> None:
     """Look up the store; raises ``WriteRefused`` or ``PlanningFailed``."""
     if overwrite:
         raise WriteRefused(
             f"format {OBJECT_FORMAT!r}: an object store cannot be overwritten as a whole: rows "
             "of mode append replace objects with the same path"
         )
+    if through_outages(lambda: _is_sealed(options), RETRIES_MAX if streaming else 0):
+        raise WriteRefused(f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} is sealed")
+
+
+def _is_sealed(options: ObjectOptions) -> bool:
     with lend_for_planning(
         options.connection,
         doing=f"format {OBJECT_FORMAT!r} cannot write to object store {options.bucket!r}",
         missing=f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} does not exist",
     ) as client:
         store = jetstream_of(client, options.connection).object_store(options.bucket)
-        if store.status().stream_info.config.sealed:
-            raise WriteRefused(
-                f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} is sealed"
-            )
+        return store.status().stream_info.config.sealed
 
 
 class ObjectRowWriter:
@@ -132,4 +135,11 @@ class ObjectRowWriter:
             store.put(path, data)
             return True
 
-        return with_retries(self._options.connection, attempt)
+        try:
+            return with_retries(self._options.connection, attempt)
+        except Error as error:
+            # Errors of the server name the subject of a chunk.
+            error.add_note(
+                f"object {shortened(path)}, {len(data)} bytes, was not stored in {self.target}"
+            )
+            raise

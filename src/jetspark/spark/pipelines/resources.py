@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,14 @@ from jetspark.client.jetstream.kv.config import (
 )
 from jetspark.client.models.base import from_wire, to_wire
 from jetspark.client.models.stream import StreamConfig
-from jetspark.errors import ApiError, BadName, BucketNotFound, StreamNotFound
+from jetspark.errors import (
+    ApiError,
+    BadName,
+    BucketExists,
+    BucketNotFound,
+    StreamExists,
+    StreamNotFound,
+)
 from jetspark.spark.pipelines.project import (
     DURATIONS,
     RESOURCES_NAME,
@@ -47,12 +54,17 @@ def _ensure_streams(jetstream: sync.JetStream, project: Project) -> Iterator[str
         what = f"stream {config.name}"
         with _named(what):
             try:
-                there = to_wire(jetstream.stream(config.name).config)
+                there = jetstream.stream(config.name)
             except StreamNotFound:
-                jetstream.create_stream(from_wire(StreamConfig, config))
-                yield f"Made {what}."
-            else:
-                yield from _differences(what, config, there, project.resources.asked[what])
+                try:
+                    jetstream.create_stream(from_wire(StreamConfig, config))
+                except StreamExists:  # another run has just created it
+                    there = jetstream.stream(config.name)
+                else:
+                    yield f"Made {what}."
+                    continue
+            found = to_wire(there.config)
+            yield from _differences(what, config, found, project.resources.asked[what])
 
 
 def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str]:
@@ -65,9 +77,11 @@ def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str
             try:
                 jetstream.key_value(config.bucket)
             except BucketNotFound:
-                jetstream.create_key_value(asked)
-                yield f"Made {what}."
-                continue
+                # If another run has just created it, it is compared like any other.
+                with suppress(BucketExists):
+                    jetstream.create_key_value(asked)
+                    yield f"Made {what}."
+                    continue
             there = to_wire(jetstream.stream(stream_name(config.bucket)).config)
             yield from _differences(
                 what,

@@ -74,7 +74,7 @@ def read_index_file(log: "StreamLog", name: str) -> tuple[IndexHead, bytes] | No
 def index_head(data: bytes, stream_id: int) -> IndexHead | None:
     """Return the head of a valid index file; None if anything is wrong with it."""
     document = unframe(MAGIC, data)
-    if document is None or xxh3_64_digest(data[:-8], stream_id) != data[-8:]:
+    if document is None or xxh3_64_digest(memoryview(data)[:-8], stream_id) != data[-8:]:
         return None
     try:
         head = _decoder.decode(document)

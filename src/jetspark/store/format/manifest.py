@@ -2,8 +2,11 @@
 
 A framed document is ``magic (4) | u32 length | JSON | 8 bytes xxh3-64 digest of all before``.
 Manifests are written alternately to ``manifest.a`` and ``manifest.b``; the valid copy with the
-highest epoch counts. Both exist from the start, so damage to one has no consequences. If both are
-damaged, the identity comes from a segment head: damaged metadata never loses a stream.
+highest epoch counts, so damage to one has no consequences. If both are damaged, the identity comes
+from a segment head: damaged metadata never loses a stream.
+
+A young stream has no manifest yet (``upkeep/manifests.py``): they would cost more than half of its
+creation.
 """
 
 import errno
@@ -124,21 +127,24 @@ def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
 
 
 def write_manifests(
-    files: Files, folder: Path, identity: Identity, segments: tuple[str, ...]
-) -> None:
-    """Write both copies, for a stream without any."""
-    for epoch in (1, 2):
-        manifest = Manifest(epoch=epoch, identity=identity, segments=segments)
-        write_manifest(files, folder, manifest)
+    files: Files, folder: Path, identity: Identity, segments: tuple[str, ...], last_seq: int = 0
+) -> bool:
+    """Write both copies, for a stream without any; False if it has one.
 
-
-def first_manifests(identity: Identity, segment: str) -> dict[str, bytes]:
-    """Return names and contents of both copies, for a stream created with one segment."""
-    copies = [Manifest(epoch=epoch, identity=identity, segments=(segment,)) for epoch in (1, 2)]
-    return {
-        COPIES[manifest.epoch % 2]: frame(MANIFEST_MAGIC, msgspec.json.encode(manifest))
-        for manifest in copies
-    }
+    Then the other one is written if an earlier attempt failed before that.
+    """
+    with manifest_change(folder):
+        found, missing = read_manifests(files, folder, identity.stream_id, strict=True)
+        first = 1 if found is None else found.epoch + 1
+        for epoch in range(first, first + len(missing)):
+            manifest = Manifest(
+                epoch=epoch, identity=identity, last_seq=last_seq, segments=segments
+            )
+            write_manifest(files, folder, manifest)
+        if not missing:
+            # An earlier attempt may have failed when it made their names durable.
+            files.sync_folder(folder)
+    return found is None
 
 
 def renew_manifests(

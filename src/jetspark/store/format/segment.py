@@ -151,6 +151,11 @@ def identity_of(head: SegmentHead) -> Identity:
     return decode_identity(bytes(head.identity))
 
 
+def refill(files: Files, handle: int, offset: int, end: int) -> None:
+    """Overwrite a part of a segment with filler, durably."""
+    files.write_synced(handle, [FILLER * (end - offset)], offset)
+
+
 def without_filler(data: bytes, good: int) -> bytes:
     """Return the content of a segment without filler; ``good`` bytes are records."""
     return data[: max(good, len(data.rstrip(FILLER)))]

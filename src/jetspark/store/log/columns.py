@@ -61,6 +61,10 @@ class Columns:
         self.weight += size
         self.held += size
 
+    def last_seq(self) -> i64:
+        """Return the sequence of the last row; the one before ``base`` if it has none."""
+        return self.base + len(self.offsets) - 1
+
     def offset_at(self, i: i64) -> i64:
         """Return the offset of a row's record in the file; NOWHERE if its message was removed."""
         return self.offsets[i] & OFFSET_MASK

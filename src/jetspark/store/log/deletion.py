@@ -17,10 +17,12 @@ from mypy_extensions import i64
 
 from jetspark.store.format.record import FIXED
 from jetspark.store.log.columns import NOWHERE, Columns
-from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.index import PatternFlags, StreamIndex
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
 
+# Consumers count again after so many messages were removed at once, instead of one by one.
+MANY: Final[i64] = 1024
 # A search for the newest messages of a pattern visits this many rows per turn.
 ROWS_PER_STEP: Final[i64] = 16_384
 
@@ -78,43 +80,64 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
         index.clear()
         index.skip_to(end - 1)
         return
-    seq = matching_row(index, index.purged_below(pattern), end, pattern)
+    rows = MatchingRows(index, index.purged_below(pattern), end, pattern)
+    before_it = index.messages
+    seq = rows.next()
     while seq > 0:
         index.remove(seq)
-        seq = matching_row(index, seq + 1, end, pattern)
+        seq = rows.next()
+    if index.tracking and before_it - index.messages > MANY:
+        index.want_recount()
     index.note_purge(pattern, end)
 
 
-def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
-    """Return the first message from ``seq`` on and before ``end`` that matches a purge; 0: none.
+class MatchingRows:
+    """The messages of a purge: those from ``seq`` on and before ``end`` that match, in order.
 
-    Visits each row in between: a purge of very many is split into steps by sequence.
+    Visits each row in between: a purge of very many is split into steps by sequence. The caller
+    may remove the message that it got.
     """
-    everything = is_everything(pattern)
-    only: i64 = -1
-    if not everything and is_literal(pattern):
-        entry = index.subjects.get(pattern)
-        if entry is None:
-            return 0
-        only = i64(entry.id)
-    seq = max(seq, index.first_seq)
-    n: i64 = max(i64(0), index.segment_at(seq))
-    while n < i64(len(index.segments)):
-        columns = index.segments[n]
-        n += 1
-        i: i64 = max(i64(0), seq - columns.base)
-        stop: i64 = min(i64(len(columns.offsets)), end - columns.base)
-        while i < stop:
-            if columns.offsets[i] != NOWHERE:
-                subject_id = i64(columns.subjects[i])
-                if everything or (
-                    subject_id == only
-                    if only >= 0
-                    else matches(index.entries[subject_id].subject, pattern)
-                ):
+
+    def __init__(self, index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> None:
+        self.index: StreamIndex = index
+        self.end: i64 = end
+        self.everything: bool = is_everything(pattern)
+        # The id of a literal subject, or the flags of a pattern.
+        self.only: i64 = -1
+        self.flags: PatternFlags = index.flags
+        if not self.everything and is_literal(pattern):
+            entry = index.subjects.get(pattern)
+            if entry is None:
+                self.end = 0
+            else:
+                self.only = i64(entry.id)
+        elif not self.everything:
+            self.flags = index.flags_of(pattern)
+        self.seq: i64 = max(seq, index.first_seq)
+        self.segment: i64 = max(i64(0), index.segment_at(self.seq))
+
+    def next(self) -> i64:
+        """Return the next message; 0 if none is left."""
+        index = self.index
+        while self.segment < i64(len(index.segments)):
+            columns = index.segments[self.segment]
+            if columns.base >= self.end:
+                return 0
+            i: i64 = max(i64(0), self.seq - columns.base)
+            stop: i64 = min(i64(len(columns.offsets)), self.end - columns.base)
+            while i < stop:
+                if columns.offsets[i] != NOWHERE and self.is_wanted(i64(columns.subjects[i])):
+                    self.seq = columns.base + i + 1
                     return columns.base + i
-            i += 1
-    return 0
+                i += 1
+            self.segment += 1
+        return 0
+
+    def is_wanted(self, subject_id: i64) -> bool:
+        """Return whether messages of a subject are purged."""
+        if self.only >= 0:
+            return subject_id == self.only
+        return self.everything or self.flags.match(subject_id, self.index.entries)
 
 
 class PendingDeletions:
@@ -220,7 +243,12 @@ class KeepSearch:
 
     def counts(self, columns: Columns, i: i64, pending: PendingDeletions) -> bool:
         """Return whether the message of a row is one of those to keep."""
-        subject = self.index.entries[i64(columns.subjects[i])].subject
-        if not self.everything and not matches(subject, self.pattern):
+        index = self.index
+        subject_id = i64(columns.subjects[i])
+        if not self.everything and not index.flags_of(self.pattern).match(
+            subject_id, index.entries
+        ):
             return False
-        return not (pending.any and pending.has(columns.base + i, subject))
+        return not (
+            pending.any and pending.has(columns.base + i, index.entries[subject_id].subject)
+        )

@@ -15,6 +15,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.store.format.record import GROUP_FIRST
+from jetspark.store.format.segment import parse_segment_name
+from jetspark.store.journal.journal import Journal
+from jetspark.store.journal.segment import JournaledSegment
 from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.segments import Segments
@@ -37,8 +40,13 @@ class Durability:
         # Whether groups are on disk when they are acknowledged; else how often they are synced.
         self.durable: bool = True
         self.sync_period: int = 0
-        # Up to where the newest segment is on disk.
+        # Up to where the newest segment is on disk, in the segment itself or in the journal, and
+        # up to where in the segment itself.
+        self.certain_end: i64 = 0
         self.synced_end: i64 = 0
+        # The journal of the store, and the newest segment as the journal knows it.
+        self.journal: Journal | None = None
+        self.segment: JournaledSegment | None = None
         # The first sequence at the last sync.
         self.synced_first: i64 = 0
         # No later start assigns a sequence up to this one.
@@ -54,6 +62,11 @@ class Durability:
     @property
     def unsynced(self) -> bool:
         """Return whether something was acknowledged that is not on disk yet."""
+        return self.certain_end < self.segments.end
+
+    @property
+    def unsynced_segment(self) -> bool:
+        """Return whether the newest segment itself is not on disk to its end."""
         return self.synced_end < self.segments.end
 
     def choose(self, level: str, sync_period: int = 0, sequences_ahead: int = 0) -> None:
@@ -64,6 +77,10 @@ class Durability:
         self.durable = level == "durable"
         self.sync_period = sync_period
         self.sequences_ahead = sequences_ahead
+
+    def share(self, journal: Journal) -> None:
+        """Set the journal that groups may be written to."""
+        self.journal = journal
 
     def want_sync(self, due: bool) -> None:
         """Set whether it is time to sync what was acknowledged before it was on disk."""
@@ -95,9 +112,36 @@ class Durability:
         if not self.durable:
             self.group_flag = 0
 
+    def journaled(self, stream_id: int) -> JournaledSegment | None:
+        """Return the newest segment as the journal knows it; None without a journal."""
+        if self.segment is None and self.journal is not None:
+            newest = self.index.segments[-1]
+            place = parse_segment_name(newest.name)
+            assert place is not None, "a log has only segments"
+            self.segment = JournaledSegment(
+                self.journal,
+                self.segments,
+                stream_id,
+                newest.name,
+                place,
+                int(newest.generation),
+                self.sync_failed,
+            )
+        return self.segment
+
+    def landed(self, offset: i64, shared: bool) -> None:
+        """Note that a group is on disk, and everything before it; ``shared``: in the journal.
+
+        A synced write at an offset syncs nothing before it.
+        """
+        if not shared and self.synced_end >= offset:
+            self.synced_end = self.segments.end
+        self.certain_end = self.segments.end
+        self.group_flag = GROUP_FIRST
+
     def proven(self) -> None:
-        """Note that all of the newest segment is on disk: after a synced group or verification."""
-        self.synced_end = self.segments.end
+        """Note that all of the newest segment is on disk: after verification."""
+        self.all_synced()
         self.group_flag = GROUP_FIRST
 
     def group_failed(self) -> bool:
@@ -121,18 +165,31 @@ class Durability:
             self.sync_error = done.sync_error
         if done.synced:
             self.synced_end = max(i64(done.end), self.synced_end)
+            self.certain_end = max(self.synced_end, self.certain_end)
         if done.reserved:
             self.sequence_floor = done.floor
 
     # Segments ----------------------------------------------------------------------------------
 
     def all_synced(self) -> None:
-        """Note that the newest segment is on disk to its end: it was started or recovered."""
+        """Note that the newest segment is on disk to its end: it was started or recovered.
+
+        The one before it is on disk to its end, too.
+        """
         self.synced_end = self.segments.end
+        self.certain_end = self.segments.end
+        self.leave_journal()
+
+    def leave_journal(self) -> None:
+        """Note that the journal is not needed for the newest segment any more."""
+        if self.segment is not None:
+            self.segment.release()
+            self.segment = None
 
     def synced(self, end: i64, idle: bool) -> None:
         """Note that the newest segment is on disk up to ``end``; ``idle``: nothing is staged."""
         self.synced_end = max(end, self.synced_end)
+        self.certain_end = max(self.synced_end, self.certain_end)
         if not self.unsynced and idle:
             self.group_flag = GROUP_FIRST
 

@@ -5,6 +5,8 @@ from xxhash import xxh3_64
 
 from jetspark.store.files import Files
 from jetspark.store.format.record import headers_in, record_lengths
+from jetspark.store.format.segment import refill
+from jetspark.store.journal.segment import JournaledSegment
 from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.subject_table import SubjectEntry
 
@@ -97,6 +99,27 @@ class Group:
         self.synced: bool = synced
         self.entries: list[SubjectEntry] = entries
         self.last_position: i64 = last_position
+        # Where the journal may have it; None: it must be written to its segment with a sync.
+        self.segment: JournaledSegment | None = None
+        # The last sequence that was assigned with it.
+        self.last_seq: i64 = 0
+        # Whether it is on disk in the journal; its segment may not be synced yet.
+        self.shared: bool = False
+        # The end of the filler of a young stream; 0: it has manifests.
+        self.refilled_to: i64 = 0
+
+    def keep_filler(self, end: i64) -> None:
+        """Restore filler up to there if the write fails: the stream has no manifests yet.
+
+        A group that does not fit there is written only once it has them.
+        """
+        self.refilled_to = end
+
+    def share(self, shared: bool) -> None:
+        """Set whether the journal makes it durable; then it needs no filler."""
+        self.shared = shared
+        if shared:
+            self.filler = b""
 
     def assemble(self) -> None:
         """Assemble the blob if that was left to the writer."""
@@ -120,10 +143,21 @@ class Group:
         self.cut_tried = True
         if self.handle >= 0:
             try:
-                files.truncate(int(self.handle), int(self.offset))
+                if self.segment is None:
+                    self._restore(files)
+                else:
+                    with self.segment:
+                        self._restore(files)
             except OSError:
                 return
         self.cut = True
+
+    def _restore(self, files: Files) -> None:
+        """Truncate the file to what it was before the write, or fill it again."""
+        if self.offset + self.size < self.refilled_to:
+            refill(files, int(self.handle), int(self.offset), int(self.refilled_to))
+        elif self.refilled_to == 0 or (self.before and self.before.has_manifests):
+            files.truncate(int(self.handle), int(self.offset))
 
     def without_filler(self) -> None:
         """Write it again without filler: what did not fit with filler may fit without."""

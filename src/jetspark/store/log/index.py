@@ -12,7 +12,7 @@ that the chain of its subject still leads across it.
 from typing import Final
 
 from librt.vecs import append, extend, pop, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, u8
 
 from jetspark.store.log.columns import HOLES_MAX, NOWHERE, Columns
 from jetspark.store.log.subject_order import (
@@ -21,8 +21,7 @@ from jetspark.store.log.subject_order import (
     LOOKED_AT,
     MADE,
     NOT_MADE,
-    SAMPLED,
-    SORTING,
+    SAMPLE_MAX,
     SubjectOrder,
 )
 from jetspark.store.log.subject_table import SubjectEntry, SubjectTable
@@ -49,6 +48,33 @@ KEPT_PATTERNS: Final = 4
 KEPT_ENTRIES: Final = 2048
 # A search for the newest message of a pattern tries this many messages first.
 TRIED: Final[i64] = 1024
+_UNKNOWN: Final[u8] = 0
+_NO: Final[u8] = 1
+_YES: Final[u8] = 2
+
+
+class PatternFlags:
+    """Which subject ids match a pattern, determined when an id is first asked for.
+
+    A purge by sequence meets subjects in any order, most of them more than once, and reading one
+    takes longer than everything else.
+    """
+
+    def __init__(self, pattern: bytes) -> None:
+        self.pattern: bytes = pattern
+        self.flags: vec[u8] = vec[u8]()
+
+    def match(self, subject_id: i64, entries: list[SubjectEntry]) -> bool:
+        """Return whether the subject with an id matches."""
+        if subject_id < i64(len(self.flags)):
+            flag = self.flags[subject_id]
+            if flag != _UNKNOWN:
+                return flag == _YES
+        while i64(len(self.flags)) <= subject_id:
+            self.flags = append(self.flags, _UNKNOWN)
+        found = matches(entries[subject_id].subject, self.pattern)
+        self.flags[subject_id] = _YES if found else _NO
+        return found
 
 
 class StreamIndex:
@@ -63,6 +89,8 @@ class StreamIndex:
         self.order_wanted: bool = False
         # Results of the order for some patterns, until a subject is added or removed.
         self.kept: dict[bytes, list[SubjectEntry]] = {}
+        # Patterns for which the order has more candidates than this, until ids are reassigned.
+        self.many: dict[bytes, int] = {}
         self.kept_used: i64 = 0
         self.kept_generation: i64 = 0
         self.order_end: i64 = 0
@@ -92,6 +120,8 @@ class StreamIndex:
         self.bytes: i64 = 0
         # The bytes removed so far: decides when looking for garbage is worth it.
         self.removed_bytes: i64 = 0
+        # How often a message other than the oldest was removed: counts of later ones are invalid.
+        self.removals_inside: i64 = 0
         self.last_time: i64 = 0
         self.subject_count: i64 = 0
         # When the message of that sequence was stored, which was the first one, as far as known.
@@ -105,6 +135,8 @@ class StreamIndex:
         self.recount: bool = False
         # The last purged pattern, and the sequence below which it has no messages.
         self.purged_pattern: bytes = b""
+        # Which subjects match the pattern of the current purge.
+        self.flags: PatternFlags = PatternFlags(b"")
         self.purged_end: i64 = 0
 
     def known(self, subject: bytes) -> SubjectEntry | None:
@@ -130,6 +162,13 @@ class StreamIndex:
             if self.ordered:
                 self.order.add(subject)
         self.newest = found
+        return found
+
+    def entries_for(self, subjects: list[bytes]) -> list[SubjectEntry]:
+        """Return the entries of many subjects, created for those that are new."""
+        found: list[SubjectEntry] = []
+        for subject, entry in zip(subjects, self.subjects.get_many(subjects), strict=True):
+            found.append(self.entry(subject) if entry is None else entry)
         return found
 
     def add_segment(self, handle: i64, base: i64, start: i64, name: str = "") -> None:
@@ -295,19 +334,30 @@ class StreamIndex:
         return 0
 
     def count_from(self, seq: i64, mask: bytes) -> i64:
-        """Return how many messages at or after ``seq`` have a subject of the mask."""
+        """Return how many messages at or after ``seq`` have a subject of the mask.
+
+        An empty mask means every subject: then the rows of whole segments are not visited.
+        """
+        return self.count_between(seq, self.last_seq, mask)
+
+    def count_between(self, first: i64, last: i64, mask: bytes) -> i64:
+        """Return how many messages from ``first`` to ``last`` have a subject of the mask."""
+        first = max(first, self.first_seq)
+        last = min(last, self.last_seq)
         if not mask and self.messages == self.last_seq - self.first_seq + 1:
-            if seq <= self.first_seq:
-                return self.messages
-            return max(i64(0), self.last_seq - seq + 1)
+            return max(i64(0), last - first + 1)
         count: i64 = 0
-        number_of_segments: i64 = len(self.segments)
-        n: i64 = max(i64(0), self.segment_at(seq))
-        while n < number_of_segments:
+        n: i64 = max(i64(0), self.segment_at(first))
+        while n < i64(len(self.segments)):
             columns = self.segments[n]
             n += 1
-            i: i64 = max(i64(0), seq - columns.base)
-            end: i64 = len(columns.offsets)
+            if columns.base > last:
+                break
+            i: i64 = max(i64(0), first - columns.base)
+            end: i64 = min(i64(len(columns.offsets)), last - columns.base + 1)
+            if not mask and i == 0 and end == i64(len(columns.offsets)):
+                count += columns.live
+                i = end
             while i < end:
                 if columns.offsets[i] != NOWHERE:
                     subject_id = i64(columns.subjects[i])
@@ -315,6 +365,29 @@ class StreamIndex:
                         count += 1
                 i += 1
         return count
+
+    def missing(self) -> list[int]:
+        """Return the sequences between the first and the last message that have none.
+
+        The rows of segments without holes are not visited.
+        """
+        found: list[int] = []
+        at = max(self.first_seq, i64(1))
+        for columns in self.segments:
+            end = min(columns.last_seq(), self.last_seq)
+            if end < at:
+                continue
+            if columns.base > at:
+                found.extend(range(int(at), int(columns.base)))
+                at = columns.base
+            if columns.live < i64(len(columns.offsets)):
+                while at <= end:
+                    if columns.offsets[at - columns.base] == NOWHERE:
+                        found.append(int(at))
+                    at += 1
+            at = end + 1
+        found.extend(range(int(at), int(self.last_seq) + 1))
+        return found
 
     def next_match(self, seq: i64, pattern: bytes) -> i64:
         """Return the first message at or after ``seq`` whose subject matches; 0 if none."""
@@ -422,8 +495,14 @@ class StreamIndex:
         known = self.kept.get(pattern)
         if known is not None:
             return known
+        # Subjects are only added to the order: many candidates stay many.
+        if looks <= i64(self.many.get(pattern, -1)):
+            return None
         subjects: list[bytes] = []
         if self.order.matching(pattern, b"", looks * LOOKED_AT, subjects):
+            if len(self.many) >= KEPT_PATTERNS:
+                self.many = {}
+            self.many[pattern] = int(looks)
             return None
         like = self.entries_of(subjects)
         if len(like) <= KEPT_ENTRIES:
@@ -434,17 +513,22 @@ class StreamIndex:
 
     def entries_of(self, subjects: list[bytes]) -> list[SubjectEntry]:
         """Return the entries of the subjects that have one."""
-        self.turn.spend(len(subjects) << 2)
-        like: list[SubjectEntry] = []
-        for subject in subjects:
-            found = self.subjects.get(subject)
-            if found is not None:
-                like.append(found)
-        return like
+        self.turn.spend(len(subjects) << 1)
+        return [entry for entry in self.subjects.get_many(subjects) if entry is not None]
+
+    def all_match(self, pattern: bytes) -> bool:
+        """Return whether all subjects match a pattern; False if finding out would take long."""
+        if pattern == b">":
+            return True
+        return self.order.state == MADE and self.order.all_match(pattern)
 
     def needs_order(self) -> bool:
         """Return whether the order should be built, in steps, before a wildcard query."""
         return len(self.entries) > ORDER_AT_ONCE and self.order.state != MADE
+
+    def want_order(self) -> None:
+        """Request that the order is built in the background."""
+        self.order_wanted = True
 
     def take_order_wanted(self) -> bool:
         """Return whether a query could not wait for the order since the last call."""
@@ -477,7 +561,8 @@ class StreamIndex:
             self.ordered = True
             self.order_wanted = False
             self.order_end = len(entries)
-            order.begin([entry.subject for entry in entries[::SAMPLED] if entry.id >= 0])
+            apart = 1 + len(entries) // int(SAMPLE_MAX)
+            order.begin([entry.subject for entry in entries[::apart] if entry.id >= 0])
         elif order.state == DEALING:
             # Subjects added meanwhile were added to the order.
             end = min(self.order_end, i64(len(entries)))
@@ -489,9 +574,9 @@ class StreamIndex:
                     order.deal(entry.subject)
                 i += 1
             order.dealt(i, i >= end)
-        elif order.state == SORTING:
-            return order.sort_some(UNITS_PER_TURN)
-        return order.state == MADE
+        else:
+            return order.build_some(UNITS_PER_TURN)
+        return False
 
     def last_match(self, pattern: bytes) -> i64:
         """Return the newest message whose subject matches; 0 if none."""
@@ -562,6 +647,8 @@ class StreamIndex:
                 self.first_seq = self.last_seq + 1
             else:
                 self.first_seq = self.next_seq(seq + 1, b"")
+        else:
+            self.removals_inside += 1
         return True
 
     def note_purge(self, pattern: bytes, end: i64) -> None:
@@ -570,6 +657,12 @@ class StreamIndex:
         # A purge may name a sequence beyond the end: messages stored below it later are not
         # purged.
         self.purged_end = min(end, self.last_seq + 1)
+
+    def flags_of(self, pattern: bytes) -> PatternFlags:
+        """Return which subjects match a pattern; kept for the next query."""
+        if self.flags.pattern != pattern:
+            self.flags = PatternFlags(pattern)
+        return self.flags
 
     def purged_below(self, pattern: bytes) -> i64:
         """Return the sequence below which a pattern has no messages, as far as known."""
@@ -594,6 +687,7 @@ class StreamIndex:
     def clear(self) -> None:
         """Remove every message."""
         self.recount = self.tracking
+        self.removals_inside += 1
         for entry in self.entries:
             if entry.count > 0:
                 if entry.staged_last == entry.last:
@@ -761,6 +855,8 @@ class StreamIndex:
         self.recount = self.recount or len(self.removed_seqs) > 0
         self.generation += 1
         self.newest = None
+        self.many = {}
+        self.flags = PatternFlags(b"")
 
     def forget_staged(self, staged: list[SubjectEntry]) -> None:
         """Drop entries that exist only because of messages that did not become durable."""

@@ -1,9 +1,10 @@
 """Steps on disk before a group is written, done where the group is written.
 
-A group may need a new segment, a sync of what was acknowledged at a lower level, or sequences
-reserved in a manifest. Each of them waits for the disk, and the thread that stages groups must
-not. So the steps are decided when the group is taken, done right before its write, and become part
-of the log when the group is reported, whether it was written or not.
+A group may need a new segment, a sync of what was acknowledged at a lower level, sequences
+reserved in a manifest, or the first manifests of its stream. Each of them waits for the disk, and
+the thread that stages groups must not. So the steps are decided when the group is taken, done
+right before its write, and become part of the log when the group is reported, whether it was
+written or not.
 
 Not compiled: few groups need it.
 """
@@ -11,10 +12,11 @@ Not compiled: few groups need it.
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from jetspark.store.format.manifest import raise_floor
+from jetspark.store.format.manifest import Identity, raise_floor, write_manifests
 from jetspark.store.format.segment import create_segment
 
 if TYPE_CHECKING:
+    from jetspark.store.journal.segment import JournaledSegment
     from jetspark.store.log.segments import Segments
 
 
@@ -32,15 +34,23 @@ class Preparation:
     def __init__(
         self,
         segments: "Segments",
-        stream_id: int,
+        identity: Identity,
         *,
         sync: bool = False,
         floor: int = 0,
         begins: NewSegment | None = None,
+        manifests_of: str = "",
+        segment: "JournaledSegment | None" = None,
     ) -> None:
+        """Plan the steps; ``manifests_of``: the only segment of a stream without manifests.
+
+        ``segment``: the newest segment, if the journal knows it.
+        """
+        self._segment = segment
         self._files = segments.files
         self._folder = segments.folder
-        self._stream_id = stream_id
+        self._identity = identity
+        self.manifests_of = manifests_of
         self._sync = sync
         self.floor = floor
         # The newest segment until now, and its end.
@@ -52,6 +62,9 @@ class Preparation:
         self.fresh: int = -1
         self.synced: bool = False
         self.reserved: bool = False
+        self.has_manifests: bool = False
+        # How many bytes of filler follow the head of the new segment.
+        self.filled: int = 0
         self.sync_error: OSError | None = None
 
     def do(self) -> int:
@@ -59,13 +72,19 @@ class Preparation:
         # Completed steps are not repeated: a group may be written once more.
         if self._sync and not self.synced:
             try:
-                self._files.sync(self.old)
+                if self._segment is not None:
+                    self._segment.sync(self._files, self.old)
+                else:
+                    self._files.sync(self.old)
             except OSError as error:
                 self.sync_error = error
                 raise
             self.synced = True
+        if self.manifests_of and not self.has_manifests:
+            write_manifests(self._files, self._folder, self._identity, (self.manifests_of,))
+            self.has_manifests = True
         if self.floor and not self.reserved:
-            raise_floor(self._files, self._folder, self._stream_id, self.floor)
+            raise_floor(self._files, self._folder, self._identity.stream_id, self.floor)
             self.reserved = True
         if self.begins is None:
             return self.old
@@ -76,9 +95,10 @@ class Preparation:
         self.fresh = create_segment(self._files, path, self.begins.head)
         return self.fresh
 
-    def made(self, handle: int) -> None:
+    def made(self, handle: int, filled: int) -> None:
         """Note that the new segment was created together with its folder, and is open."""
         self.fresh = handle
+        self.filled = filled
 
     def _cut_filler(self) -> None:
         """Truncate the filler of the old segment. If that fails, recovery skips it."""

@@ -16,6 +16,7 @@ from jetspark.store.format.segment import (
     FILLER_SIZE,
     FILLERS,
     fitting_size,
+    refill,
 )
 from jetspark.store.log.group import Group
 from jetspark.store.log.index import StreamIndex
@@ -46,6 +47,8 @@ class Segments:
         self.filled_to: i64 = 0
         # No filler on a full disk and in memory.
         self.filler_max: i64 = 0 if in_memory else min(FILLER_SIZE, size // 8)
+        # False for a young stream, which keeps its filler instead (``upkeep/manifests.py``).
+        self.has_manifests: bool = True
         # The next group starts a segment, whatever its size.
         self.roll_due: bool = False
         # The log-wide offset of the next rewritten segment: after all others.
@@ -54,6 +57,16 @@ class Segments:
     def move(self, folder: Path) -> None:
         """Note that the folder was renamed."""
         self.folder = folder
+
+    # Manifests ---------------------------------------------------------------------------------
+
+    def without_manifests(self) -> None:
+        """Note that the stream has no manifests yet."""
+        self.has_manifests = False
+
+    def manifests_written(self) -> None:
+        """Note that the stream has manifests from now on."""
+        self.has_manifests = True
 
     # Size --------------------------------------------------------------------------------------
 
@@ -94,9 +107,13 @@ class Segments:
         The writer of a group that found the disk full has truncated it already.
         """
         self.filler_max = 0
-        self.filled_to = self.end
+        if self.has_manifests:
+            self.filled_to = self.end
         if group is None or not group.cut_tried:
-            self.files.truncate(int(self.handle), int(self.end))
+            if self.has_manifests:
+                self.files.truncate(int(self.handle), int(self.end))
+            else:
+                refill(self.files, int(self.handle), int(self.end), int(self.filled_to))
         elif not group.cut:
             raise OSError(errno.EIO, "a partially written group could not be truncated")
 
@@ -119,7 +136,7 @@ class Segments:
         self.handle = done.fresh
         self.first_offset = len(begins.head)
         self.end = self.first_offset
-        self.filled_to = self.first_offset
+        self.filled_to = self.first_offset + done.filled
         if not self.in_memory:
             self.filler_max = min(FILLER_SIZE, self.size // 8)
         self.roll_due = False
@@ -139,7 +156,8 @@ class Segments:
                 columns.handle = fresh
         self.close_handle(old)
         self.handle = fresh
-        self.filled_to = self.end
+        if self.has_manifests:
+            self.filled_to = self.end
         # A segment without a record would have to be started under its own name.
         self.roll_due = self.end > self.first_offset
 

@@ -40,11 +40,11 @@ from jetspark.store.format.record import (
 from jetspark.store.log.access import Access
 from jetspark.store.log.columns import NOWHERE
 from jetspark.store.log.deletion import (
+    MatchingRows,
     PendingDeletions,
     delete_body,
     is_everything,
     keep_from,
-    matching_row,
     purge_body,
 )
 from jetspark.store.log.durability import Durability
@@ -226,6 +226,7 @@ class Staged:
         self.open_messages = 0
         self.open_bytes = 0
         self.in_flight = group
+        group.last_seq = self.seq
         return group
 
     def landed(self) -> Group:
@@ -531,7 +532,8 @@ class Staged:
                 if 0 < entry.staged_last < end:
                     self.restage(entry, 0)
             return
-        seq = matching_row(index, index.purged_below(pattern), end, pattern)
+        rows = MatchingRows(index, index.purged_below(pattern), end, pattern)
+        seq = rows.next()
         while seq > 0:
             columns = index.segment_of(seq)
             assert columns is not None, "the row was found there"
@@ -542,7 +544,7 @@ class Staged:
                 self.open_bytes -= columns.size_at(i)
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
-            seq = matching_row(index, seq + 1, end, pattern)
+            seq = rows.next()
 
     def rows(self) -> list[tuple[int, int, SubjectEntry]]:
         """Return sequence, size and subject of every staged message, from its record."""

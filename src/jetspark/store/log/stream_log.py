@@ -158,7 +158,12 @@ class StreamLog:
             return None
         roll = self.segments.must_roll(size)
         before: Preparation | None = None
-        if roll or not self.durability.durable or self.durability.unsynced:
+        if (
+            roll
+            or not self.durability.durable
+            or self.durability.unsynced
+            or not self.segments.has_manifests
+        ):
             before = self.preparation(roll)
             self.segments.want_roll(roll)
         return self.seal_group(before)
@@ -169,15 +174,28 @@ class StreamLog:
         floor = durability.floor_for(self.staged.seq)
         # The level was lower before: everything before a group must be on disk with it. And a
         # segment with a successor is durable to its end.
-        sync = durability.unsynced and (durability.durable or roll)
-        if not (sync or floor or roll):
+        sync = (durability.unsynced and durability.durable) or (
+            durability.unsynced_segment and roll
+        )
+        manifests_of = ""
+        # The file of a young stream ends with filler, even if a power failure tears this group.
+        # And it is durable: a manifest must not contain what a power failure may remove.
+        if not self.segments.has_manifests and (
+            roll
+            or not durability.durable
+            or self.segments.end + self.staged.open_size() >= self.segments.filled_to
+        ):
+            manifests_of = self.index.segments[-1].name
+        if not (sync or floor or roll or manifests_of):
             return None
         return Preparation(
             self.segments,
-            self.identity.stream_id,
+            self.identity,
             sync=sync,
             floor=floor,
             begins=self.next_segment() if roll else None,
+            manifests_of=manifests_of,
+            segment=durability.segment,
         )
 
     def next_segment(self) -> NewSegment:
@@ -216,8 +234,13 @@ class StreamLog:
             handle = -1
             offset = filled_to = len(before.begins.head)
         filler = segments.filler_after(size, offset + size, filled_to)
-        group = self.staged.seal(handle, offset, filler, self.durability.durable, before)
-        self.durability.group_taken()
+        durability = self.durability
+        group = self.staged.seal(handle, offset, filler, durability.durable, before)
+        if not segments.has_manifests and handle >= 0:
+            group.keep_filler(filled_to)
+        if durability.durable and before is None and group.parts is None:
+            group.segment = durability.journaled(self.identity.stream_id)
+        durability.group_taken()
         return group
 
     def commit(self) -> i64:
@@ -237,7 +260,7 @@ class StreamLog:
         self.reader.cache.add(self.index.segments[-1].start + group.offset, group.blob)
         self.segments.written(group)
         if group.synced:
-            self.durability.proven()
+            self.durability.landed(group.offset, group.shared)
         self.index.reach(group.last_position)
         if self.index.wants_recycling() and not self.index.want_sweep():
             self.index.recycle(self.staged.entries)
@@ -268,8 +291,13 @@ class StreamLog:
         if self.durability.group_failed() or not no_space:
             self.access.fail()
             return
+        segment = self.durability.segment
         try:
-            self.segments.drop_filler(group)
+            if segment is None:
+                self.segments.drop_filler(group)
+            else:
+                with segment:
+                    self.segments.drop_filler(group)
         except OSError:
             self.access.fail()
         else:
@@ -310,9 +338,10 @@ class StreamLog:
         self.segments.want_roll()
         preparation = Preparation(
             self.segments,
-            self.identity.stream_id,
-            sync=self.durability.unsynced,
+            self.identity,
+            sync=self.durability.unsynced_segment,
             begins=self.next_segment(),
+            segment=self.durability.segment,
         )
         try:
             preparation.do()
@@ -322,6 +351,9 @@ class StreamLog:
     def prepared(self, done: Preparation) -> None:
         """Apply what was done before a group, as far as it succeeded."""
         self.durability.prepared(done)
+        if done.has_manifests:
+            self.segments.manifests_written()
+            self.upkeep.note_segments((done.manifests_of,))
         if done.fresh >= 0:
             self.segments.begin(done)
             self.durability.all_synced()

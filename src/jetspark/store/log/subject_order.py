@@ -1,10 +1,10 @@
 """The subjects of a stream in sorted order: a pattern visits the candidates, not all subjects.
 
 Blocks of sorted subjects, none of them long, so that an insertion is cheap. Built at the first
-wildcard query, in steps that each fit into a turn of the loop: subjects are distributed to blocks
-by a sample of them, then each block is sorted. Streams whose readers never use a wildcard pay
-nothing. A subject that the stream no longer has stays until the order is rebuilt: the caller looks
-it up.
+wildcard query, in steps that each fit into a turn of the loop: subjects are distributed to parts
+by a sample of them, each part is sorted and becomes blocks, and what was added meanwhile follows.
+Streams whose readers never use a wildcard pay nothing. A subject that the stream no longer has
+stays until the order is rebuilt: the caller looks it up.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,23 +13,28 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.subjects.match import same_token, token_end, wildcard_at
-from jetspark.subjects.tokens import GREATER, has_empty_token
+from jetspark.subjects.tokens import GREATER, has_empty_token, is_literal
 
-BLOCK: Final = 512
-# One in this many subjects is sampled to choose where blocks start.
-SAMPLED: Final = 128
-# A subject costs about this many units of a turn (turn.py) to distribute, sort, or visit.
+# Each comparison reads a subject that is in no cache of the processor: a search makes seven of
+# them in a block. There are so few blocks that their heads stay in a cache.
+BLOCK: Final = 128
+# At most this many subjects are sampled to choose where the parts start, however many there are.
+SAMPLE_MAX: Final[i64] = 4096
+# A subject costs about this many units of a turn (turn.py) to distribute, sort, add, or visit: it
+# is read from memory, where subjects are in another order.
 DEALT: Final[i64] = 3
-SORTED: Final[i64] = 1
+SORTED: Final[i64] = 3
+ADDED: Final[i64] = 6
 LOOKED_AT: Final[i64] = 2
 
 # This many discarded blocks are freed per turn.
-RELEASED: Final = 32
+RELEASED: Final = 128
 
 NOT_MADE: Final = 0
 DEALING: Final = 1
 SORTING: Final = 2
-MADE: Final = 3
+ADDING: Final = 3
+MADE: Final = 4
 
 
 class SubjectOrder:
@@ -37,68 +42,90 @@ class SubjectOrder:
 
     def __init__(self) -> None:
         self.state: int = NOT_MADE
-        self.size: i64 = 0
         # Where each block starts; the first starts before everything.
         self.heads: list[bytes] = []
         self.blocks: list[list[bytes]] = []
         # The discarded content, until it is freed.
         self.remains: list[list[bytes]] = []
-        # How far it is built, and what was added meanwhile.
+        # While it is built: where each part starts, the parts, and how far it is.
+        self.starts: list[bytes] = []
+        self.parts: list[list[bytes]] = []
         self.at: i64 = 0
+        # What was added meanwhile.
         self.late: list[bytes] = []
 
     def begin(self, sample: list[bytes]) -> None:
-        """Start building; ``sample`` has one in ``SAMPLE`` of the subjects."""
+        """Start building; ``sample`` has at most ``SAMPLE_MAX`` of the subjects, from all over."""
         sample.sort()
-        self.heads = [b""]
-        for subject in sample[:: max(1, BLOCK // SAMPLED)]:
-            if subject > self.heads[-1]:
-                self.heads.append(subject)
-        self.blocks = [[] for _ in self.heads]
-        self.size = 0
+        self.starts = [b""]
+        for subject in sample:
+            if subject > self.starts[-1]:
+                self.starts.append(subject)
+        self.parts = [[] for _ in self.starts]
         self.at = 0
         self.late = []
         self.state = DEALING
 
     def deal(self, subject: bytes) -> None:
-        """Put a subject into its block, unsorted."""
-        self.blocks[bisect_right(self.heads, subject) - 1].append(subject)
+        """Put a subject into its part, unsorted."""
+        self.parts[bisect_right(self.starts, subject) - 1].append(subject)
 
     def dealt(self, at: i64, all_dealt: bool) -> None:
         """Note that subjects were distributed up to here; if those were all, sorting follows."""
         self.at = 0 if all_dealt else at
         if all_dealt:
+            self.heads = []
+            self.blocks = []
+            self.starts = []
             self.state = SORTING
 
-    def sort_some(self, units: i64) -> bool:
-        """Sort some of the blocks; True when everything is sorted."""
-        self.state = SORTING
-        while self.at < i64(len(self.blocks)):
-            if units <= 0:
-                return False
-            block = self.blocks[self.at]
-            units -= i64(len(block)) * SORTED
-            block.sort()
-            self.size += len(block)
+    def build_some(self, units: i64) -> bool:
+        """Sort some of the parts, or add some of what came meanwhile; True when it is complete."""
+        while self.state == SORTING and units > 0:
+            units -= 1 + i64(len(self.parts[self.at])) * SORTED
+            self.sort_part(self.parts[self.at])
+            self.parts[self.at] = []
             self.at += 1
-        late, self.late = self.late, []
-        self.state = MADE
-        for subject in late:
-            self.add(subject)
-        return True
+            if self.at == i64(len(self.parts)):
+                self.parts = []
+                self.at = 0
+                self.state = ADDING
+                if not self.blocks:
+                    self.heads.append(b"")
+                    self.blocks.append([])
+        while self.state == ADDING and units > 0:
+            if self.at == i64(len(self.late)):
+                self.late = []
+                self.state = MADE
+            else:
+                units -= ADDED
+                self.insert(self.late[self.at])
+                self.at += 1
+        return self.state == MADE
+
+    def sort_part(self, part: list[bytes]) -> None:
+        """Sort a part; it becomes the next blocks."""
+        part.sort()
+        for start in range(0, len(part), BLOCK):
+            block = part[start : start + BLOCK]
+            self.heads.append(block[0] if self.blocks else b"")
+            self.blocks.append(block)
 
     def add(self, subject: bytes) -> None:
         """Add a subject, which may be present already."""
-        if self.state != MADE:
+        if self.state == MADE:
+            self.insert(subject)
+        else:
             self.late.append(subject)
-            return
+
+    def insert(self, subject: bytes) -> None:
+        """Insert a subject into its block, unless it is present."""
         at = bisect_right(self.heads, subject) - 1
         block = self.blocks[at]
         place = bisect_left(block, subject)
         if place < len(block) and block[place] == subject:
             return
         block.insert(place, subject)
-        self.size += 1
         if len(block) > 2 * BLOCK:
             half = block[BLOCK:]
             del block[BLOCK:]
@@ -108,10 +135,12 @@ class SubjectOrder:
     def forget(self) -> None:
         """Discard everything until the next query."""
         self.state = NOT_MADE
-        self.size = 0
         self.heads = []
         self.remains += self.blocks
+        self.remains += self.parts
         self.blocks = []
+        self.starts = []
+        self.parts = []
         self.late = []
 
     def release_some(self) -> bool:
@@ -155,12 +184,39 @@ class SubjectOrder:
                 i = bisect_left(block, key, i)
             else:
                 units -= LOOKED_AT
-                ahead: i64 = bisect_right(self.heads, key) - 1
+                ahead = self.block_of(key, n)
                 i = end
                 if ahead > n:
                     n = ahead
                     block = self.blocks[n]
                     i = bisect_left(block, key)
+
+    def all_match(self, pattern: bytes) -> bool:
+        """Return whether all subjects match, for patterns that end with a full wildcard only.
+
+        Those with the same beginning are next to each other.
+        """
+        if not pattern.endswith(b".>") or not is_literal(pattern[:-2]):
+            return False
+        if not self.blocks[0] or not self.blocks[-1]:
+            return False
+        return self.blocks[0][0].startswith(pattern[:-1]) and self.blocks[-1][-1].startswith(
+            pattern[:-1]
+        )
+
+    def block_of(self, key: bytes, n: i64) -> i64:
+        """Return the last block that starts at or before a key, at least ``n``.
+
+        Usually a near one: the distance is doubled until it is far enough.
+        """
+        heads = self.heads
+        count: i64 = len(heads)
+        near = n
+        ahead: i64 = 1
+        while near + ahead < count and heads[near + ahead] <= key:
+            near += ahead
+            ahead *= 2
+        return bisect_right(heads, key, near + 1, min(near + ahead, count)) - 1
 
 
 # No subject from here on can match; no key equals this.

@@ -50,6 +50,8 @@ class Recovery:
     def __init__(self) -> None:
         self.records: i64 = 0
         self.bytes_read: i64 = 0
+        # Bytes that were written to the newest segment from the journal.
+        self.journaled_bytes: int = 0
         # Bytes of interrupted writes: nothing in them was ever acknowledged.
         self.torn_bytes: i64 = 0
         # All other invalid bytes.
@@ -165,10 +167,18 @@ def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
 
 
 def last_group(codec: Codec, data: bytes, covered: int) -> int:
-    """Return the start of the last group with a valid first record; ``covered`` if none."""
+    """Return the start of the last group, ``covered`` if none.
+
+    Its first record may be torn. What is before it was on disk when it was written, and must not
+    be written again: a power failure in that write would tear what was acknowledged.
+    """
     position = data.rfind(MAGIC_BYTES, covered)
     while position >= 0:
-        if codec.examine(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
+        if (
+            position + FIXED <= len(data)
+            and codec.framed_length(data, position) > 0
+            and record_flags(data, position) & GROUP_FIRST
+        ):
             return position
         # The magic of the one to the left may end where this one starts.
         position = data.rfind(MAGIC_BYTES, covered, position + len(MAGIC_BYTES) - 1)

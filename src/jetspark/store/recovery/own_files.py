@@ -51,17 +51,16 @@ class OwnFiles:
         self.stream_id: int = self._expected_id()
 
     def _head(self, name: str) -> tuple[SegmentHead, Identity] | None:
-        try:
-            handle = self._files.open(self._folder / name)
-        except OSError:
-            return None
-        try:
-            head = head_of(self._files, handle)
-        except OSError:
-            head = None
-        finally:
-            self._files.close(handle)
-        return (head[0], identity_of(head[0])) if head is not None else None
+        """Read the head of a segment, twice if necessary: it may be all that identifies it."""
+        for _ in range(2):
+            with suppress(OSError):
+                handle = self._files.open(self._folder / name)
+                try:
+                    head = head_of(self._files, handle)
+                finally:
+                    self._files.close(handle)
+                return (head[0], identity_of(head[0])) if head is not None else None
+        return None
 
     def _expected_id(self) -> int:
         """Return the id in the folder's name, if a file in it has the same; 0: unknown."""

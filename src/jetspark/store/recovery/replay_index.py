@@ -5,13 +5,15 @@ from typing import Final
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
-from jetspark.store.format.index_file import FROM, RECORD, SUBJECT
+from jetspark.store.format.index_file import END, FROM, RECORD, SUBJECT
 from jetspark.store.log.columns import OFFSET_BITS, OFFSET_MASK
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.recovery.replay import apply
 
 _LOW: Final[i64] = 0xFFFFFFFF
+# This many subjects are looked up together.
+_TOGETHER: Final = 512
 
 
 def replay_index_file(log: StreamLog, data: bytes) -> i64:
@@ -19,6 +21,7 @@ def replay_index_file(log: StreamLog, data: bytes) -> i64:
     at: i64 = 16 + ((read_i64_le(data, 0) >> 32) & _LOW)
     index = log.index
     entries: list[SubjectEntry] = []
+    subjects: i64 = 0
     seq: i64 = 0
     records: i64 = 0
     last_time = index.last_time
@@ -34,7 +37,9 @@ def replay_index_file(log: StreamLog, data: bytes) -> i64:
                 log.limits.evict(index, entry)
             records += 1
         elif word == SUBJECT:
-            entries.append(index.entry(data[at : at + second]))
+            if subjects == i64(len(entries)):
+                entries += index.entries_for(subjects_ahead(data, at - 16))
+            subjects += 1
             at += second
         elif word == RECORD:
             apply(log, data, at)
@@ -46,3 +51,20 @@ def replay_index_file(log: StreamLog, data: bytes) -> i64:
             break
     index.end_replay(max(last_time, second), records)
     return records
+
+
+def subjects_ahead(data: bytes, at: i64) -> list[bytes]:
+    """Return the next subjects in an index file, from the entry at ``at`` on."""
+    subjects: list[bytes] = []
+    while len(subjects) < _TOGETHER:
+        word = read_i64_le(data, at)
+        second = read_i64_le(data, at + 8)
+        at += 16
+        if word == SUBJECT:
+            subjects.append(data[at : at + second])
+            at += second
+        elif word == RECORD:
+            at += second
+        elif word <= END:
+            break
+    return subjects

@@ -16,24 +16,28 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.format.index_file import SUFFIX, IndexHead, read_index_file
 from jetspark.store.format.manifest import (
+    COPIES,
     Identity,
     Manifest,
-    first_manifests,
     read_manifests,
     renew_manifests,
     write_manifest,
+    write_manifests,
 )
 from jetspark.store.format.record import OVERHEAD
 from jetspark.store.format.segment import (
     FILLER,
+    FILLERS,
     SegmentHead,
     encode_head,
     parse_segment_name,
     read_head,
     without_filler,
 )
+from jetspark.store.journal.view import StreamGroups
 from jetspark.store.log.configuration import is_copy
 from jetspark.store.log.preparation import Preparation
+from jetspark.store.log.segment_files import head_of
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.findings import (
     CHECK_SIZE,
@@ -53,7 +57,9 @@ from jetspark.store.recovery.replay_index import replay_index_file
 from jetspark.store.recovery.tail import Tail
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.drop import SegmentRemoval
+from jetspark.store.upkeep.quarantine import FOLDER as QUARANTINE
 from jetspark.store.upkeep.quarantine import open_quarantine
+from jetspark.store.upkeep.scrub import NAME as SCRUBBED
 from jetspark.store.upkeep.scrub import read_scrubbed
 
 PLAIN: Final = UpkeepRates()
@@ -64,13 +70,15 @@ class Replayed(NamedTuple):
     """A replayed segment: its content up to the filler, and the end of its valid records.
 
     ``has_filler``: its head is valid and filler follows its records, so nothing is missing.
-    ``is_torn``: invalid bytes follow them.
+    ``is_torn``: invalid bytes follow them. ``is_young``: it is the only file of a stream without
+    manifests, and complete except for an interrupted write (``upkeep/manifests.py``).
     """
 
     data: bytes
     good: int
     has_filler: bool = False
     is_torn: bool = False
+    is_young: bool = False
 
 
 class StreamUnidentified(CorruptRecord):
@@ -89,13 +97,18 @@ class StreamFolder:
         rates: UpkeepRates = PLAIN,
         *,
         in_memory: bool = False,
+        groups: StreamGroups | None = None,
     ) -> None:
+        """``groups``: what the journal has of the stream that the folder is named after."""
+        self._groups = groups or StreamGroups(0)
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
         self._rates = rates
         self._in_memory = in_memory
+        # The files in it when it was opened.
+        self._names: frozenset[str] = frozenset()
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
@@ -103,6 +116,8 @@ class StreamFolder:
         self._stored = 0
         # The newest segment was truncated because it was far too long.
         self._is_overlong = False
+        # One segment and no manifest: complete if filler is left (``upkeep/manifests.py``).
+        self._may_be_young = False
         # Messages before this sequence had been removed when a segment that exists was started.
         self._first_live = 0
 
@@ -113,13 +128,14 @@ class StreamFolder:
         """
         log = self._log(identity)
         first = log.next_segment()
-        contents = first_manifests(identity, first.name) | {first.name: first.head}
+        filler = FILLERS[-1][: log.segments.filler_max]
         self._files.make_folder(self._folder.parent)
-        self._files.make_filled(self._folder, contents)
-        preparation = Preparation(log.segments, identity.stream_id, begins=first)
-        preparation.made(self._files.open(self._folder / first.name))
+        self._files.make_filled(self._folder, {first.name: first.head + filler})
+        preparation = Preparation(log.segments, identity, begins=first)
+        preparation.made(self._files.open(self._folder / first.name), len(filler))
         log.prepared(preparation)
-        log.upkeep.note_segments((first.name,))
+        if not self._in_memory:
+            log.segments.without_manifests()
         return log
 
     def open(self) -> tuple[StreamLog, Recovery]:
@@ -129,18 +145,41 @@ class StreamFolder:
         WrongStoreFormat if another version of jetspark wrote it.
         """
         recovery = Recovery()
-        own = OwnFiles(self._files, self._folder, self._files.list_folder(self._folder))
-        manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
+        names = self._files.list_folder(self._folder)
+        own = OwnFiles(self._files, self._folder, names)
+        manifest: Manifest | None = None
+        damaged = list(COPIES)
+        # What is not listed is not opened in vain: a start has many streams to open.
+        if any(name in names for name in COPIES):
+            manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
         identity = manifest.identity if manifest else own.identity()
         if identity is None:
             raise self._unidentified()
         segments = own.segments(recovery)
-        names = self._files.list_folder(self._folder)
+        if recovery.notes:
+            # Some were renamed.
+            names = self._files.list_folder(self._folder)
+        self._names = frozenset(names)
         log = self._log(identity, opening=True)
+        self._may_be_young = (
+            len(segments) == 1
+            and begin_of(segments[0])[1] == 1
+            # Or the first ones were being written.
+            and (manifest is None or (manifest.epoch <= len(COPIES) and len(damaged) > 0))
+            and not any(name in names for name in damaged)
+        )
+        if (
+            self._folder.name != f"stream-{identity.stream_id:016x}"
+            or self._groups.stream_id != identity.stream_id
+        ):
+            # A copy under another name is older than the journal.
+            self._groups = StreamGroups(identity.stream_id)
         if manifest is not None and not is_copy(identity):
-            self._stored = manifest.last_seq
+            self._stored = max(manifest.last_seq, self._groups.damaged_seq)
         try:
-            newest = self._replay_all(log, segments, recovery)
+            newest = self._replay_all(log, manifest, segments, recovery)
+            if newest.is_young:
+                damaged = []
             floor = 0
             if manifest is not None:
                 self._miss_oldest(manifest, segments, recovery)
@@ -157,8 +196,9 @@ class StreamFolder:
                 # Its replay has no limits from the hole on: later records go to a segment whose
                 # head states them.
                 log.segments.want_roll()
-            open_quarantine(log, recovery)
-            log.upkeep.adopt_scrubbed(read_scrubbed(log))
+            open_quarantine(log, recovery, exists=QUARANTINE in self._names)
+            if SCRUBBED in self._names:
+                log.upkeep.adopt_scrubbed(read_scrubbed(log))
             self._check_consumers(log, recovery)
             log.begin_staging(used)
             self._tidy(names, manifest, log, damaged, recovery, floor)
@@ -221,7 +261,7 @@ class StreamFolder:
             # origin's sequences.
             return floor
         last = int(log.index.last_seq)
-        stored = manifest.last_seq
+        stored = max(manifest.last_seq, self._groups.damaged_seq)
         unfound = [
             name
             for name in manifest.segments or ()
@@ -277,7 +317,13 @@ class StreamFolder:
 
     # Segments ----------------------------------------------------------------------------------
 
-    def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> Replayed:
+    def _replay_all(
+        self,
+        log: StreamLog,
+        manifest: Manifest | None,
+        segments: list[str],
+        recovery: Recovery,
+    ) -> Replayed:
         """Replay the segments, oldest first; return the newest of them."""
         replayed = Replayed(b"", 0)
         for name in segments:
@@ -289,6 +335,9 @@ class StreamFolder:
             replayed = self._replay(log, name, recovery, newest=newest)
             data, good = replayed.data, replayed.good
             if newest:
+                if replayed.is_young:
+                    stays = manifest is None and replayed.has_filler and not recovery.pending
+                    self._keep_young(log, name, recovery, stays=stays)
                 self._conclude(log, data, good, recovery)
             else:
                 # The next segment was started when all of this one was on disk.
@@ -308,6 +357,8 @@ class StreamFolder:
         """Add one segment to the log and apply its records."""
         handle = self._files.open(self._folder / name)
         try:
+            if newest and self._groups.entries:
+                self._write_journaled(handle, name, recovery)
             size = self._size_of(log, handle, name, recovery, newest=newest)
         except BaseException:
             self._files.close(handle)
@@ -327,7 +378,7 @@ class StreamFolder:
         log.index.skip_to(first_seq - 1)
         log.index.reach(first_position - 1)
         log.segments.add(handle, name, size)
-        index_file = read_index_file(log, name)
+        index_file = read_index_file(log, name) if name + SUFFIX in self._names else None
         if index_file is not None and index_file[0].covered > size:
             if newest:
                 self._forget_index_file(log, name, recovery)
@@ -356,6 +407,19 @@ class StreamFolder:
                 self._renew_head(log, replayed.data, fresh, recovery)
                 return replayed._replace(data=fresh, good=len(fresh))
         return replayed
+
+    def _write_journaled(self, handle: int, name: str, recovery: Recovery) -> None:
+        """Write to the newest segment what the journal has of it; ``_proven`` syncs it.
+
+        Older segments were synced before the newest one was started. Raises OSError.
+        """
+        head = head_of(self._files, handle)
+        recovery.journaled_bytes += self._groups.write_to(
+            self._files,
+            handle,
+            parse_segment_name(name),
+            head[0].generation if head is not None else 0,
+        )
 
     def _size_of(
         self, log: StreamLog, handle: int, name: str, recovery: Recovery, *, newest: bool
@@ -432,6 +496,7 @@ class StreamFolder:
             good,
             has_filler=whole_head and good == len(content) < len(data),
             is_torn=not whole_head or good < len(content),
+            is_young=self._may_be_young and whole_head and len(content) < len(data),
         )
 
     def _apply_head(self, log: StreamLog, head: SegmentHead) -> None:
@@ -507,6 +572,18 @@ class StreamFolder:
             bad.last_seq = last_seq
         recovery.pending.append(bad)
 
+    def _keep_young(self, log: StreamLog, name: str, recovery: Recovery, *, stays: bool) -> None:
+        """Let a stream without manifests stay so; or write them, or the one that is missing."""
+        if stays:
+            log.segments.without_manifests()
+        elif not log.access.read_only:
+            # First of all: without the filler, which is truncated, its end would be in doubt.
+            try:
+                write_manifests(self._files, self._folder, log.identity, (name,))
+            except OSError as error:
+                log.access.stop()
+                recovery.notes.append(f"the stream is read-only without manifests: {error}")
+
     def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
         """Classify what is left of the newest segment and record that after it."""
         log.segments.records_end(good)
@@ -580,7 +657,9 @@ class StreamFolder:
         ]
         known = max(int(log.index.last_seq), manifest.sequence_floor if manifest else 0)
         with suppress(OSError):
-            if manifest is None or log.upkeep.manifest_due or floor > known:
+            if not log.segments.has_manifests:
+                pass  # they are written later, from what the log has
+            elif manifest is None or log.upkeep.manifest_due or floor > known:
                 renew_manifests(self._files, self._folder, log.identity, floor)
             elif damaged:
                 # The next copy to write is always the other one, which is the damaged one.

@@ -246,8 +246,15 @@ class Compactor(Task):
         handles = set(self.handles)
         segments = log.index.segments
         old = [columns for columns in segments if int(columns.handle) in handles]
+        at = segments.index(old[0])
+        after = at + len(old)
+        # The end of a run without rows. If a damaged segment before it has its rows, too, the rows
+        # of the run begin later than its file says, and stay in order.
+        base = max(self.last_seq + 1, old[0].base)
+        if after < len(segments):
+            base = min(base, segments[after].base)
         start = log.segments.place_rewritten(self.written)
-        fresh = Columns(self.output, self.last_seq + 1, start, names[0])
+        fresh = Columns(self.output, base, start, names[0])
         rows = take_over(log.index, self.sources, fresh)
         rows[0].forgotten = any(columns.forgotten for columns in old)
         for columns in rows:
@@ -255,7 +262,7 @@ class Compactor(Task):
             columns.generation = self.generation
             columns.packed = self.packed
         self.output = -1
-        log.index.replace_rows(segments.index(old[0]), len(old), rows)
+        log.index.replace_rows(at, len(old), rows)
         log.upkeep.forget_indexed(names)
         log.engine_state.moved(names)
         log.upkeep.remove_later(

@@ -5,12 +5,17 @@ truncated file is detected. It is written in the background: when segments are a
 once per period while messages are stored (``Upkeep.want_note``), and when a log is closed. Before
 a file is removed, both copies stop listing it.
 
+A young stream has none. It has one segment with its identity, created with filler, and everything
+is written over that filler: a start knows that nothing is missing while some of it is left. Before
+a group that does not fit there, and at levels other than ``durable``, the first manifests are
+written (``StreamLog.preparation``); otherwise after one period.
+
 Not compiled: runs once per period.
 """
 
 from typing import TYPE_CHECKING
 
-from jetspark.store.format.manifest import note_stored, renew_manifests
+from jetspark.store.format.manifest import note_stored, renew_manifests, write_manifests
 from jetspark.store.log.configuration import is_copy
 from jetspark.store.upkeep.task import Task
 
@@ -41,6 +46,8 @@ def next_noting(log: "StreamLog") -> "Noting | None":
     if log.segments.in_memory:
         return None
     upkeep = log.upkeep
+    if not log.segments.has_manifests and not upkeep.note_due:
+        return None
     if names_of(log) == upkeep.noted_segments and not (
         upkeep.note_due and stored_seq(log) > upkeep.noted_seq
     ):
@@ -51,6 +58,9 @@ def next_noting(log: "StreamLog") -> "Noting | None":
 
 def last_noting(log: "StreamLog") -> "Noting | None":
     """Return the task that records the final state of a log, if the manifests are older."""
+    if not log.segments.has_manifests and log.index.position == 0:
+        # Nothing was stored that could be missing: a start does not need them either.
+        return None
     if names_of(log) != log.upkeep.noted_segments or stored_seq(log) > log.upkeep.noted_seq:
         return Noting(log)
     return None
@@ -61,22 +71,27 @@ class Noting(Task):
 
     def __init__(self, log: "StreamLog") -> None:
         super().__init__(log.segments.files, [], "writing its manifests")
-        self._upkeep = log.upkeep
+        self._log = log
         self._folder = log.segments.folder
-        self._stream_id = log.identity.stream_id
+        self._identity = log.identity
+        self._are_first = not log.segments.has_manifests
         self._last_seq = stored_seq(log)
         self._segments = names_of(log)
 
     def step(self) -> bool:
         """Write; raises OSError if the disk fails."""
-        note_stored(self.files, self._folder, self._stream_id, self._last_seq, self._segments)
+        files, folder, identity = self.files, self._folder, self._identity
+        last, segments = self._last_seq, self._segments
+        if not (self._are_first and write_manifests(files, folder, identity, segments, last)):
+            note_stored(files, folder, identity.stream_id, last, segments)
         return True
 
     def finish(self, failed: bool) -> None:
         """Record the result. A failure is retried when there is more to record."""
-        self._upkeep.note_segments(self._segments)
+        self._log.upkeep.note_segments(self._segments)
         if not failed:
-            self._upkeep.note_stored(self._last_seq)
+            self._log.segments.manifests_written()
+            self._log.upkeep.note_stored(self._last_seq)
 
 
 class Renewing(Task):
@@ -99,5 +114,6 @@ class Renewing(Task):
 
     def finish(self, failed: bool) -> None:
         """Record that it was done, or tried; the configuration may have changed by now."""
-        del failed
+        if not failed:
+            self._log.segments.manifests_written()
         self._log.upkeep.want_manifest(self._log.identity is not self._identity)

@@ -82,7 +82,7 @@ def next_index_writer(log: "StreamLog") -> IndexWriter | None:
         end = file.length
         if file is files[-1]:
             done += int(segments.size) // 2
-            end = int(log.durability.synced_end)
+            end = int(log.durability.certain_end)
         if done < end:
             return IndexWriter(
                 segments.files,

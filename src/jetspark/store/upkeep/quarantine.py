@@ -188,9 +188,9 @@ def parse_line(line: bytes) -> Damage | None:
         return None
 
 
-def open_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
-    """Load the findings of earlier starts, and add those of opening the stream."""
-    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder)
+def open_quarantine(log: "StreamLog", recovery: "Recovery", *, exists: bool = True) -> None:
+    """Load the findings of earlier starts, if any, and add those of opening the stream."""
+    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder) if exists else 0
     if bad_lines:
         recovery.notes.append(
             f"{bad_lines} lines of {FOLDER}/{LINES} are damaged: what they said about damage "

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.format.record import FIXED, record_sequence
+from jetspark.store.format.segment import refill
 from jetspark.store.upkeep.task import Task
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Reopening(Task):
         self._codec = log.codec
         self._durable_end = int(log.segments.end)
         self._synced_end = int(log.durability.synced_end)
+        # The file of a young stream keeps its length.
+        self._refilled_to = 0 if log.segments.has_manifests else int(log.segments.filled_to)
+        self._segment = log.durability.segment
         self._fresh = -1
         # Sequence and offset of every message in the file.
         self._messages = [
@@ -65,6 +69,7 @@ class Reopening(Task):
             self._restore_name()
             self._fresh = self.files.open(self._path)
             self.files.drop_cached(self._fresh)
+            self._write_journaled()
         if self._next < len(self._messages):
             self._verify()
             return False
@@ -75,8 +80,26 @@ class Reopening(Task):
             # Acknowledged at a lower level: only writing it again makes it durable.
             data = self.files.read(self._fresh, self._synced_end, unsynced)
             self.files.write_synced(self._fresh, [data], self._synced_end)
-        self.files.truncate(self._fresh, self._durable_end)
+        if self._refilled_to > self._durable_end:
+            refill(self.files, self._fresh, self._durable_end, self._refilled_to)
+        else:
+            self.files.truncate(self._fresh, self._durable_end)
+        if self._segment is not None:
+            self._segment.journal.forget(self._segment.stream_id)
         return True
+
+    def _write_journaled(self) -> None:
+        """Write what the journal has of the segment: a failed sync may have lost it.
+
+        A frame that failed must be invalidated first: it may contain the group that failed, and
+        the log is about to write something else.
+        """
+        segment = self._segment
+        if segment is not None:
+            segment.journal.settle()
+            # A sync failed, perhaps one that was not this log's: the groups are written again.
+            segment.sync_failed = True
+            segment.sync(self.files, self._fresh)
 
     def _restore_name(self) -> None:
         dropped = dropped_folder(self._folder)

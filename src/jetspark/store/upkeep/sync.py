@@ -17,13 +17,17 @@ class Syncing(Task):
     def __init__(self, log: "StreamLog") -> None:
         super().__init__(log.segments.files, [int(log.segments.handle)], "syncing it")
         self._log = log
+        self._segment = log.durability.segment
         self._end = int(log.segments.end)
         self._error: OSError | None = None
 
     def step(self) -> bool:
         """Sync; raises OSError if the disk fails."""
         try:
-            self.files.sync(self.handles[0])
+            if self._segment is not None:
+                self._segment.sync(self.files, self.handles[0])
+            else:
+                self.files.sync(self.handles[0])
         except OSError as error:
             self._error = error
             raise

@@ -48,6 +48,7 @@ TABLES: Final[dict[str, tuple[dict[str, Field], str]]] = {
     "jetspark": (jetspark._FIELDS, "jetspark { %s }"),
     "jetspark.atomic": (jetspark._ATOMIC, "jetspark { atomic { %s } }"),
     "jetspark.fast": (jetspark._FAST, "jetspark { fast { %s } }"),
+    "jetspark.limits": (jetspark._LIMITS, "jetspark { limits { %s } }"),
     "jetspark.dashboard": (jetspark._DASHBOARD, "jetspark { dashboard { %s } }"),
     "jetspark.remotes": (jetspark._REMOTE, 'jetspark { remotes { r { url: "nats://h", %s } } }'),
     "jetspark.replica": (replica._FIELDS, "jetspark { replica { %s } }"),

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from jetspark.server.config.accounts import AccountJetStream, AccountLimits
-from jetspark.server.config.jetspark import Dashboard, FastLimits, Memory, Remote
+from jetspark.server.config.jetspark import Dashboard, FastLimits, Limits, Memory, Remote
 from jetspark.server.config.jetstream import AtomicLimits, Durability, JetStreamLimits
 from jetspark.server.config.loader import load_file, load_text
 from jetspark.server.config.mappings import Destination, SubjectMapping
@@ -161,8 +161,12 @@ SAMPLES: Final[list[tuple[str, str, str, Any]]] = [
     *((f"jetspark.memory.{part}", f"jetspark {{ memory {{ {part}: 32MB }} }}",
        f"jetspark.memory.{part}", mib(32))
       for part in ("pending", "read_buffer", "cache", "duplicates", "index", "batches")),
+    *((f"jetspark.limits.{name}", f"jetspark {{ limits {{ {name}: 7 }} }}",
+       f"jetspark.limits.{name}", 7) for name in Limits.__struct_fields__),
     ("jetspark.monitor_token", "jetspark { monitor_token: t }", "jetspark.monitor_token",
      Secret("t")),
+    ("jetspark.monitor_hosts", "jetspark { monitor_hosts: [a.example, b] }",
+     "jetspark.monitor_hosts", ("a.example", "b")),
     ("jetspark.dashboard", "jetspark { dashboard: off }", "jetspark.dashboard",
      Dashboard(enabled=False)),
     ("jetspark.dashboard", "jetspark { dashboard { writable: yes } }", "jetspark.dashboard",

@@ -213,7 +213,7 @@ def test_the_environment_is_read_as_configuration(text: str, value: object) -> N
     [
         ("$NAME", "the environment variable 'NAME' refers to itself"),
         ("$OTHER", "the environment variable 'NAME' refers to itself"),
-        ("a b", "the environment variable 'NAME': expected the end of the line"),
+        ("a b", "the environment variable 'NAME' is not a value of this language"),
         ("$NOBODY", "variable 'NOBODY' is unknown"),
     ],
 )

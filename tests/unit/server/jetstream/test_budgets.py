@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.server.jetstream.budgets import memory_budget, storage_budget
+from jetspark.server.jetstream.budgets import memory_budget, output_budget, storage_budget
 
 
 def test_memory_and_disk_count_for_three_quarters(tmp_path: Path) -> None:
@@ -12,6 +12,20 @@ def test_memory_and_disk_count_for_three_quarters(tmp_path: Path) -> None:
 
     assert memory_budget(tmp_path) == 3 * 1024 * 1024
     assert storage_budget(tmp_path) > 0
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"), [("max\n", 2048), ("1048576\n", 512), ("", 2048)]
+)
+def test_unread_output_may_be_half_of_the_machine_or_the_container(
+    tmp_path: Path, container: str, expected: int
+) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal:     4096 kB\n")
+    (tmp_path / "memory.max").write_text(container)
+
+    assert output_budget(0, tmp_path, tmp_path / "memory.max") == expected * 1024
+    assert output_budget(0, tmp_path, tmp_path / "nowhere") == 2048 * 1024
+    assert output_budget(7, tmp_path) == 7
 
 
 @pytest.mark.parametrize("text", ["", "MemTotal:\n", "MemTotal: x kB\n"])

@@ -19,6 +19,7 @@ from tests.support.monitor_fakes import FakeView, busy_view
 from jetspark.server.monitor import http
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.http import MonitorPort
+from jetspark.server.net import listening
 
 
 async def get(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, bytes]:
@@ -224,6 +225,70 @@ async def test_health_is_answered_however_many_connect_and_ask(
     assert (await get(bound, "/readyz"))[0] == 200
     await port.stop()
     for _, writer in half + streams:
+        writer.close()
+
+
+async def asked(port: int, path: str, *, address: str) -> bytes:
+    """The first bytes of an answer to a client at this address."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    answer = await asyncio.wait_for(reader.read(12), 30)
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/varz"])
+async def test_an_address_that_has_all_connections_keeps_no_other_out(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Its requests never end, so that none of its connections is idle."""
+    monkeypatch.setattr(http, "REQUESTS_MAX", 3)
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 5)
+
+    async def events(scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"here", "more_body": True})
+        await scope["state"]["stopping"].wait()
+
+    port = MonitorPort(create_app(FakeView(), mounts={"/events": events}))
+    bound = await port.start("127.0.0.1", 0)
+    writers = []
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+        writer.write(b"GET /events/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"here")
+        writers.append(writer)
+    for _ in range(2):  # answered and not read, or health
+        reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /events/ HTTP/1.1\r\n")
+        await reader.readuntil(b"ok")
+        writers.append(writer)
+
+    for _ in range(3):
+        assert await asked(bound, path, address="127.0.0.9") == b"HTTP/1.1 200"
+    await port.stop()
+    for writer in writers:
+        writer.close()
+
+
+async def test_tls_handshakes_that_do_not_end_keep_no_other_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "HANDSHAKES_MAX", 5)
+    cert_file, key_file = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert_file, key_file)
+    trusting = ssl.create_default_context(cafile=str(cert_file))
+    port = MonitorPort(create_app(FakeView()), tls=context)
+    bound = await port.start("127.0.0.1", 0)
+    half = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(5)]
+    other = await asyncio.open_connection("127.0.0.1", bound, local_addr=("127.0.0.9", 0))
+
+    assert await asyncio.wait_for(half[0][0].read(), 30) == b""  # the oldest made room
+    assert (await get(bound, "/healthz", trusting))[0] == 200
+    assert not other[0].at_eof()
+    await port.stop()
+    for _, writer in [*half, other]:
         writer.close()
 
 

@@ -14,6 +14,7 @@ from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.route import is_compact
 from jetspark.server.routing.router import Router
+from jetspark.subjects.sublist import Sublist
 
 
 class Resolving(ServerWithoutJetStream):
@@ -209,6 +210,7 @@ def test_subjects_that_only_a_stream_wants_share_a_result_until_one_has_a_reader
     shared = router.route(b"o.1")
 
     assert router.route(b"o.2") is shared
+    assert router.route(b"o.1") is router.route(b"o.2") is shared, "the second time it is cached"
     assert router.sublist.match(b"o.1") is router.sublist.match(b"o.2")
     assert router.route(b"p.1").target is others
 
@@ -287,3 +289,89 @@ def test_only_single_blanks_are_forwarded(frame: bytes, compact: bool) -> None:
     ServerParser(ops, 4096, 1 << 20, headers=True).feed(frame)
 
     assert ops.found is compact
+
+
+def test_subjects_without_a_receiver_have_one_route(account: Account) -> None:
+    """No object for each of a million subjects that no client and no stream wants."""
+    router = account.router
+    account.client().parser.feed(b"SUB a.* 1\r\n")
+    route = router.route(b"x.0")
+
+    assert (route.subscribers, route.groups, route.target) == ([], [], None)
+    assert all(router.route(b"x.%d" % n) is route for n in range(100))
+    assert router.sublist.cached(b"x.0") is not None, "it was used twice"
+    assert sum(router.sublist.cached(b"x.%d" % n) is not None for n in range(100)) == 1
+
+
+def test_a_flood_of_subjects_that_are_used_once_evicts_no_route(account: Account) -> None:
+    router = account.router
+    account.client().parser.feed(b"SUB a.* 1\r\nSUB flood.> 2\r\n")
+    hot = [router.route(b"a.%d" % (n // 2)) for n in range(200)][1::2]
+
+    for n in range(100_000):
+        router.route(b"flood.%d.x" % n)
+
+    assert [router.route(b"a.%d" % n) for n in range(100)] == hot
+
+
+def test_the_engine_is_asked_once_for_all_subjects_of_a_pattern(account: Account) -> None:
+    router = account.router
+    asked: list[bytes] = []
+    target = Target(PUBLISH, None, b"")
+
+    def resolve(subject: bytes) -> Target | None:
+        asked.append(subject)
+        return target
+
+    stored = Sublist(0)
+    stored.insert(b"orders.>", b"", "a claim")
+    router.serve(Resolving(resolve), {}, {}, stored)
+
+    assert all(router.route(b"orders.%d" % n).target is target for n in range(50))
+    assert all(router.route(b"others.%d" % n).target is None for n in range(50))
+    assert asked == [b"orders.0"]
+    router.follow_streams(router.generation + 1, stores_inboxes=False)
+    assert router.route(b"orders.50").target is target
+    assert asked == [b"orders.0", b"orders.50"]
+
+
+def test_subjects_of_a_stream_and_of_no_stream_do_not_mix(account: Account) -> None:
+    router = account.router
+    stored = Sublist(0)
+    stored.insert(b"s.*", b"", "a claim")
+    router.serve(Resolving(lambda _subject: Target(PUBLISH, None, b"")), {}, {}, stored)
+
+    for n in range(3):
+        assert router.route(b"s.%d" % n).target is not None
+        assert router.route(b"t.%d" % n).target is None
+
+
+def test_a_message_that_waits_is_not_overtaken_on_a_subject_used_once(account: Account) -> None:
+    """Its receivers take several turns; then only one of them is left."""
+    router, reader = account.router, account.client()
+    reader.parser.feed(b"".join(b"SUB w.> %d\r\n" % sid for sid in range(20_000)))
+    reader.receiver.out_max = 1 << 40
+    router.send(b"w.x", b"w.x", b"", b"", b"first")
+    assert router.is_waiting(b"w.x")
+    reader.parser.feed(b"".join(b"UNSUB %d\r\n" % sid for sid in range(1, 20_000)))
+
+    router.send(b"w.x", b"w.x", b"", b"", b"second")
+
+    assert b"second" not in got(reader)
+    while router.fan_out():
+        pass
+    assert b"second" in got(reader)
+
+
+def test_lists_of_very_many_groups_count_as_work_of_the_turn_that_makes_them(
+    account: Account,
+) -> None:
+    """Once, not again for each message; otherwise a turn would do it besides its share."""
+    router, reader = account.router, account.client()
+    reader.parser.feed(b"".join(b"SUB w.> q%d %d\r\n" % (n, n) for n in range(1000)))
+    router.turn.left = before = 10_000
+
+    router.route(b"w.1")
+    assert router.turn.left == before - 1000
+    router.route(b"w.2")
+    assert router.turn.left == before - 1000

@@ -1,6 +1,6 @@
 """Streams and buckets that a project asks for (docs/pipelines.md, "Project layout")."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ pytest.importorskip("yaml")
 
 from jetspark import StreamConfig, sync
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.errors import BucketNotFound, StreamNotFound
 from jetspark.spark.pipelines.project import PipelineRefused, Project, load_resources
 from jetspark.spark.pipelines.resources import ensure_resources, publish_samples
 
@@ -51,6 +52,40 @@ def test_what_is_missing_is_made_and_then_is_as_it_should_be(
 
     assert made == ["Made stream ORDERS.", "Made bucket TOTALS.", "Made bucket COPY."]
     assert ensure_resources(jetstream, project) == []
+
+
+def test_what_another_run_makes_at_the_same_time_is_left_alone(
+    tmp_path: Path, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked up before, and refused when it was to be made."""
+    config = StreamConfig(name="RACE", subjects=("race.>",), max_msgs=5)
+    by_the_other: dict[str, Callable[[], object]] = {
+        "RACE": lambda: jetstream.create_stream(config),
+        "SLOW": lambda: jetstream.create_key_value(KeyValueConfig(bucket="SLOW", history=3)),
+    }
+
+    def missing_at_first(
+        find: Callable[[sync.JetStream, str], object],
+    ) -> Callable[[sync.JetStream, str], object]:
+        def look(self: sync.JetStream, name: str) -> object:
+            try:
+                return find(self, name)
+            except (StreamNotFound, BucketNotFound):
+                by_the_other.pop(name)()
+                raise
+
+        return look
+
+    for name in ("stream", "key_value"):
+        find = getattr(sync.JetStream, name)
+        monkeypatch.setattr(sync.JetStream, name, missing_at_first(find))
+    project = asking(
+        tmp_path, "streams: {RACE: {subjects: [race.>]}}\nbuckets: {SLOW: {history: 9}}\n"
+    )
+
+    (said,) = ensure_resources(jetstream, project)
+
+    assert said.startswith("The bucket SLOW exists and differs from jetspark.yml: history is 3")
 
 
 def test_what_differs_is_said_and_left_alone(tmp_path: Path, jetstream: sync.JetStream) -> None:

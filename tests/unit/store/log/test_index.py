@@ -60,6 +60,19 @@ def test_without_a_filter_everything_counts(plan: list[bytes | int | None], seq:
     assert index.count_from(seq, b"") == sum(s >= seq for s in model)
 
 
+@given(plan=steps, removed=st.lists(st.integers(1, 60), max_size=10))
+def test_sequences_without_a_message_are_listed(
+    plan: list[bytes | int | None], removed: list[int]
+) -> None:
+    index, model = build(plan)
+    for seq in removed:
+        index.remove(seq)
+        model.pop(seq, None)
+
+    between = range(min(model), int(index.last_seq) + 1) if model else range(0)
+    assert index.missing() == [seq for seq in between if seq not in model]
+
+
 @given(plan=steps)
 def test_totals_are_those_of_the_messages(plan: list[bytes | int | None]) -> None:
     index, model = build(plan)

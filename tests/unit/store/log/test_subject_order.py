@@ -86,6 +86,37 @@ def test_a_pattern_passes_over_what_cannot_match() -> None:
     assert len(found) == 140
 
 
+@pytest.mark.parametrize("count", [3, 6_000])
+def test_a_pattern_that_covers_all_subjects_is_known_as_such(count: int) -> None:
+    index = StreamIndex()
+    filled(index, [b"a.%d.x" % n for n in range(count)])
+    index.make_order()
+
+    assert index.all_match(b">")
+    assert index.all_match(b"a.>")
+    assert not index.all_match(b"a.1.>")
+    assert not index.all_match(b"*.*.*"), "that would have to be looked up"
+    filled(index, [b"a-b.x"])
+    assert not index.all_match(b"a.>")
+
+
+def test_subjects_that_come_while_the_order_is_made_are_added_in_steps() -> None:
+    index = StreamIndex()
+    filled(index, [b"a.%d.x" % n for n in range(3_000)])
+    index.order_step()
+    late = [b"b.%d.x" % n for n in range(3_000)]
+    filled(index, late)
+    steps = 1
+
+    while not index.order_step():
+        steps += 1
+        filled(index, [b"c.%d" % steps])
+
+    assert steps > 2
+    assert in_steps(index.order, b"b.>", 64) == sorted(late)
+    assert in_steps(index.order, b"c.>", 64) == sorted(b"c.%d" % n for n in range(2, steps + 1))
+
+
 def test_subjects_that_went_are_forgotten() -> None:
     index = StreamIndex()
     filled(index, [b"a.%d" % n for n in range(10)])

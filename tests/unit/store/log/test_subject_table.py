@@ -31,6 +31,20 @@ def test_every_subject_finds_its_own_entry_and_others_find_none(count: int) -> N
     assert table.used == count
 
 
+@pytest.mark.parametrize("count", [0, 1, 42, 43, 700, 1_400])
+def test_many_subjects_together_find_the_entries_that_each_finds_alone(count: int) -> None:
+    """Also while the table is moved to more slots, and after removals."""
+    table = filled([b"s.%d" % number for number in range(count)])
+    for entry in table.entries[::3]:
+        table.remove(entry)
+    rng = random.Random(count)
+    asked = [b"s.%d" % rng.randint(0, count + 50) for _ in range(200)]
+    asked += [b"s.%d" % number for number in range(count)]
+
+    assert table.get_many(asked) == [table.get(subject) for subject in asked]
+    assert table.get_many([]) == []
+
+
 def test_a_slot_takes_at_most_a_third_of_what_a_dict_takes() -> None:
     """At least a third of the slots is used when it has just grown, each of eight bytes."""
     for count in (5_000, 21_845, 21_846, 30_000):

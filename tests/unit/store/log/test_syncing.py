@@ -5,6 +5,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.simulated import Operation, SimulatedDisk
 from tests.support.store.model import messages
 
 from jetspark.store.committer import write
@@ -249,3 +250,29 @@ def test_a_file_that_a_group_and_a_task_need_is_closed_once_by_the_last_of_them(
     lazy.log.end_task(False)
 
     assert closed == [int(group.handle)]
+
+
+def test_a_start_writes_nothing_again_that_was_on_disk_before_a_torn_group(lazy: "Bench") -> None:
+    """A power failure in that write could tear what was acknowledged."""
+    publish(lazy, b"one")
+    publish(lazy, b"two")
+    lazy.log.durability.want_sync(True)
+    while lazy.log.maintain():
+        pass
+    lazy.stage(b"x" * 900)
+    group = lazy.log.take_group()
+    assert group is not None
+    lazy.disk.fail(1, errno.EIO)  # half of it is written
+    assert write(lazy.disk, group) is not None
+    killed = lazy.disk.survivor()
+    images: list[SimulatedDisk] = []
+
+    def look(operation: Operation) -> None:
+        if operation.kind == "sync" and operation.path.endswith(".seg") and not images:
+            images.extend(killed.image(Random(seed)) for seed in range(40))
+
+    killed.before_step = look
+    lazy.reopen(killed)
+    for image in images:
+        lazy.reopen(image)
+        assert bodies(lazy) == {1: b"one", 2: b"two"}

@@ -28,7 +28,7 @@ from jetspark.client.jetstream.kv.members import Members
 from jetspark.client.jetstream.kv.replica import KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.typed import T, TypedKeyValue
-from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher, Watches
+from jetspark.client.jetstream.kv.watch import EntryCallback, Watcher, Watches
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.timestamps import Moment, to_nanoseconds
 from jetspark.client.models.base import to_wire
@@ -230,7 +230,7 @@ class KeyValue:
         min_last_revision: int = 0,
         callback: EntryCallback | None = None,
         timeout: Timeout | None = None,
-    ) -> KeyWatcher:
+    ) -> Watcher[Entry]:
         """Follow keys: first their latest values, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket. ``include_history``
@@ -252,7 +252,7 @@ class KeyValue:
         )
         if callback is not None:
             feed.call(callback, self._backend.report)
-        return KeyWatcher(feed, self._watches)
+        return self._watches.watcher(feed)
 
     async def status(self, *, timeout: Timeout | None = None) -> BucketStatus:
         """Counts and configuration of the bucket; BucketNotFound if it does not exist."""

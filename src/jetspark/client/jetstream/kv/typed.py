@@ -2,19 +2,17 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, is_typeddict, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, is_typeddict, overload
 
 import msgspec
 
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
-from jetspark.client.jetstream.kv.watch import Watches, WatchFeed
+from jetspark.client.jetstream.kv.watch import Watcher, Watches
 from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.opening import opens
 from jetspark.client.pager import Pager
-from jetspark.client.reprs import closed_mark
 from jetspark.client.required import REQUIRED, D, Required
 from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.errors import CodecFailed
@@ -231,7 +229,7 @@ class TypedKeyValue(Generic[T]):
         resume_from: int = 0,
         min_last_revision: int = 0,
         timeout: Timeout | None = None,
-    ) -> "TypedWatcher[T]":
+    ) -> Watcher[TypedEntry[T | None]]:
         """Follow keys: first their latest values, then every change."""
         feed = await self._watches.start(
             filters,
@@ -243,7 +241,7 @@ class TypedKeyValue(Generic[T]):
             min_last_revision=min_last_revision,
             timeout=timeout,
         )
-        return TypedWatcher(feed, self._watches)
+        return self._watches.watcher(feed)
 
     def encode(self, value: T) -> bytes:
         """The JSON of a value; TypeError if it is not of the bucket's type."""
@@ -285,79 +283,3 @@ class TypedKeyValue(Generic[T]):
             f"TypedKeyValue({self._bucket.bucket!r}, "
             f"{getattr(self._kind, '__name__', self._kind)})"
         )
-
-
-class TypedWatcher(Generic[T]):
-    """Entries of a watch with decoded values, from ``TypedKeyValue.watch``.
-
-    Like `KeyWatcher`. A value of another type raises CodecFailed; the iteration continues after
-    it.
-    """
-
-    def __init__(self, feed: WatchFeed[Stored, TypedEntry[T | None]], watches: Watches) -> None:
-        self._feed = feed
-        self._watches = watches
-
-    @property
-    def initial_done(self) -> bool:
-        """Whether all initial data has been read."""
-        return not self._feed.initial_left
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the watch was closed."""
-        return self._feed.is_stopped
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> TypedEntry[T | None]:
-        entry = await self._feed.next()
-        if entry is None:
-            raise StopAsyncIteration
-        return entry
-
-    async def next(self, *, timeout: Timeout | None = None) -> TypedEntry[T | None]:
-        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
-        return await self._watches.next(self._feed, timeout)
-
-    def initial(self) -> Pager[TypedEntry[T | None]]:
-        """Iterate over the initial data; ends after it, at once if it is empty.
-
-        The watch continues with the changes since.
-        """
-        return Pager(self._feed.initial())
-
-    def marked(self) -> Pager[TypedEntry[T | None] | None]:
-        """Iterate over everything, with one None where the initial data ends."""
-        return Pager(self._feed.marked())
-
-    async def ready(self, *, timeout: Timeout | None = None) -> None:
-        """Wait until all initial data has arrived."""
-        await self._feed.wait_initial(self._watches.seconds(timeout))
-
-    async def close(self) -> None:
-        """End the watch; unread entries are discarded."""
-        await self._watches.stop(self._feed)
-
-    def __repr__(self) -> str:
-        return f"TypedWatcher(bucket={self._watches.bucket!r}{closed_mark(self.is_closed)})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def _next_chunk(self, count: int) -> list[TypedEntry[T | None]]:
-        """Wait for an entry and return all available ones; the blocking twin iterates with it."""
-        return await self._feed.next_ahead(count)
-
-    def _put_back(self, entries: list[TypedEntry[T | None]]) -> None:
-        """Take back entries that the blocking twin has read ahead."""
-        self._feed.put_back(entries)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
@@ -289,28 +290,10 @@ class Watches:
         self._running.add(feed)
         return feed
 
-    @property
-    def bucket(self) -> str:
-        """The watched bucket."""
-        return self._backend.bucket
-
-    def seconds(self, timeout: Timeout | None) -> float:
-        """The timeout of a call: its own, or the default."""
-        return self._backend.seconds(timeout)
-
-    async def next(self, feed: WatchFeed[Any, E], timeout: Timeout | None) -> E:
-        """The next item of a watch; RequestTimeout or AlreadyEnded if there is none."""
-        seconds = self.seconds(timeout)
-        try:
-            async with asyncio.timeout(seconds):
-                item = await feed.next()
-        except TimeoutError:
-            raise RequestTimeout(
-                f"watch of bucket {self.bucket!r}: no entry within {seconds} s"
-            ) from None
-        if item is None:
-            raise feed.ended_error(f"the watch of bucket {self.bucket!r} has ended")
-        return item
+    def watcher(self, feed: WatchFeed[Stored, E]) -> "Watcher[E]":
+        """The handle of a watch."""
+        place = f"bucket {self._backend.bucket!r}"
+        return Watcher(feed, place, self._backend.seconds, partial(self.stop, feed))
 
     async def entries(self, filters: Sequence[str]) -> WatchFeed[Stored, Entry]:
         """Follow the entries of keys: the latest ones first."""
@@ -337,20 +320,30 @@ def values_only(stored: list[Stored]) -> list[Stored]:
     return [each for each in stored if each.operation is Operation.PUT]
 
 
-class KeyWatcher:
-    """Entries of a watch: ``async for`` yields them in order, without end.
+class Watcher(Generic[E]):
+    """Items of a watch: ``async for`` yields them in order, without end.
 
     ``initial`` iterates over the initial data, and ends; ``ready`` waits until all of it has
-    arrived. Created by ``KeyValue.watch``; end it with ``close`` or ``async with``. A watch with a
-    callback cannot be iterated over.
+    arrived. Created by ``KeyValue.watch`` (items are `Entry`), ``TypedKeyValue.watch``
+    (`TypedEntry`) and ``ObjectStore.watch`` (`ObjectInfo`); end it with ``close`` or ``async
+    with``. A watch with a callback cannot be iterated over.
 
-    An entry that the codecs of the handle cannot decode raises CodecFailed (with a callback, it is
-    reported to the error callback); the iteration continues after it.
+    A value that the codecs of a key-value handle cannot decode, or that is not of its type, raises
+    CodecFailed (with a callback, it is reported to the error callback); the iteration continues
+    after it.
     """
 
-    def __init__(self, feed: WatchFeed[Stored, Entry], watches: Watches) -> None:
+    def __init__(
+        self,
+        feed: WatchFeed[Any, E],
+        place: str,
+        seconds: Callable[[Timeout | None], float],
+        stop: Callable[[], Awaitable[None]],
+    ) -> None:
         self._feed = feed
-        self._watches = watches
+        self._place = place
+        self._seconds = seconds
+        self._stop = stop
 
     @property
     def initial_done(self) -> bool:
@@ -365,24 +358,34 @@ class KeyWatcher:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Entry:
-        entry = await self._feed.next()
-        if entry is None:
+    async def __anext__(self) -> E:
+        item = await self._feed.next()
+        if item is None:
             raise StopAsyncIteration
-        return entry
+        return item
 
-    async def next(self, *, timeout: Timeout | None = None) -> Entry:
-        """Wait for the next entry; RequestTimeout if none arrives within ``timeout`` seconds."""
-        return await self._watches.next(self._feed, timeout)
+    async def next(self, *, timeout: Timeout | None = None) -> E:
+        """Wait for the next item; RequestTimeout if none arrives within ``timeout`` seconds."""
+        seconds = self._seconds(timeout)
+        try:
+            async with asyncio.timeout(seconds):
+                item = await self._feed.next()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"watch of {self._place}: nothing arrived within {seconds} s"
+            ) from None
+        if item is None:
+            raise self._feed.ended_error(f"the watch of {self._place} has ended")
+        return item
 
-    def initial(self) -> Pager[Entry]:
+    def initial(self) -> Pager[E]:
         """Iterate over the initial data; ends after it, at once if it is empty.
 
         The watch continues with the changes since.
         """
         return Pager(self._feed.initial())
 
-    def marked(self) -> Pager[Entry | None]:
+    def marked(self) -> Pager[E | None]:
         """Iterate over everything, with one None where the initial data ends."""
         return Pager(self._feed.marked())
 
@@ -392,14 +395,14 @@ class KeyWatcher:
         With a callback, until it has been called with all of it. RequestTimeout after ``timeout``
         seconds.
         """
-        await self._feed.wait_initial(self._watches.seconds(timeout))
+        await self._feed.wait_initial(self._seconds(timeout))
 
     async def close(self) -> None:
-        """End the watch; unread entries are discarded."""
-        await self._watches.stop(self._feed)
+        """End the watch; unread items are discarded."""
+        await self._stop()
 
     def __repr__(self) -> str:
-        return f"KeyWatcher(bucket={self._watches.bucket!r}{closed_mark(self.is_closed)})"
+        return f"Watcher({self._place}{closed_mark(self.is_closed)})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -412,10 +415,10 @@ class KeyWatcher:
     ) -> None:
         await self.close()
 
-    async def _next_chunk(self, count: int) -> list[Entry]:
-        """Wait for an entry and return all available ones; the blocking twin iterates with it."""
+    async def _next_chunk(self, count: int) -> list[E]:
+        """Wait for an item and return all available ones; the blocking twin iterates with it."""
         return await self._feed.next_ahead(count)
 
-    def _put_back(self, entries: list[Entry]) -> None:
-        """Take back entries that the blocking twin has read ahead."""
-        self._feed.put_back(entries)
+    def _put_back(self, items: list[E]) -> None:
+        """Take back items that the blocking twin has read ahead."""
+        self._feed.put_back(items)

@@ -19,6 +19,7 @@ from jetspark.client.jetstream.file_source import FileSource
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.config import check_bucket
+from jetspark.client.jetstream.kv.watch import Watcher
 from jetspark.client.jetstream.objects.chunks import ObjectData
 from jetspark.client.jetstream.objects.cleaning import Cleaner, surely
 from jetspark.client.jetstream.objects.config import STREAM_PREFIX, from_stream_config
@@ -39,7 +40,6 @@ from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
 from jetspark.client.jetstream.objects.source import ObjectSource
 from jetspark.client.jetstream.objects.watching import (
     ObjectCallback,
-    ObjectWatcher,
     info_pages,
     watch_feed,
 )
@@ -332,7 +332,7 @@ class ObjectStore:
         min_last_seq: int = 0,
         callback: ObjectCallback | None = None,
         timeout: Timeout | None = None,
-    ) -> ObjectWatcher:
+    ) -> Watcher[ObjectInfo]:
         """Follow the objects: first the existing ones, then every change.
 
         A ``callback`` gets the items that ``async for`` would yield.
@@ -347,7 +347,8 @@ class ObjectStore:
         feed = watch_feed(follow, report, ignore_deletes=ignore_deletes)
         if callback is not None:
             feed.call(callback, report)
-        return ObjectWatcher(feed, self.bucket, self._api.timeout)
+        place = f"store {self.bucket!r}"
+        return Watcher(feed, place, self._api.seconds, feed.stop)
 
     async def status(self, *, timeout: Timeout | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""

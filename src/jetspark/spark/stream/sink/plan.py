@@ -84,16 +84,17 @@ def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool
     delivery, id_source = decide_delivery(options, columns, overwrite=overwrite)
     _check_replay_options(options, delivery, id_source)
     return through_outages(
-        options, lambda: _plan(options, columns, delivery, id_source, overwrite=overwrite)
+        lambda: _plan(options, columns, delivery, id_source, overwrite=overwrite),
+        options.retries if options.streaming else 0,
     )
 
 
-def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Result:
-    """Return the result of ``attempt``, waiting out an outage.
+def through_outages(attempt: Callable[[], _Result], again: int) -> _Result:
+    """Return the result of ``attempt``, waiting out an outage with ``again`` retries.
 
-    Spark plans each epoch again: a server restart meanwhile must not end the query.
+    Spark plans each epoch again: a server restart meanwhile must not end the query. A batch has
+    no retries: its plan is its first contact with the server.
     """
-    again = options.retries if options.streaming else 0
     retries = Retries(again, outage_s=outage_of(again))
     while True:
         try:

@@ -1,0 +1,1 @@
+"""`jetspark account` and `rtt`: the connection and its account."""

@@ -1,0 +1,1 @@
+"""`jetspark completion`, and what shells complete."""

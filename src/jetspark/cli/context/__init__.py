@@ -1,0 +1,1 @@
+"""`jetspark context`: saved connection options."""

@@ -1,0 +1,1 @@
+"""`jetspark errors`: what error codes mean."""

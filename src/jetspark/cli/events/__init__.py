@@ -1,0 +1,1 @@
+"""`jetspark events`: advisories and metrics as they happen."""

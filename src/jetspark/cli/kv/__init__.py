@@ -1,0 +1,1 @@
+"""`jetspark kv`: key-value buckets."""

@@ -1,0 +1,1 @@
+"""`jetspark pub`, `sub`, `req` and `reply`."""

@@ -1,0 +1,1 @@
+"""`jetspark object`: object stores."""

@@ -1,0 +1,1 @@
+"""`jetspark server`: health, facts and reports of servers."""

@@ -1,0 +1,1 @@
+"""`jetspark server check`: health checks for Nagios, Prometheus and scripts."""

@@ -1,0 +1,1 @@
+"""`jetspark top`: a server, refreshed."""

@@ -1,0 +1,1 @@
+"""The shared journal: one synced write for the groups of many streams."""

@@ -28,11 +28,15 @@ class Watched(Served):
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def wait_for(self, text: str) -> str:
-        """Wait until the log has a line with ``text``, and return it."""
+    def wait_for(self, text: str, count: int = 1) -> str:
+        """Wait until the log has ``count`` lines with ``text``, and return the first of them.
+
+        The log is read by a thread: what the server has written may not be in ``lines`` yet.
+        """
         with self._said:
-            found = self._said.wait_for(lambda: self.said(text), TIMEOUT_S)
-        assert found, f"no line with {text!r} in {TIMEOUT_S} s"
+            self._said.wait_for(lambda: len(self.said(text)) >= count, TIMEOUT_S)
+        found = self.said(text)
+        assert len(found) >= count, f"{len(found)} of {count} lines with {text!r} in {TIMEOUT_S} s"
         return found[0]
 
     def said(self, text: str) -> list[str]:

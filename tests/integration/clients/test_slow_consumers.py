@@ -118,6 +118,7 @@ def test_many_that_do_not_read_cost_what_the_limit_allows(strict: Watched) -> No
         assert fast.finish() == MESSAGES
         # Each held at most a megabyte and one chunk at a time.
         assert strict.resident_mib() - before < 2 * count
+        strict.wait_for("Slow Consumer", count)
         assert len(strict.said("Slow Consumer")) == varz(strict)["slow_consumers"] == count
     finally:
         for peer in slow:

@@ -57,6 +57,7 @@ from jetspark.server.routing.flusher import Flusher
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.router import Router
 from jetspark.server.start_errors import cannot_listen
+from jetspark.store.files import Files
 from jetspark.turn import Turn
 from jetspark.units import Nanoseconds, seconds
 from jetspark.version import NATS_VERSION, VERSION
@@ -85,8 +86,13 @@ class Server:
     """
 
     def __init__(
-        self, *, clock: Clock | None = None, **arguments: Unpack[ServerArguments]
+        self,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        **arguments: Unpack[ServerArguments],
     ) -> None:
+        self._files = files
         self.settings: Settings = combined(arguments)
         check_packages(self.settings)
         self.mounts: dict[str, ASGIApp] = dict(arguments.get("mounts") or {})
@@ -194,7 +200,7 @@ class Server:
             accounts = [(self.accounts[name], granted[name]) for name in granted]
             name = self.server_name
             self.runtime = JetStreamRuntime(
-                self.settings, self.clock, name, self.remotes, self.failures
+                self.settings, self.clock, name, self.remotes, self.failures, self._files
             )
             try:
                 self.runtime.open(accounts, self.flush)

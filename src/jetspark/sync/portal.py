@@ -6,6 +6,7 @@ creates its own: objects opened before the fork belong to the parent and raise a
 
 import asyncio
 import atexit
+import concurrent.futures
 import contextvars
 import os
 import threading
@@ -51,6 +52,11 @@ class Portal:
         """Run ``coroutine`` on the loop and return its result, or raise its exception."""
         self._check_or_close(coroutine)
         return _Call(self, self._loop, coroutine).wait()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Run ``coroutine`` on the loop; its result can be waited for on any thread or loop."""
+        self._check_or_close(coroutine)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def call_keeping(self, coroutine: Coroutine[Any, Any, T], keep: Callable[[T], None]) -> T:
         """Like ``call``; a result interrupted by Ctrl-C is passed to ``keep``."""

@@ -516,6 +516,17 @@ class EngineDriver:
         self._flush(self._router)
         self._rearm()
 
+    def look(self) -> None:
+        """Do what is due by the clock, which was moved: no timer of the loop knows that."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_timer()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is due, or groups are not on disk yet."""
+        return self._turn_due or self._in_flight > 0 or bool(self.engine.dirty)
+
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
         self._closing = True

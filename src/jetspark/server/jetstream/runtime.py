@@ -35,7 +35,7 @@ from jetspark.server.start_errors import cannot_open_store
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.duplicate_folders import is_original, key_of
-from jetspark.store.files import OsFiles
+from jetspark.store.files import Files, OsFiles
 from jetspark.store.format.manifest import Identity
 from jetspark.store.journal.journal import Journal
 from jetspark.store.journal.keeper import JournalKeeper
@@ -74,6 +74,7 @@ class JetStreamRuntime:
         leader: str = "",
         remotes: Remotes | None = None,
         failures: Failures | None = None,
+        files: Files | None = None,
     ) -> None:
         self._remotes = remotes
         self._failures = failures or Failures()
@@ -89,7 +90,7 @@ class JetStreamRuntime:
         )
         self._held_reads = HeldReads(settings.jetspark.held_reads_max)
         self._clock = clock
-        self._files = OsFiles()
+        self._files: Files = files or OsFiles()
         hand_back = asyncio.get_running_loop().call_soon_threadsafe
         with ExitStack() as started:
             self._start(settings, hand_back, started)
@@ -267,6 +268,11 @@ class JetStreamRuntime:
             )
         for consumer, problem in engine.consumers.take_unadopted():
             self.unadopted.append((engine.account, name, consumer, problem))
+
+    @property
+    def drivers(self) -> Iterable[EngineDriver]:
+        """The drivers of all accounts."""
+        return self._drivers.values()
 
     @property
     def journal(self) -> Journal:

@@ -1,0 +1,133 @@
+"""What a test can do to its server, on the loop of the kit; servers.py has the forms for tests."""
+
+import math
+import signal
+from collections.abc import Mapping
+from datetime import timedelta
+
+from jetspark.errors import InvalidState
+from jetspark.subjects.tokens import is_valid_subject
+from jetspark.testing.kit import Account, Kit
+from jetspark.testing.published import Expectation, PublishedMessage
+
+
+class Controls:
+    """The account of one test, and the server that has it."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._account: Account | None = None
+
+    @property
+    def account(self) -> Account:
+        """The account, while it is open."""
+        if self._account is None:
+            raise InvalidState(
+                "the test server is not open: use `with` or `async with`, or a fixture"
+            )
+        return self._account
+
+    async def open(self) -> None:
+        """Get an account."""
+        if self._account is not None:
+            raise InvalidState("the test server is already open")
+        self._account = await self._kit.open_account()
+
+    async def close(self) -> None:
+        """Give it back."""
+        account, self._account = self._account, None
+        if account is not None:
+            await self._kit.close_account(account)
+
+    @property
+    def ahead_ns(self) -> int:
+        """How far the clock was moved."""
+        return self._kit.backend.ahead_ns if self.account else 0
+
+    async def advance(self, duration: timedelta) -> None:
+        """Move the clock."""
+        self._need_running()
+        nanoseconds = duration // timedelta(microseconds=1) * 1000
+        if nanoseconds <= 0:
+            raise ValueError(f"advance by {duration}: expected a time greater than 0")
+        await self._kit.advance(nanoseconds)
+
+    async def crash(self, *, start: bool) -> None:
+        """Kill the server."""
+        self._need_running()
+        await self._kit.end(signal.SIGKILL)
+        if start:
+            await self._kit.start()
+
+    async def restart(self) -> None:
+        """Stop the server and start it."""
+        await self.stop()
+        await self._kit.start()
+
+    async def stop(self) -> None:
+        """Stop the server cleanly."""
+        self._need_running()
+        await self._kit.end(signal.SIGTERM)
+
+    async def start(self) -> None:
+        """Start the server."""
+        assert self.account
+        await self._kit.start()
+
+    async def drop_connections(self) -> int:
+        """Abort the connections of this test."""
+        return self.account.gate.drop()
+
+    async def lag(self, latency: float, bandwidth: float) -> None:
+        """Delay what the clients of this test send and receive."""
+        for name, value in (("latency", latency), ("bandwidth", bandwidth)):
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name}={value!r}: expected a number, 0 or more")
+        gate = self.account.gate
+        gate.latency, gate.bandwidth = latency, bandwidth
+
+    async def fill_disk(self) -> None:
+        """Let writes to streams on disk fail."""
+        self._need_running()
+        await self._kit.backend.fill_disk()
+
+    async def free_disk(self) -> None:
+        """Let them succeed."""
+        self._need_running()
+        await self._kit.backend.free_disk()
+
+    async def published(
+        self,
+        subject: str,
+        count: int | None,
+        data: bytes | str | None,
+        headers: Mapping[str, str] | None,
+        timeout: float,
+    ) -> list[PublishedMessage]:
+        """Wait for published messages."""
+        if not is_valid_subject(subject.encode()):
+            raise ValueError(
+                f"published({subject!r}): expected a subject, in which * is one token and > the "
+                "rest, such as 'orders.>'"
+            )
+        if count is not None and count < 0:
+            raise ValueError(f"count={count}: expected 0 or more, or None for at least one")
+        wanted = Expectation(subject, count, data, headers)
+        return await self.account.published.expect(wanted, timeout)
+
+    async def forget_published(self) -> None:
+        """Forget what was published so far."""
+        self.account.published.clear()
+
+    def _need_running(self) -> None:
+        assert self.account
+        if not self._kit.is_running:
+            raise InvalidState("the server is stopped: await start() first")
+
+
+def total(
+    duration: float | timedelta, days: float, hours: float, minutes: float, seconds: float
+) -> timedelta:
+    """Add up the arguments of ``advance``."""
+    first = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+    return first + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)

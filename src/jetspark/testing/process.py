@@ -1,0 +1,141 @@
+"""A server in its own process, as the test process sees it; and the keeper that starts it."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from jetspark.errors import Error
+
+# A busy machine may take seconds; nothing legitimate takes longer.
+START_TIMEOUT: Final = 60.0
+STOP_TIMEOUT: Final = 20.0
+# Of the server's log, in errors.
+LOG_SHOWN: Final = 2000
+
+
+class ServerFailed(Error):
+    """The server of the test kit did not start, or ended on its own; the text has its log."""
+
+
+class KeeperProcess:
+    """The process that starts servers and removes ``folder`` when this process ends."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        self.log: Path = folder / "server.log"
+        with self.log.open("ab") as log, theirs:
+            # Its own session: Ctrl-C in a terminal is for the test process only.
+            self._process = subprocess.Popen(  # noqa: S603
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "jetspark.testing.keeper",
+                    str(theirs.fileno()),
+                    str(folder),
+                    kind,
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def start(self, request: dict[str, Any]) -> "ServerProcess":
+        """Start a server."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                line = json.dumps(request).encode()
+                socket.send_fds(self._socket, [line], [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise ServerFailed(f"the test server cannot be started: {self.tail()}") from error
+        reader, writer = await asyncio.open_connection(sock=ours)
+        process = ServerProcess(self, reader, writer)
+        process.started = await process.read(START_TIMEOUT)
+        return process
+
+    def tail(self) -> str:
+        """Return the end of the log."""
+        try:
+            text = self.log.read_text(errors="replace")[-LOG_SHOWN:].strip()
+        except OSError:
+            text = ""
+        return text or "its log is empty"
+
+    def close(self) -> None:
+        """End it, and with it every server; the folder is removed."""
+        self._socket.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_TIMEOUT)
+            return
+        self._process.kill()
+        self._process.wait()
+
+
+class ServerProcess:
+    """One run of a server."""
+
+    def __init__(
+        self, keeper: KeeperProcess, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._keeper = keeper
+        self._reader = reader
+        self._writer = writer
+        self._lock = asyncio.Lock()
+        # What it said when it had started.
+        self.started: dict[str, Any] = {}
+
+    async def read(self, timeout: float) -> dict[str, Any]:
+        """Return its next answer."""
+        try:
+            async with asyncio.timeout(timeout):
+                line = await self._reader.readline()
+        except TimeoutError:
+            raise ServerFailed(
+                f"the test server did not answer in {timeout:g} s: {self._keeper.tail()}"
+            ) from None
+        if not line:
+            raise ServerFailed(f"the test server has ended: {self._keeper.tail()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ServerFailed(f"the test server refused: {answer['error']}")
+        return answer
+
+    async def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """Send a request and return the answer."""
+        async with self._lock:
+            self._writer.write(json.dumps(request).encode() + b"\n")
+            return await self.read(timeout)
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.started["pid"], number)
+
+    async def end(self, number: int) -> None:
+        """End it by a signal, and wait for that."""
+        self.signal(number)
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT):
+                await self._ended()
+        except TimeoutError:
+            self.signal(signal.SIGKILL)
+            await self._ended()
+        self._writer.close()
+
+    async def _ended(self) -> None:
+        """Wait until it has closed its socket: its process is ending."""
+        with contextlib.suppress(ConnectionError):
+            while await self._reader.readline():
+                pass

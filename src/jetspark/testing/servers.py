@@ -1,0 +1,264 @@
+"""The server of a test: `Server` for coroutines, `SyncServer` for everything else."""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+from jetspark.client.opening import opens
+from jetspark.testing.controls import Controls, total
+from jetspark.testing.kit import get_kit
+from jetspark.testing.published import PublishedMessage
+
+if TYPE_CHECKING:
+    from jetspark.client.client import Client
+    from jetspark.client.connect_arguments import ConnectArguments
+    from jetspark.sync.client import Client as SyncClient
+
+T = TypeVar("T")
+
+
+class Server:
+    """A server for one test, or for the tests that share it: ``async with Server() as server``.
+
+    All of them share one process, and each has an account of its own: no stream, bucket, message
+    or advisory is visible in another. It belongs to no event loop. `SyncServer.to_async` passes
+    ``controls``.
+    """
+
+    __test__ = False  # for pytest: not a class of tests
+
+    def __init__(self, controls: Controls | None = None) -> None:
+        self._kit = get_kit()
+        self._controls = controls or Controls(self._kit)
+
+    @property
+    def url(self) -> str:
+        """The address for the program under test, with the credentials of this account."""
+        return self._controls.account.url
+
+    @property
+    def now(self) -> datetime:
+        """The date and time of the server: that of the machine, plus what `advance` added."""
+        return datetime.fromtimestamp((time.time_ns() + self._controls.ahead_ns) / 1e9, UTC)
+
+    @opens
+    async def connect(self, **options: "Unpack[ConnectArguments]") -> "Client":
+        """Connect a client; the options are those of `jetspark.connect`."""
+        from jetspark.client.client import connect
+
+        return await connect(self.url, **options)
+
+    async def advance(
+        self,
+        duration: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> None:
+        """Move the server's clock forward, by seconds, a ``timedelta`` or the sum of the parts.
+
+        Everything that is due in between happens, in order and at its time: TTLs, ``max_age``,
+        ``ack_wait``, schedules, duplicate windows, inactive thresholds. Connected clients can
+        answer in between. Timeouts of clients are not affected. nats-server: skipped.
+        """
+        await self._run(self._controls.advance(total(duration, days, hours, minutes, seconds)))
+
+    async def crash(self, *, start: bool = True) -> None:
+        """Kill the server process, and start it again unless ``start`` is False.
+
+        What was acknowledged is still stored; streams in memory are lost.
+        """
+        await self._run(self._controls.crash(start=start))
+
+    async def restart(self) -> None:
+        """Stop the server cleanly and start it again."""
+        await self._run(self._controls.restart())
+
+    async def stop(self) -> None:
+        """Stop the server cleanly: connections are refused until `start`."""
+        await self._run(self._controls.stop())
+
+    async def start(self) -> None:
+        """Start the server after `stop` or ``crash(start=False)``, on the same address."""
+        await self._run(self._controls.start())
+
+    async def drop_connections(self) -> int:
+        """Abort the connections of this account's clients; return how many there were."""
+        return await self._run(self._controls.drop_connections())
+
+    async def lag(self, latency: float = 0, *, bandwidth: float = 0) -> None:
+        """Delay every byte by ``latency`` seconds, and pass ``bandwidth`` bytes per second.
+
+        For this account's clients, in each direction; 0 is no limit, so ``lag()`` ends it.
+        """
+        await self._run(self._controls.lag(latency, bandwidth))
+
+    async def fill_disk(self) -> None:
+        """Let the server find its disk full, until `free_disk`. nats-server: skipped."""
+        await self._run(self._controls.fill_disk())
+
+    async def free_disk(self) -> None:
+        """Give the server's disk space again; it notices that within a second."""
+        await self._run(self._controls.free_disk())
+
+    async def published(
+        self,
+        subject: str = ">",
+        *,
+        count: int | None = None,
+        data: bytes | str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 2.0,
+    ) -> list[PublishedMessage]:
+        """Assert that clients published ``count`` messages (None: at least one); return them.
+
+        Waits up to ``timeout`` seconds. ``subject`` may have wildcards; ``data`` and ``headers``
+        select. The AssertionError lists what was published.
+        """
+        return await self._run(self._controls.published(subject, count, data, headers, timeout))
+
+    async def forget_published(self) -> None:
+        """Forget what was published so far, so that `published` reports only what follows."""
+        await self._run(self._controls.forget_published())
+
+    async def close(self) -> None:
+        """Disconnect clients, delete the account's streams, and undo what was done to the server."""
+        await self._run(self._controls.close())
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(self._kit.portal.submit(work))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._kit.kind!r})"
+
+    async def __aenter__(self) -> Self:
+        await self._run(self._controls.open())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class SyncServer:
+    """`Server` without ``await``: ``with SyncServer() as server``."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self._kit = get_kit()
+        self._controls = Controls(self._kit)
+
+    @property
+    def url(self) -> str:
+        """The address for the program under test, with the credentials of this account."""
+        return self._controls.account.url
+
+    @property
+    def now(self) -> datetime:
+        """The date and time of the server: that of the machine, plus what `advance` added."""
+        return datetime.fromtimestamp((time.time_ns() + self._controls.ahead_ns) / 1e9, UTC)
+
+    def to_async(self) -> Server:
+        """The same server for coroutines; this one still closes it."""
+        return Server(self._controls)
+
+    def connect(self, **options: "Unpack[ConnectArguments]") -> "SyncClient":
+        """Connect a client; the options are those of `jetspark.sync.connect`."""
+        from jetspark.sync.client import connect
+
+        return connect(self.url, **options)
+
+    def advance(
+        self,
+        duration: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> None:
+        """Move the server's clock forward; see `Server.advance`."""
+        self._run(self._controls.advance(total(duration, days, hours, minutes, seconds)))
+
+    def crash(self, *, start: bool = True) -> None:
+        """Kill the server process, and start it again unless ``start`` is False."""
+        self._run(self._controls.crash(start=start))
+
+    def restart(self) -> None:
+        """Stop the server cleanly and start it again."""
+        self._run(self._controls.restart())
+
+    def stop(self) -> None:
+        """Stop the server cleanly: connections are refused until `start`."""
+        self._run(self._controls.stop())
+
+    def start(self) -> None:
+        """Start the server after `stop` or ``crash(start=False)``, on the same address."""
+        self._run(self._controls.start())
+
+    def drop_connections(self) -> int:
+        """Abort the connections of this account's clients; return how many there were."""
+        return self._run(self._controls.drop_connections())
+
+    def lag(self, latency: float = 0, *, bandwidth: float = 0) -> None:
+        """Delay every byte by ``latency`` seconds, and pass ``bandwidth`` bytes per second."""
+        self._run(self._controls.lag(latency, bandwidth))
+
+    def fill_disk(self) -> None:
+        """Let the server find its disk full, until `free_disk`. nats-server: skipped."""
+        self._run(self._controls.fill_disk())
+
+    def free_disk(self) -> None:
+        """Give the server's disk space again; it notices that within a second."""
+        self._run(self._controls.free_disk())
+
+    def published(
+        self,
+        subject: str = ">",
+        *,
+        count: int | None = None,
+        data: bytes | str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 2.0,
+    ) -> list[PublishedMessage]:
+        """Assert that clients published ``count`` messages (None: at least one); return them.
+
+        See `Server.published`.
+        """
+        return self._run(self._controls.published(subject, count, data, headers, timeout))
+
+    def forget_published(self) -> None:
+        """Forget what was published so far, so that `published` reports only what follows."""
+        self._run(self._controls.forget_published())
+
+    def close(self) -> None:
+        """Disconnect clients, delete the account's streams, and undo what was done to the server."""
+        self._run(self._controls.close())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._kit.portal.call(work)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._kit.kind!r})"
+
+    def __enter__(self) -> Self:
+        self._run(self._controls.open())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

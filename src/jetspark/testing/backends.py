@@ -167,7 +167,8 @@ class NatsServerBackend:
         ports = self._folder / f"nats-server_{process.started['pid']}.ports"
         try:
             async with asyncio.timeout(START_TIMEOUT):
-                while not ports.exists() or not ports.read_text().endswith("}"):
+                # It writes a file when it listens, and announces that in no other way.
+                while not _is_written(ports):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise ServerFailed(f"nats-server did not start: {self._keeper.tail()}") from None
@@ -194,10 +195,10 @@ class NatsServerBackend:
         """Wait until a user can connect: a reload is not announced."""
         try:
             async with asyncio.timeout(START_TIMEOUT):
-                while not await _may_connect(self._port, login):
+                while not await _may_connect(self._port, login):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            raise ServerFailed(f"nats-server has no new account: {self._keeper.tail()}") from None
+            raise ServerFailed(f"nats-server was not reloaded: {self._keeper.tail()}") from None
 
     async def advance(self, duration_ns: int) -> None:
         """Refuse: its clock is that of the machine."""
@@ -234,7 +235,7 @@ class MissingNatsServer(ServerFailed):
 def _config(store: Path, logins: list[Login]) -> str:
     accounts = "".join(
         f"  {each.account} {{ jetstream: enabled, "
-        f"users: [{{ user: {each.user}, password: {each.password} }}] }}\n"
+        f'users: [{{ user: "{each.user}", password: "{each.password}" }}] }}\n'
         for each in logins
     )
     return (
@@ -243,6 +244,10 @@ def _config(store: Path, logins: list[Login]) -> str:
         f"jetstream {{ store_dir: {json.dumps(str(store))}, sync_interval: always }}\n"
         f"accounts {{\n{accounts}}}\n"
     )
+
+
+def _is_written(ports: Path) -> bool:
+    return ports.exists() and ports.read_text().endswith("}")
 
 
 async def _may_connect(port: int, login: Login) -> bool:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Mapping
 from datetime import timedelta
 
+from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import InvalidState
 from jetspark.subjects.tokens import is_valid_subject
 from jetspark.testing.kit import Account, Kit
@@ -21,6 +22,9 @@ class Controls:
     @property
     def account(self) -> Account:
         """The account, while it is open."""
+        return self._need_open()
+
+    def _need_open(self) -> Account:
         if self._account is None:
             raise InvalidState(
                 "the test server is not open: use `with` or `async with`, or a fixture"
@@ -42,7 +46,8 @@ class Controls:
     @property
     def ahead_ns(self) -> int:
         """How far the clock was moved."""
-        return self._kit.backend.ahead_ns if self.account else 0
+        self._need_open()
+        return self._kit.backend.ahead_ns
 
     async def advance(self, duration: timedelta) -> None:
         """Move the clock."""
@@ -71,20 +76,21 @@ class Controls:
 
     async def start(self) -> None:
         """Start the server."""
-        assert self.account
+        self._need_open()
         await self._kit.start()
 
     async def drop_connections(self) -> int:
         """Abort the connections of this test."""
         return self.account.gate.drop()
 
-    async def lag(self, latency: float, bandwidth: float) -> None:
+    async def lag(self, latency: Timeout, bandwidth: float) -> None:
         """Delay what the clients of this test send and receive."""
-        for name, value in (("latency", latency), ("bandwidth", bandwidth)):
+        delay = call_seconds(latency, 0, "latency")
+        for name, value in (("latency", delay), ("bandwidth", bandwidth)):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name}={value!r}: expected a number, 0 or more")
         gate = self.account.gate
-        gate.latency, gate.bandwidth = latency, bandwidth
+        gate.latency, gate.bandwidth = delay, bandwidth
 
     async def fill_disk(self) -> None:
         """Let writes to streams on disk fail."""
@@ -102,7 +108,7 @@ class Controls:
         count: int | None,
         data: bytes | str | None,
         headers: Mapping[str, str] | None,
-        timeout: float,
+        timeout: Timeout,
     ) -> list[PublishedMessage]:
         """Wait for published messages."""
         if not is_valid_subject(subject.encode()):
@@ -113,21 +119,21 @@ class Controls:
         if count is not None and count < 0:
             raise ValueError(f"count={count}: expected 0 or more, or None for at least one")
         wanted = Expectation(subject, count, data, headers)
-        return await self.account.published.expect(wanted, timeout)
+        return await self.account.published.expect(wanted, call_seconds(timeout, 0))
 
     async def forget_published(self) -> None:
         """Forget what was published so far."""
         self.account.published.clear()
 
     def _need_running(self) -> None:
-        assert self.account
+        self._need_open()
         if not self._kit.is_running:
             raise InvalidState("the server is stopped: await start() first")
 
 
 def total(
-    duration: float | timedelta, days: float, hours: float, minutes: float, seconds: float
+    duration: Timeout, days: float, hours: float, minutes: float, seconds: float
 ) -> timedelta:
     """Add up the arguments of ``advance``."""
-    first = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+    first = timedelta(seconds=call_seconds(duration, 0, "duration"))
     return first + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)

@@ -51,7 +51,7 @@ async def _serve(control: socket.socket, config: str, ahead_ns: int) -> None:
     server = Server(clock=clock, files=disk, config=config)
     reader, writer = await asyncio.open_connection(sock=control)
     await server.start()
-    _answer(writer, {"pid": os.getpid(), "port": server.port})
+    _answer(writer, 0, {"pid": os.getpid(), "port": server.port})
     hosted = _Hosted(server, clock, disk, config)
     requests = asyncio.create_task(hosted.answer(reader, writer))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, requests.cancel)
@@ -60,8 +60,8 @@ async def _serve(control: socket.socket, config: str, ahead_ns: int) -> None:
     writer.close()
 
 
-def _answer(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
-    writer.write(json.dumps(answer).encode() + b"\n")
+def _answer(writer: asyncio.StreamWriter, number: int, answer: dict[str, Any]) -> None:
+    writer.write(json.dumps({"number": number, **answer}).encode() + b"\n")
 
 
 class _Hosted:
@@ -80,9 +80,9 @@ class _Hosted:
         while line := await reader.readline():
             request = json.loads(line)
             try:
-                _answer(writer, await self._do(request))
+                _answer(writer, request["number"], await self._do(request))
             except Exception as error:  # noqa: BLE001 - reported to the test
-                _answer(writer, {"error": f"{type(error).__name__}: {error}"})
+                _answer(writer, request["number"], {"error": f"{type(error).__name__}: {error}"})
 
     async def _do(self, request: dict[str, Any]) -> dict[str, Any]:
         match request["do"]:

@@ -83,7 +83,7 @@ def _run(control: socket.socket, request: dict[str, Any]) -> NoReturn:
         if "program" in request:
             # It keeps the socket open without knowing, so that its end is noticed there.
             os.set_inheritable(control.fileno(), True)
-            control.sendall(json.dumps({"pid": os.getpid()}).encode() + b"\n")
+            control.sendall(json.dumps({"number": 0, "pid": os.getpid()}).encode() + b"\n")
             os.execv(request["program"][0], request["program"])  # noqa: S606
         from jetspark.testing.hosted import host
 

@@ -1,7 +1,7 @@
 """The kit of a process: one server, and an account of it for each test.
 
-Everything runs on the loop of a thread of its own, so tests of any style use it: with asyncio, with
-anyio, and without a loop.
+Everything runs on the loop of a thread of its own, so tests of any style use it: with asyncio,
+with anyio, and without a loop.
 """
 
 import asyncio
@@ -89,12 +89,18 @@ class Kit:
         """Undo what a test did to the server, and remove what it stored."""
         async with self._lock:
             account.gate.close()
-            if not self._running:
-                await self._start()
-            await self.backend.free_disk()
             self._accounts.discard(account)
-            if self._accounts or not self.backend.ahead_ns:
-                await self._remove_streams(account.login)
+            try:
+                if not self._running:
+                    await self._start()
+                await self.backend.free_disk()
+                if self._accounts or not self.backend.ahead_ns:
+                    await self._remove_streams(account.login)
+            except BaseException:
+                # Whatever is wrong with this server, the next test gets another one.
+                if not self._accounts:
+                    await self._replace()
+                raise
 
     def _logins(self) -> list[Login]:
         return [*(each.login for each in self._accounts), *self._pool]
@@ -181,9 +187,18 @@ class Kit:
         """End the server, and remove its folder."""
         if self.pid != os.getpid():
             return
+        self.portal.call(self._close())
         self._keeper.close()
         self.portal.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _close(self) -> None:
+        for account in self._accounts:
+            account.gate.close()
+        if self._running:
+            await self._end(signal.SIGKILL)
+        # Connections that were dropped are closed in the next turn.
+        await asyncio.sleep(0)
 
 
 class Account:

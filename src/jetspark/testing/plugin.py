@@ -91,8 +91,8 @@ def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
     options = getattr(request, "param", {})
     if not isinstance(options, dict):
         pytest.fail(
-            f"{request.fixturename} was parametrized with {options!r}: expected a dict of options, "
-            'such as {"ttl": 60}',
+            f"{request.fixturename} was parametrized with {options!r}: expected a dict of "
+            'options, such as {"ttl": 60}',
             pytrace=False,
         )
     return options

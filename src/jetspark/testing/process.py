@@ -62,7 +62,11 @@ class KeeperProcess:
                 raise ServerFailed(f"the test server cannot be started: {self.tail()}") from error
         reader, writer = await asyncio.open_connection(sock=ours)
         process = ServerProcess(self, reader, writer)
-        process.started = await process.read(START_TIMEOUT)
+        try:
+            process.started = await process.read(0, START_TIMEOUT)
+        except BaseException:
+            writer.close()
+            raise
         return process
 
     def tail(self) -> str:
@@ -93,21 +97,25 @@ class ServerProcess:
         self._reader = reader
         self._writer = writer
         self._lock = asyncio.Lock()
+        self._asked = 0
         # What it said when it had started.
         self.started: dict[str, Any] = {}
 
-    async def read(self, timeout: float) -> dict[str, Any]:
-        """Return its next answer."""
+    async def read(self, number: int, timeout: float) -> dict[str, Any]:
+        """Return its answer to a request."""
+        answer: dict[str, Any] = {"number": -1}
         try:
             async with asyncio.timeout(timeout):
-                line = await self._reader.readline()
+                # The test that sent an earlier one may have been cancelled.
+                while answer["number"] != number:
+                    line = await self._reader.readline()
+                    if not line:
+                        raise ServerFailed(f"the test server has ended: {self._keeper.tail()}")
+                    answer = json.loads(line)
         except TimeoutError:
             raise ServerFailed(
                 f"the test server did not answer in {timeout:g} s: {self._keeper.tail()}"
             ) from None
-        if not line:
-            raise ServerFailed(f"the test server has ended: {self._keeper.tail()}")
-        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ServerFailed(f"the test server refused: {answer['error']}")
         return answer
@@ -115,8 +123,10 @@ class ServerProcess:
     async def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
         """Send a request and return the answer."""
         async with self._lock:
-            self._writer.write(json.dumps(request).encode() + b"\n")
-            return await self.read(timeout)
+            self._asked += 1
+            number = self._asked
+            self._writer.write(json.dumps({**request, "number": number}).encode() + b"\n")
+            return await self.read(number, timeout)
 
     def signal(self, number: int) -> None:
         """Send a signal."""

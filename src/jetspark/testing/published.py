@@ -159,7 +159,9 @@ class Expectation:
         for message in messages:
             if self._data is not None and message.data != self._data:
                 continue
-            if all(value in message.headers.get_all(name) for name, value in self._headers.items()):
+            if all(
+                value in message.headers.get_all(name) for name, value in self._headers.items()
+            ):
                 yield message
 
     def is_met(self, found: int) -> bool:

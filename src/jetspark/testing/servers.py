@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from jetspark.client.opening import opens
+from jetspark.client.timeouts import Timeout
 from jetspark.testing.controls import Controls, total
 from jetspark.testing.kit import get_kit
 from jetspark.testing.published import PublishedMessage
@@ -53,7 +54,7 @@ class Server:
 
     async def advance(
         self,
-        duration: float | timedelta = 0,
+        duration: Timeout = 0,
         *,
         days: float = 0,
         hours: float = 0,
@@ -91,7 +92,7 @@ class Server:
         """Abort the connections of this account's clients; return how many there were."""
         return await self._run(self._controls.drop_connections())
 
-    async def lag(self, latency: float = 0, *, bandwidth: float = 0) -> None:
+    async def lag(self, latency: Timeout = 0, *, bandwidth: float = 0) -> None:
         """Delay every byte by ``latency`` seconds, and pass ``bandwidth`` bytes per second.
 
         For this account's clients, in each direction; 0 is no limit, so ``lag()`` ends it.
@@ -113,7 +114,7 @@ class Server:
         count: int | None = None,
         data: bytes | str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 2.0,
+        timeout: Timeout = 2.0,
     ) -> list[PublishedMessage]:
         """Assert that clients published ``count`` messages (None: at least one); return them.
 
@@ -127,7 +128,7 @@ class Server:
         await self._run(self._controls.forget_published())
 
     async def close(self) -> None:
-        """Disconnect clients, delete the account's streams, and undo what was done to the server."""
+        """Disconnect clients, delete the streams, and undo what was done to the server."""
         await self._run(self._controls.close())
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -180,7 +181,7 @@ class SyncServer:
 
     def advance(
         self,
-        duration: float | timedelta = 0,
+        duration: Timeout = 0,
         *,
         days: float = 0,
         hours: float = 0,
@@ -210,7 +211,7 @@ class SyncServer:
         """Abort the connections of this account's clients; return how many there were."""
         return self._run(self._controls.drop_connections())
 
-    def lag(self, latency: float = 0, *, bandwidth: float = 0) -> None:
+    def lag(self, latency: Timeout = 0, *, bandwidth: float = 0) -> None:
         """Delay every byte by ``latency`` seconds, and pass ``bandwidth`` bytes per second."""
         self._run(self._controls.lag(latency, bandwidth))
 
@@ -229,7 +230,7 @@ class SyncServer:
         count: int | None = None,
         data: bytes | str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 2.0,
+        timeout: Timeout = 2.0,
     ) -> list[PublishedMessage]:
         """Assert that clients published ``count`` messages (None: at least one); return them.
 
@@ -242,7 +243,7 @@ class SyncServer:
         self._run(self._controls.forget_published())
 
     def close(self) -> None:
-        """Disconnect clients, delete the account's streams, and undo what was done to the server."""
+        """Disconnect clients, delete the streams, and undo what was done to the server."""
         self._run(self._controls.close())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -827,6 +827,12 @@ class Engine:
         stream.tending.failed(self._store.reserve, no_space=no_space, by_interest=by_interest)
         self._deadlines.note(stream)
 
+    def find_disk_full(self) -> None:
+        """Refuse messages to streams on disk until there is space, as after a failed write."""
+        for stream in self.streams.values():
+            if not stream.log.segments.in_memory:
+                self._write_failed(stream, no_space=True)
+
     def reopened(self, stream: Stream) -> None:
         """Note that the log of a failed stream was verified and accepts writes again."""
         stream.tending.reopened()

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Final, Protocol
 
-from jetspark.errors.extras import check_extra
 from jetspark.testing.process import (
     START_TIMEOUT,
     KeeperProcess,
@@ -78,7 +77,6 @@ class JetsparkBackend:
     """Our server, with a clock that can be moved and a disk that can be filled."""
 
     def __init__(self, keeper: KeeperProcess, folder: Path) -> None:
-        check_extra("server", "the test server needs", "bcrypt")
         self._keeper = keeper
         self._config = folder / "server.conf"
         self._store = folder / "store"
@@ -103,10 +101,7 @@ class JetsparkBackend:
         self._process = await self._keeper.start(request)
 
     def _write(self, logins: list[Login]) -> None:
-        # Acknowledged data is in the page cache: it survives the process, which is all that a
-        # test can end. Syncs would only make tests slower.
-        ours = "jetspark { durability: async }\n"
-        self._config.write_text(_config(self._store, logins) + ours)
+        self._config.write_text(_config(self._store, logins))
 
     async def end(self, number: int) -> None:
         """End it by a signal."""

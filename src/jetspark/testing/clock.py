@@ -20,10 +20,11 @@ class MovableClock:
         # The date is moved together with engine time: to programs a day has passed, the clock of
         # the machine was not set.
         self.wall_lead_ns: int = 0
+        self._held_ns = 0
 
     def now_ns(self) -> int:
         """Return engine time."""
-        return self._system.now_ns() + self.ahead_ns
+        return self._held_ns or self._system.now_ns() + self.ahead_ns
 
     def wall_ns(self) -> int:
         """Return the date and time, in nanoseconds since 1970."""
@@ -33,6 +34,16 @@ class MovableClock:
         """Return nanoseconds of a clock that only measures intervals."""
         return self._system.monotonic_ns()
 
+    def hold(self) -> None:
+        """Stand still until `release`, except for moves: each deadline is met exactly."""
+        self._held_ns = self.now_ns()
+
     def move_to(self, time_ns: int) -> None:
-        """Move forward to a time; nothing happens if it has passed."""
-        self.ahead_ns += max(0, time_ns - self.now_ns())
+        """Move a clock that stands still forward to a time."""
+        assert self._held_ns, "it was held before"
+        self._held_ns = max(self._held_ns, time_ns)
+
+    def release(self) -> None:
+        """Advance with the system clock again, from here on."""
+        self.ahead_ns = max(self.ahead_ns, self._held_ns - self._system.now_ns())
+        self._held_ns = 0

@@ -38,12 +38,13 @@ class Gate:
         self._listener: asyncio.Server | None = None
         self._pairs: set[_Pair] = set()
         self._connections = 0
+        self._closed = False
         self.latency = 0.0
         self.bandwidth = 0.0
 
     async def listen(self) -> None:
         """Accept connections."""
-        if self._listener is not None:
+        if self._listener is not None or self._closed:
             return
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -67,6 +68,7 @@ class Gate:
 
     def close(self) -> None:
         """Refuse and drop, and give the port back."""
+        self._closed = True
         self.refuse()
         self.drop()
         self._place.close()

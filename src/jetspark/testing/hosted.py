@@ -22,7 +22,7 @@ from jetspark.server.net.connection import Connection
 from jetspark.server.server import Server
 from jetspark.sync.portal import loop_factory
 from jetspark.testing.clock import LATEST_NS, MovableClock
-from jetspark.testing.disk import FillableFiles
+from jetspark.testing.disk import TestFiles
 
 # An idle heartbeat every second would stop the clock 86,400 times a day: after so many stops, it
 # stops at most this many times more.
@@ -47,7 +47,7 @@ def host(control: socket.socket, config: str, ahead_ns: int) -> None:
 
 
 async def _serve(control: socket.socket, config: str, ahead_ns: int) -> None:
-    clock, disk = MovableClock(ahead_ns), FillableFiles()
+    clock, disk = MovableClock(ahead_ns), TestFiles()
     server = Server(clock=clock, files=disk, config=config)
     reader, writer = await asyncio.open_connection(sock=control)
     await server.start()
@@ -67,9 +67,7 @@ def _answer(writer: asyncio.StreamWriter, number: int, answer: dict[str, Any]) -
 class _Hosted:
     """What the test process asks of a server."""
 
-    def __init__(
-        self, server: Server, clock: MovableClock, disk: FillableFiles, config: str
-    ) -> None:
+    def __init__(self, server: Server, clock: MovableClock, disk: TestFiles, config: str) -> None:
         self._server = server
         self._clock = clock
         self._disk = disk
@@ -92,6 +90,8 @@ class _Hosted:
                 await self._advance(self._clock.now_ns() + request["ns"])
             case "fill":
                 self._disk.fill()
+                if self._server.runtime is not None:
+                    self._server.runtime.refuse_messages()
             case "free":
                 self._disk.free()
             case other:
@@ -104,8 +104,15 @@ class _Hosted:
         """Move the clock, with a stop at every deadline: each is met at its own time."""
         if until_ns > LATEST_NS:
             raise ValueError("the clock would pass the year 2223: advance it by less")
-        stops = 0
         await self._rest()
+        self._clock.hold()
+        try:
+            await self._advance_held(until_ns)
+        finally:
+            self._clock.release()
+
+    async def _advance_held(self, until_ns: int) -> None:
+        stops = 0
         while (at := self._next_deadline()) is not None and at < until_ns:
             stops += 1
             if stops > STOPS_MAX:

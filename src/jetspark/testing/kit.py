@@ -89,15 +89,16 @@ class Kit:
         """Undo what a test did to the server, and remove what it stored."""
         async with self._lock:
             account.gate.close()
-            self._accounts.discard(account)
             try:
                 if not self._running:
                     await self._start()
+                self._accounts.discard(account)
                 await self.backend.free_disk()
                 if self._accounts or not self.backend.ahead_ns:
                     await self._remove_streams(account.login)
             except BaseException:
                 # Whatever is wrong with this server, the next test gets another one.
+                self._accounts.discard(account)
                 if not self._accounts:
                     await self._replace()
                 raise

@@ -58,12 +58,17 @@ def pytest_unconfigure() -> None:
         kit.close_kit()
 
 
+def is_coroutine(request: pytest.FixtureRequest) -> bool:
+    """Return whether the test is a coroutine function."""
+    function = inspect.unwrap(getattr(request.node, "obj", None) or is_coroutine)
+    return inspect.iscoroutinefunction(function)
+
+
 def style_of(request: pytest.FixtureRequest) -> str:
-    """Return what runs the test: "anyio", the loop scope of pytest-asyncio, or "" for no loop."""
+    """Return what runs the test: "sync", "anyio", or the loop scope of pytest-asyncio."""
+    if not is_coroutine(request):
+        return "sync"
     item = request.node
-    function = inspect.unwrap(getattr(item, "obj", None) or len)
-    if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
-        return ""
     marker = item.get_closest_marker("asyncio")
     if marker is not None and request.config.pluginmanager.hasplugin("asyncio"):
         scope: str = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or ""
@@ -74,8 +79,9 @@ def style_of(request: pytest.FixtureRequest) -> str:
             pytest.skip("jetspark runs on asyncio: set the fixture anyio_backend to 'asyncio'")
         return "anyio"
     pytest.fail(
-        f"{item.name} is a coroutine function that no plugin runs: mark it with "
-        "@pytest.mark.anyio or @pytest.mark.asyncio, or use the plugins' auto modes",
+        f"{item.name} is a coroutine function, and neither anyio nor pytest-asyncio runs it: mark "
+        "it with @pytest.mark.anyio or @pytest.mark.asyncio, or request only jetspark_server and "
+        "connect with `async with jetspark_server.connect() as client`",
         pytrace=False,
     )
 
@@ -83,7 +89,7 @@ def style_of(request: pytest.FixtureRequest) -> str:
 def _open(request: pytest.FixtureRequest, name: str, *wanted: Any) -> Any:
     """Return a fixture in the form that runs where the test runs; ``wanted`` is for it."""
     request.node.stash[WANTED] = wanted
-    return request.getfixturevalue(f"_jetspark_{style_of(request) or 'sync'}_{name}")
+    return request.getfixturevalue(f"_jetspark_{style_of(request)}_{name}")
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
@@ -101,11 +107,10 @@ def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 def jetspark_server(request: pytest.FixtureRequest) -> "Iterator[Server | SyncServer]":
     """A server with an account for this test: `Server` if it is a coroutine, else `SyncServer`."""
-    style = style_of(request)
     from jetspark.testing.servers import SyncServer
 
     with SyncServer() as server:
-        yield server.to_async() if style else server
+        yield server.to_async() if is_coroutine(request) else server
 
 
 @pytest.fixture

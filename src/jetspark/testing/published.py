@@ -19,8 +19,9 @@ UNPARSED_BYTES: Final = 4 << 20
 # Messages and bytes of data shown when an assertion fails.
 SHOWN_MESSAGES: Final = 20
 SHOWN_BYTES: Final = 80
-# Requests, acknowledgements and replies: every client sends them all the time.
+# Not shown: requests, acknowledgements and replies, which every client sends all the time.
 _INTERNAL: Final = ("$JS.", "_INBOX.", "$SYS.")
+_SYSTEM: Final = (b"$", b"_INBOX.")
 _CONTROL_LINE_MAX: Final = 1 << 20
 _NO_LIMIT: Final = -1
 
@@ -104,10 +105,24 @@ class PublishLog:
         self.dropped += first
 
     def messages(self, pattern: str) -> list[PublishedMessage]:
-        """Return the messages of the subjects that match."""
+        """Return the messages of the subjects that match.
+
+        A wildcard in front does not match subjects of the system: clients send requests and
+        acknowledgements all the time.
+        """
         self._parse()
         wanted = pattern.encode()
-        return [_message(each) for each in self._messages if matches(each[0], wanted)]
+        hides_system = wanted.startswith((b"*", b">"))
+        return [
+            _message(each)
+            for each in self._messages
+            if matches(each[0], wanted) and not (hides_system and each[0].startswith(_SYSTEM))
+        ]
+
+    def all_messages(self) -> list[PublishedMessage]:
+        """Return every message, of the system, too."""
+        self._parse()
+        return [_message(each) for each in self._messages]
 
     def clear(self) -> None:
         """Forget every message so far."""
@@ -135,7 +150,7 @@ class PublishLog:
                 "one test; publish less, or call forget_published() before what you check"
             )
         if not wanted.is_met(len(found)):
-            raise AssertionError(wanted.failure(found, self.messages(">"), timeout))
+            raise AssertionError(wanted.failure(found, self.all_messages(), timeout))
         return found
 
 

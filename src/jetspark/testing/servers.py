@@ -118,8 +118,9 @@ class Server:
     ) -> list[PublishedMessage]:
         """Assert that clients published ``count`` messages (None: at least one); return them.
 
-        Waits up to ``timeout`` seconds. ``subject`` may have wildcards; ``data`` and ``headers``
-        select. The AssertionError lists what was published.
+        Waits up to ``timeout`` seconds. ``subject`` may have wildcards, which in front do not
+        match ``$`` and ``_INBOX``; ``data`` and ``headers`` select. The AssertionError lists what
+        was published.
         """
         return await self._run(self._controls.published(subject, count, data, headers, timeout))
 
@@ -132,7 +133,8 @@ class Server:
         await self._run(self._controls.close())
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(self._kit.portal.submit(work))
+        # A test that is cancelled meanwhile leaves no server that is half started.
+        return await asyncio.shield(asyncio.wrap_future(self._kit.portal.submit(work)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._kit.kind!r})"

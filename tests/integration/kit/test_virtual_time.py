@@ -1,6 +1,7 @@
 """``advance``: what is due in between happens in order, each at its time."""
 
 import asyncio
+import itertools
 import time
 from datetime import timedelta
 
@@ -49,7 +50,7 @@ async def test_what_a_live_consumer_does_not_acknowledge_comes_every_ack_wait() 
         reading = asyncio.create_task(read())
         await js.publish("s", b"")
         async with asyncio.timeout(20):
-            while not deliveries:  # noqa: ASYNC110 - another task appends
+            while not deliveries:
                 await asyncio.sleep(0.01)
         await server.advance(minutes=20)
         reading.cancel()
@@ -92,7 +93,7 @@ async def test_an_hourly_schedule_runs_24_times_a_day() -> None:
         assert len(stored) == 24
         gaps = {
             round((later.time - earlier.time).total_seconds())
-            for earlier, later in zip(stored, stored[1:], strict=False)
+            for earlier, later in itertools.pairwise(stored)
         }
         assert gaps == {3600}
 

@@ -29,7 +29,7 @@ def environment(**more: str) -> dict[str, str]:
     """Where jetspark is found as it is found here; nothing else of our own."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     if "PYTHONPATH" in os.environ:
-        kept["PYTHONPATH"] = os.path.abspath(os.environ["PYTHONPATH"])
+        kept["PYTHONPATH"] = str(Path(os.environ["PYTHONPATH"]).resolve())
     return kept | more
 
 

@@ -11,12 +11,14 @@ import pytest
 from tests.support.user_project import ONLY_OURS, environment
 
 TEST = """
-import os, time, psutil_free
+import time
+
+import report
 
 
 def test_it(jetspark_server, jetspark_client):
     jetspark_client.jetstream().create_stream("S", subjects=["s"])
-    psutil_free.say(jetspark_server)
+    report.say(jetspark_server)
     time.sleep(60)
 """
 SAY = """
@@ -45,17 +47,18 @@ def test_no_process_and_no_folder_is_left(
     tmp_path: Path, ending: signal.Signals, server: str
 ) -> None:
     (tmp_path / "test_it.py").write_text(TEST)
-    (tmp_path / "psutil_free.py").write_text(SAY)
+    (tmp_path / "report.py").write_text(SAY)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
+    # A background job has SIGINT ignored, and its children, too.
+    reset = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", *ONLY_OURS, "-p", "no:asyncio",
-         f"--jetspark-server={server}"],
+        [sys.executable, "-c", reset + "runpy.run_module('pytest', run_name='__main__')", "-q",
+         *ONLY_OURS, "-p", "no:asyncio", f"--jetspark-server={server}"],
         cwd=tmp_path,
         env=environment(TMPDIR=str(temporary)),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     end = time.monotonic() + 60
     while not (tmp_path / "started").exists():

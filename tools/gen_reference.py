@@ -3,8 +3,8 @@
     python tools/gen_reference.py            rewrite the pages
     python tools/gen_reference.py --check    exit 1 if one of them is outdated
 
-Every public name of ``jetspark``, ``jetspark.errors``, ``jetspark.sync`` and ``jetspark.spark``
-is on exactly one page; ``tests/docs/test_reference.py`` checks that.
+Every public name of ``jetspark``, ``jetspark.errors``, ``jetspark.sync``, ``jetspark.spark`` and
+``jetspark.testing`` is on exactly one page; ``tests/docs/test_reference.py`` checks that.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
 # Public for other parts of jetspark, not for programs.
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
-    "jetspark": {"COMPILED", "__version__", "errors", "spark", "sync"},
+    "jetspark": {"COMPILED", "__version__", "errors", "spark", "sync", "testing"},
 }
 
 
@@ -178,6 +178,18 @@ PAGES = (
         "Spark",
         "Setting up Spark, and column functions. The guide: [Spark](../spark.md).",
         names("jetspark.spark", *sorted(public("jetspark.spark"))),
+    ),
+    Page(
+        "testing",
+        "Testing",
+        "The test kit: servers for the tests of your programs. The guide, with the fixtures of "
+        "the pytest plugin: [testing](../testing.md).",
+        names(
+            "jetspark.testing",
+            "Server", "SyncServer", "PublishedMessage", "ServerTestCase", "AsyncServerTestCase",
+            "Unsupported", "ServerFailed",
+        ),
+        only={"ServerTestCase": ("setUp",), "AsyncServerTestCase": ("asyncSetUp",)},
     ),
 )  # fmt: skip
 

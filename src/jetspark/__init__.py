@@ -7,7 +7,7 @@ jetspark`` loads nothing that a script does not need.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jetspark import errors, spark, sync
+    from jetspark import errors, spark, sync, testing
     from jetspark.api.account import AccountInfo, AccountLimits, ApiStats, Tier
     from jetspark.api.base import ApiErrorBody
     from jetspark.api.enums import (
@@ -236,6 +236,7 @@ __all__ = [
     "read_backup",
     "spark",
     "sync",
+    "testing",
 ]
 
 # The modules of the names.
@@ -395,7 +396,7 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 # Packages for use through `jetspark`: `import jetspark` is enough for
 # `jetspark.errors.KeyNotFound`.
-_PACKAGES = {"errors", "spark", "sync"}
+_PACKAGES = {"errors", "spark", "sync", "testing"}
 
 
 # Type checkers know the names from above, and so detect misspelled ones.

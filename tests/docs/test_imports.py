@@ -11,7 +11,7 @@ import jetspark
 
 ROOT = Path(__file__).resolve().parents[2]
 # `jetspark` has every public name; the blocking twins and Spark have packages.
-PUBLIC = {"jetspark", "jetspark.errors", "jetspark.sync", "jetspark.spark"}
+PUBLIC = {"jetspark", "jetspark.errors", "jetspark.sync", "jetspark.spark", "jetspark.testing"}
 PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").glob("*")),

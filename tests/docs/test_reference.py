@@ -17,7 +17,9 @@ def test_every_page_is_current() -> None:
     assert not stale, "run tools/gen_reference.py"
 
 
-@pytest.mark.parametrize("package", ["jetspark", "jetspark.errors", "jetspark.spark"])
+@pytest.mark.parametrize(
+    "package", ["jetspark", "jetspark.errors", "jetspark.spark", "jetspark.testing"]
+)
 def test_every_public_name_is_on_one_page(package: str) -> None:
     written = Counter(
         dotted.rpartition(".")[2]

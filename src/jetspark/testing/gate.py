@@ -5,6 +5,7 @@ to be slow. It also keeps what clients send, for assertions about published mess
 """
 
 import asyncio
+import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class Gate:
         self._place.bind(("127.0.0.1", 0))
         self.port: int = self._place.getsockname()[1]
         self._listener: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self._pairs: set[_Pair] = set()
         self._connections = 0
         self._closed = False
@@ -52,12 +54,17 @@ class Gate:
         self._listener = await asyncio.get_running_loop().create_server(
             self._accept, sock=listening, backlog=BACKLOG
         )
+        self._listening = listening
 
     def refuse(self) -> None:
         """Accept no more connections; existing ones stay."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        if self._listener is None or self._listening is None:
+            return
+        # A forked process of the test may have the socket open, too: it would still listen.
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._listener = self._listening = None
 
     def drop(self) -> int:
         """Abort all connections; return how many there were."""

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import signal
 import tempfile
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,8 @@ from jetspark.testing.published import PublishLog
 KIND_VARIABLE: Final = "JETSPARK_TEST_SERVER"
 # Accounts that are configured at once: a reload for every test would cost more than the test.
 POOL_SIZE: Final = 16
+# Then the next test gets a new server: an account that is no longer used keeps 90 KB.
+ACCOUNTS_MAX: Final = 400
 CLEANUP_TIMEOUT: Final = 10.0
 
 
@@ -52,6 +55,8 @@ class Kit:
         self._pool: list[Login] = []
         self._accounts: set[Account] = set()
         self._made = 0
+        # Accounts of this run of the server.
+        self._opened = 0
         self._running = False
         self._lock = asyncio.Lock()
 
@@ -71,8 +76,7 @@ class Kit:
     async def open_account(self) -> "Account":
         """Give a test an account that no other test has had."""
         async with self._lock:
-            if self._backend is not None and self._backend.ahead_ns and not self._accounts:
-                # The test before moved the clock, which cannot be moved back.
+            if self._backend is not None and not self._accounts and self._is_used_up():
                 await self._replace()
             if self._backend is None:
                 await self._first_start()
@@ -81,6 +85,7 @@ class Kit:
                 await self._backend.set_logins(self._logins())
             account = Account(self, self._pool.pop(0))
             self._accounts.add(account)
+            self._opened += 1
             if self._running:
                 await account.gate.listen()
             return account
@@ -102,6 +107,11 @@ class Kit:
                 if not self._accounts:
                     await self._replace()
                 raise
+
+    def _is_used_up(self) -> bool:
+        """Whether the clock was moved, which cannot be moved back, or too many accounts exist."""
+        assert self._backend is not None
+        return self._backend.ahead_ns > 0 or self._opened >= ACCOUNTS_MAX
 
     def _logins(self) -> list[Login]:
         return [*(each.login for each in self._accounts), *self._pool]
@@ -131,8 +141,10 @@ class Kit:
     async def _replace(self) -> None:
         if self._running:
             await self._end(signal.SIGKILL)
-        shutil.rmtree(self._folder / f"run{self._runs}", ignore_errors=True)
+        folder = self._folder / f"run{self._runs}"
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         self._backend = None
+        self._opened = 0
 
     async def _remove_streams(self, login: Login) -> None:
         url = f"nats://{login.user}:{login.password}@127.0.0.1:{self.backend.port}"
@@ -223,14 +235,17 @@ class _Process:
     def __init__(self) -> None:
         self.kind = ""
         self.kit: Kit | None = None
+        self._lock = threading.Lock()
 
     def get(self) -> Kit:
-        if self.kit is not None and self.kit.pid == os.getpid():
+        with self._lock:
+            # A forked process gets a server of its own: the loop of the other one is not here.
+            if self.kit is None or self.kit.pid != os.getpid():
+                kit = Kit(self.kind or os.environ.get(KIND_VARIABLE, "") or KINDS[0])
+                atexit.unregister(self.close)
+                atexit.register(self.close)
+                self.kit = kit
             return self.kit
-        if self.kit is None:
-            atexit.register(self.close)
-        self.kit = Kit(self.kind or os.environ.get(KIND_VARIABLE, "") or KINDS[0])
-        return self.kit
 
     def close(self) -> None:
         kit, self.kit = self.kit, None

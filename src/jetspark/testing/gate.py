@@ -41,8 +41,8 @@ class Gate:
         self._pairs: set[_Pair] = set()
         self._connections = 0
         self._closed = False
-        self.latency = 0.0
-        self.bandwidth = 0.0
+        self.latency: float = 0.0
+        self.bandwidth: float = 0.0
 
     async def listen(self) -> None:
         """Accept connections."""

@@ -21,7 +21,7 @@ from jetspark.server.net.connection import Connection
 from jetspark.server.server import Server
 from jetspark.sync.portal import loop_factory
 from jetspark.testing.clock import LATEST_NS, MovableClock
-from jetspark.testing.disk import TestFiles
+from jetspark.testing.disk import FillableFiles
 
 # Heartbeats every second would stop the clock 86,400 times a day: after so many stops, it stops at
 # most so many times more.
@@ -46,7 +46,7 @@ def host(control: socket.socket, config: str, ahead_ns: int) -> None:
 
 
 async def _serve(control: socket.socket, config: str, ahead_ns: int) -> None:
-    clock, disk = MovableClock(ahead_ns), TestFiles()
+    clock, disk = MovableClock(ahead_ns), FillableFiles()
     server = Server(clock=clock, files=disk, config=config)
     reader, writer = await asyncio.open_connection(sock=control)
     await server.start()
@@ -66,7 +66,9 @@ def _answer(writer: asyncio.StreamWriter, number: int, answer: dict[str, Any]) -
 class _Hosted:
     """What the test process asks of a server."""
 
-    def __init__(self, server: Server, clock: MovableClock, disk: TestFiles, config: str) -> None:
+    def __init__(
+        self, server: Server, clock: MovableClock, disk: FillableFiles, config: str
+    ) -> None:
         self._server = server
         self._clock = clock
         self._disk = disk

@@ -141,6 +141,8 @@ async def test_messages_are_refused_while_the_disk_is_full(kind: str) -> None:
         await message.ack_sync()
         assert (await stream.get_msg(seq=1)).data == b"1"
         await stream.delete_msg(1)
+        with pytest.raises(jetspark.errors.ApiError):
+            await js.create_stream("T", subjects=["t"])
 
         await server.free_disk()
         async with asyncio.timeout(20):

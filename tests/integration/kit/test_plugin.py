@@ -1,4 +1,4 @@
-"""The pytest plugin: cheap where nobody uses it, clear where it is used wrongly."""
+"""The pytest plugin: cheap where no test uses it, clear where it is used wrongly."""
 
 import subprocess
 import sys

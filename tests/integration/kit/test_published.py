@@ -43,8 +43,8 @@ async def test_requests_without_a_responder_still_fail() -> None:
 
     async with Server() as server, server.connect() as client:
         with pytest.raises(jetspark.errors.NoResponders):
-            await client.request("nobody", b"")
-        assert len(await server.published("nobody")) == 1
+            await client.request("unheard", b"")
+        assert len(await server.published("unheard")) == 1
 
 
 def test_a_failure_lists_what_was_published() -> None:

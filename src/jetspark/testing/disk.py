@@ -99,7 +99,8 @@ class FillableFiles:
         self._files.make_folder(path)
 
     def sync_folder(self, path: Path) -> None:
-        """Do nothing."""
+        """Check that it exists, and do nothing."""
+        self._files.sync_folder(path)
 
     def list_folder(self, path: Path) -> list[str]:
         """Return the names in a folder, sorted."""

@@ -11,6 +11,7 @@ import pytest
 from tests.support.disk.simulated import SimulatedDisk
 
 from jetspark.store.files import Files, OsFiles
+from jetspark.testing.disk import FillableFiles
 
 
 class Place:
@@ -31,9 +32,11 @@ def simulated(_: Path) -> Place:
     params=[
         lambda folder: Place(OsFiles(), folder),
         lambda folder: Place(OsFiles(one_call=False), folder),
+        lambda folder: Place(OsFiles(synced=False), folder),
+        lambda folder: Place(FillableFiles(), folder),
         simulated,
     ],
-    ids=["one call", "two calls", "simulated"],
+    ids=["one call", "two calls", "without syncs", "for tests", "simulated"],
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     make: Callable[[Path], Place] = request.param
@@ -241,3 +244,20 @@ def test_a_full_disk_is_an_error_and_not_a_short_write(tmp_path: Path) -> None:
 
     assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_syncs_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.delattr(os, name)
+    files = OsFiles(synced=False)
+
+    files.make_filled(tmp_path / "folder", {"a": b"1"})
+    files.replace(tmp_path / "folder" / "b", b"2")
+    files.rename(tmp_path / "folder" / "b", tmp_path / "folder" / "c")
+    handle = files.open(tmp_path / "folder" / "a")
+    files.write_synced(handle, [b"34"], 0)
+    files.sync(handle)
+    files.truncate(handle, 1)
+    files.close(handle)
+
+    assert files.read_file(tmp_path / "folder" / "a") == b"3"

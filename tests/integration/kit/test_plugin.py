@@ -1,5 +1,6 @@
 """The pytest plugin: cheap where no test uses it, clear where it is used wrongly."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -132,3 +133,26 @@ def test_the_server_of_a_wider_scope_is_used_from_every_loop(tmp_path: Path) -> 
     )  # fmt: skip
 
     assert (done.code, done.count("passed")) == (0, 3), done.output
+
+
+def test_the_base_install_is_enough(tmp_path: Path) -> None:
+    hidden = ("starlette", "uvicorn", "bcrypt", "cryptography", "click", "yaml", "rich", "pyspark")
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "sitecustomize.py").write_text(
+        f"import sys\nfor name in {hidden}:\n    sys.modules[name] = None\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n"
+        "def test_it(jetspark_server, kv_bucket, object_bucket):\n"
+        "    assert sys.modules['starlette'] is None\n"
+        "    kv_bucket.put('a', b'1', ttl=60)\n"
+        "    jetspark_server.advance(minutes=1)\n"
+        "    jetspark_server.restart()\n"
+        "    assert list(kv_bucket.keys()) == []\n"
+    )
+    path = os.pathsep.join([str(blocked), environment().get("PYTHONPATH", str(blocked))])
+
+    done = pytest_in(tmp_path, "-p", "no:asyncio", PYTHONPATH=path)
+
+    assert (done.code, done.count("passed")) == (0, 1), done.output

@@ -28,7 +28,11 @@ from jetspark.testing.disk import FillableFiles
 STOPS_MAX: Final = 20_000
 # How long the clock waits at a stop for the disk and for clients, in seconds.
 DISK_TIMEOUT: Final = 10.0
-CLIENT_TIMEOUT: Final = 0.1
+CLIENT_TIMEOUT: Final = 1.0
+# How long it waits there for acknowledgements, and how long in one call: a program that does not
+# acknowledge must not make a day long.
+ACK_TIMEOUT: Final = 0.05
+ACK_TIMEOUT_SUM: Final = 1.5
 # One answer shows that a client has read what it was sent; with the second it has sent what its
 # program made of it.
 ANSWER_ROUNDS: Final = 2
@@ -73,6 +77,7 @@ class _Hosted:
         self._clock = clock
         self._disk = disk
         self._config = config
+        self._ack_time = 0.0
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer requests until the test process ends."""
@@ -106,6 +111,7 @@ class _Hosted:
         if until_ns > LATEST_NS:
             raise ValueError("the clock would pass the year 2223: advance it by less")
         await self._rest()
+        self._ack_time = ACK_TIMEOUT_SUM
         self._clock.hold()
         try:
             await self._advance_held(until_ns)
@@ -153,6 +159,17 @@ class _Hosted:
             seen = sent
             for _ in range(rounds):
                 await self._ping()
+        if seen.deliveries > before.deliveries:
+            await self._await_acks(before.unacknowledged - (seen.deliveries - before.deliveries))
+
+    async def _await_acks(self, left: int) -> None:
+        """Give programs whose handlers run in threads or other processes time to acknowledge."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await _until(
+            lambda: self._sent().unacknowledged <= max(0, left), min(ACK_TIMEOUT, self._ack_time)
+        )
+        self._ack_time -= min(self._ack_time, loop.time() - started)
 
     def _consumers(self) -> list[Consumer]:
         return [
@@ -161,14 +178,15 @@ class _Hosted:
 
     def _sent(self) -> "_Sent":
         messages = sum(each.client.receiver.traffic.out_msgs for each in self._server.connections)
-        deliveries = waiting = 0
+        deliveries = unacknowledged = waiting = 0
         heartbeats: list[int] = []
         for consumer in self._consumers():
             deliveries += consumer.state.consumer_seq
+            unacknowledged += consumer.state.pending.count
             waiting += len(consumer.delivery.waiting)
             heartbeats.append(consumer.push.heartbeat_at)
             heartbeats += [each.heartbeat_at for each in consumer.delivery.waiting]
-        return _Sent(messages, deliveries, waiting, heartbeats)
+        return _Sent(messages, deliveries, unacknowledged, waiting, heartbeats)
 
     async def _rest(self) -> None:
         """Wait until no account has something to do or to write."""
@@ -196,6 +214,7 @@ class _Sent(NamedTuple):
 
     messages: int
     deliveries: int
+    unacknowledged: int
     # Pull requests that wait for messages.
     waiting: int
     # When each consumer and each pull request has its next heartbeat.

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 import jetspark
-from jetspark.testing import Server
+import jetspark.sync
+from jetspark.testing import Server, SyncServer
 
 
 async def test_a_day_of_ttls_and_ack_waits_takes_a_second() -> None:
@@ -172,3 +173,22 @@ async def test_wrong_durations_are_refused() -> None:
         with pytest.raises(jetspark.testing.ServerFailed, match="would pass the year"):
             await server.advance(days=365 * 300)
         await server.advance(0.001)
+
+
+def test_a_handler_in_a_thread_has_time_to_acknowledge() -> None:
+    with SyncServer() as server, server.connect() as client:
+        js = client.jetstream()
+        stream = js.create_stream("S", subjects=["s.>"], allow_msg_schedules=True)
+        worker = stream.create_consumer(durable="w", ack_wait=1, filter_subject="s.out")
+        seen: list[int] = []
+
+        def handle(message: jetspark.sync.JetStreamMessage) -> None:
+            seen.append(message.metadata.num_delivered)
+            message.ack()
+
+        with worker.consume(handle):
+            schedule = {"Nats-Schedule": "@every 1m", "Nats-Schedule-Target": "s.out"}
+            js.publish("s.in", b"", headers=schedule)
+            server.advance(minutes=20, seconds=2)
+
+        assert seen == [1] * 20

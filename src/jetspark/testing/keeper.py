@@ -1,6 +1,6 @@
 """The keeper: a process that starts the servers of a test process, and outlives it to clean up.
 
-It has imported the server, so a start is a fork: 30 ms instead of 400. When the test process ends,
+It has imported the server, so a start is a fork: 25 ms instead of 300. When the test process ends,
 however it ends, the keeper kills its servers and removes their folder.
 
 ``python -m jetspark.testing.keeper FD FOLDER``: requests are lines of JSON on a Unix socket, each

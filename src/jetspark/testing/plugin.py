@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SERVERS: Final = ("jetspark", "nats-server")
 BUCKET: Final = "test"
+ASYNCIO_FIXTURES: Final = "jetspark-asyncio"
 # What a fixture that opens something is to open it with.
 WANTED: Final = pytest.StashKey[tuple[Any, ...]]()
 
@@ -44,9 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
         choose_server(chosen)
     if config.pluginmanager.hasplugin("asyncio"):
-        from jetspark.testing import asyncio_fixtures
-
-        config.pluginmanager.register(asyncio_fixtures, "jetspark-asyncio")
+        try:
+            from jetspark.testing import asyncio_fixtures
+        except (ImportError, TypeError):
+            return  # too old: only a test that needs it fails, and says so
+        config.pluginmanager.register(asyncio_fixtures, ASYNCIO_FIXTURES)
 
 
 def pytest_unconfigure() -> None:
@@ -70,9 +73,12 @@ def style_of(request: pytest.FixtureRequest) -> str:
         return "sync"
     item = request.node
     marker = item.get_closest_marker("asyncio")
-    if marker is not None and request.config.pluginmanager.hasplugin("asyncio"):
+    plugins = request.config.pluginmanager
+    if marker is not None and plugins.hasplugin("asyncio"):
+        if not plugins.hasplugin(ASYNCIO_FIXTURES):
+            pytest.fail("jetspark needs pytest-asyncio 0.24 or later: upgrade it", pytrace=False)
         scope: str = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or ""
-        return scope or request.config.getini("asyncio_default_test_loop_scope") or "function"
+        return scope or _default_loop_scope(request.config) or "function"
     if "anyio_backend" in request.fixturenames:
         backend = request.getfixturevalue("anyio_backend")
         if (backend if isinstance(backend, str) else backend[0]) != "asyncio":
@@ -84,6 +90,14 @@ def style_of(request: pytest.FixtureRequest) -> str:
         "connect with `async with jetspark_server.connect() as client`",
         pytrace=False,
     )
+
+
+def _default_loop_scope(config: pytest.Config) -> str:
+    try:
+        scope: str = config.getini("asyncio_default_test_loop_scope")
+    except ValueError:
+        return ""  # it is new in pytest-asyncio 0.26
+    return scope
 
 
 def _open(request: pytest.FixtureRequest, name: str, *wanted: Any) -> Any:

@@ -231,6 +231,7 @@ def test_a_missing_nats_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         SyncServer()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12 and later
 @pytest.mark.usefixtures("kind")
 def test_a_forked_process_of_the_test_does_not_keep_the_address_alive() -> None:
     with SyncServer() as server:

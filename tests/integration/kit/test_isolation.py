@@ -59,6 +59,16 @@ def test_forty_accounts_one_after_the_other() -> None:
     assert len(names) == 40
 
 
+def test_after_a_test_with_many_streams() -> None:
+    with SyncServer() as server, server.connect() as client:
+        for number in range(30):
+            client.jetstream().create_stream(f"S{number}", subjects=[f"s{number}"])
+        started = server.now
+    with SyncServer() as server, server.connect() as client:
+        assert list(client.jetstream().stream_names()) == []
+        assert (server.now - started).total_seconds() < 20
+
+
 def test_after_a_test_that_failed_timed_out_or_left_tasks(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import asyncio, pytest, time\n"

@@ -1,7 +1,7 @@
 """Power failures of a real server: its file operations are recorded, and cut anywhere.
 
 A server under load runs with a recorder (``recorder.c``) while clients write down what was
-acknowledged, and when. Then the disk is repeated (``recording.py``): at hundreds of moments a store is
+acknowledged, and when. Then the disk is repeated (``recording.py``): at many moments a store is
 opened on what a power failure may have left then, and compared with what the clients know. With
 ``faults`` some syncs and writes of the server fail as well.
 """
@@ -185,6 +185,11 @@ class Cuts:
     refused: int = 0
     steps: int = 0
     applied: int = 0
+
+    def add(self, other: "Cuts") -> None:
+        """Add another run."""
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def __str__(self) -> str:
         return (

@@ -1,9 +1,9 @@
 """The disk that a recorded server had: what a power failure at any moment may have left of it.
 
 ``recorder.c`` writes down each change of files, and when each sync began and ended. ``Disk``
-repeats that. What was synced is certain. Everything else is there or not, sector by sector; names in a
-folder are lost from the end. A sync that failed never makes durable what was written before it,
-nor does a later one: as on Linux, where the pages are clean afterwards.
+repeats that. What was synced is certain. Everything else is there or not, sector by sector; names
+in a folder are lost from the end. A sync that failed never makes durable what was written before
+it, nor does a later one: as on Linux, where the pages are clean afterwards.
 """
 
 import mmap

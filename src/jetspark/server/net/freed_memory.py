@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-FREED_MIN: Final = 32 * 1024 * 1024
+FREED_MIN: Final = 8 * 1024 * 1024
 # Everything else freed meanwhile is returned with it; at most this often.
 DELAY_S: Final = 1.0
 

@@ -27,7 +27,7 @@ from jetspark.store.format.manifest import (
 from jetspark.store.format.record import OVERHEAD
 from jetspark.store.format.segment import (
     FILLER,
-    FILLERS,
+    YOUNG_FILLER,
     SegmentHead,
     encode_head,
     parse_segment_name,
@@ -129,7 +129,7 @@ class StreamFolder:
         """
         log = self._log(identity)
         first = log.next_segment()
-        filler = FILLERS[-1][: log.segments.filler_max]
+        filler = YOUNG_FILLER[: log.segments.filler_max]
         self._files.make_folder(self._folder.parent)
         self._files.make_filled(self._folder, {first.name: first.head + filler})
         preparation = Preparation(log.segments, identity, begins=first)

@@ -22,6 +22,7 @@ from tests.support.served import Served
 
 STREAMS: Final = 40
 ROUNDS: Final = 20
+FLAGS: Final = ("-a", "127.0.0.1", "-p", "-1", "-js")
 
 
 async def fill(url: str) -> None:
@@ -55,8 +56,7 @@ class Older:
     def serve(self, store: Path) -> tuple[int, str, int]:
         """Start it; return its exit code, what it said, and how many messages it has."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "jetspark", "serve"]
-            + ["-a", "127.0.0.1", "-p", "-1", "-js", "-sd", str(store)],
+            [sys.executable, "-m", "jetspark", "serve", *FLAGS, "-sd", str(store)],
             stderr=subprocess.PIPE,
             text=True,
             cwd=self._path,

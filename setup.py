@@ -37,6 +37,7 @@ HOT = [
     "protocol/parser.py",
     "store/format/index_file.py",
     "store/format/record.py",
+    "store/journal/format.py",
     "store/log/access.py",
     "store/log/cache.py",
     "store/log/columns.py",

@@ -256,7 +256,8 @@ def grow(
                     points[-1]["start after SIGKILL, s"] = started_s
                 grown = Grown(store, scale, server, wire, crowd)
                 if not points:
-                    make_stream(wire, b"BIG")
+                    # nats-server allows 1,000 consumers unless a stream says otherwise.
+                    make_stream(wire, b"BIG", b',"max_consumers":1000000')
                     grown.publish([frame_of(b"BIG.%d" % n) for n in range(100)])
                 while len(points) < len(sizes):
                     after = sizes[len(points)]

@@ -100,8 +100,12 @@ def _read_in_pages(wire: Wire, ask: bytes, pages: int, size: int) -> None:
             asked += 1
 
 
-def round_robin(streams: int, window: int) -> Callable[[Running, int], Work]:
-    """Publish to many streams in turn: each message dirties another one."""
+def round_robin(streams: int, window: int, before: int = 120) -> Callable[[Running, int], Work]:
+    """Publish to many streams in turn: each message dirties another one.
+
+    ``before`` is how many messages each of them has already. What a server prepares when many
+    streams are busy, or for a stream of that size, is ready then.
+    """
 
     def prepare(server: Running, count: int) -> Work:
         wire = Wire(server)
@@ -110,8 +114,8 @@ def round_robin(streams: int, window: int) -> Callable[[Running, int], Work]:
         wire.send(b"SUB _I.* 1\r\n")
         wire.sync()
         once = [b"PUB RR%d.x _I.1 128\r\n%b\r\n" % (n, BODY) for n in range(streams)]
-        # What a server prepares when many streams are busy is ready afterwards.
-        windowed_frames(wire, once * 5, ACK, window)
+        windowed_frames(wire, once * before, ACK, 10_000)
+        wire.sync()
         frames = (once * (count // streams + 1))[:count]
         return lambda: windowed_frames(wire, frames, ACK, window)
 
@@ -128,6 +132,7 @@ CASES = (
     Case("round robin, 100 streams", 200_000, round_robin(100, 10_000)),
     Case("round robin, 1,000 streams", 100_000, round_robin(1000, 10_000)),
     Case("round robin, 1,000 streams, 1,000 in flight", 50_000, round_robin(1000, 1000)),
+    Case("round robin, 1,000 new streams", 50_000, round_robin(1000, 1000, before=5)),
     Case(
         "round robin, 1,000 streams, synced",
         20_000,

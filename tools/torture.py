@@ -29,6 +29,7 @@ from tests.campaigns.hostile import campaign as run_hostile  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.kv_fights import fight  # noqa: E402
 from tests.campaigns.permissions import DECISIONS_PER_SET, judge_decisions  # noqa: E402
+from tests.campaigns.power.cuts import Cuts, run_cuts  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.rights import Campaign as Rights  # noqa: E402
@@ -157,6 +158,14 @@ def shared(deadline: float, seed: int) -> str:
         run_damaged(200, seed=seed + damaged)
         damaged += 200
     return f"{states} states of streams that share writes, {damaged} damaged journals: 0 lost"
+
+
+def power(deadline: float, seed: int) -> str:
+    """Power failures of a real server whose file operations are recorded; failing syncs, too."""
+    total = Cuts()
+    while time.monotonic() < deadline or total.runs < 2:
+        total.add(run_cuts(300, seed=seed + total.runs, faults=total.runs % 2 == 1))
+    return str(total)
 
 
 def batches(deadline: float, seed: int) -> str:
@@ -410,6 +419,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     replicas,
     crashes,
     shared,
+    power,
     batches,
     flips,
     files,

@@ -178,6 +178,7 @@ class FakeJetStream(JetStreamStatus):
     lost: Sequence[LostStream] = ()
     lost_readers: Sequence[LostConsumer] = ()
     foreign: Sequence[str] = ()
+    notes: Sequence[str] = ()
     stats: CommitStats | None = None
 
     def accounts(self) -> Collection[FakeJetStreamAccount]:
@@ -188,6 +189,9 @@ class FakeJetStream(JetStreamStatus):
 
     def foreign_entries(self) -> Sequence[str]:
         return self.foreign
+
+    def journal_notes(self) -> Sequence[str]:
+        return self.notes
 
     def lost_consumers(self) -> Sequence[LostConsumer]:
         return self.lost_readers

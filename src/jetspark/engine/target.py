@@ -22,10 +22,10 @@ class Target:
         # DIRECT_GET: the subject appended to the stream's name. REQUEST: what follows `$JS.API.`.
         # NEXT: `<stream>.<consumer>`.
         self.subject: bytes = subject
-        # PUBLISH: for the server, to cache the route of subjects that only the stream stores.
-        self.route: object = None
+        # PUBLISH: for the server, to cache the result of subjects that only the stream stores.
+        self.shared: object = None
 
     def clear(self) -> None:
         """Drop the stream, which was deleted: cached routes must not keep it alive."""
         self.stream = None
-        self.route = None
+        self.shared = None

@@ -280,6 +280,11 @@ class JetStreamRuntime:
         return self._store.journal
 
     @property
+    def journal_notes(self) -> list[str]:
+        """What the start found wrong with the journal, as sentences."""
+        return self._store.journal_notes
+
+    @property
     def foreign(self) -> list[Path]:
         """Entries between the streams on disk that do not belong to the store."""
         return self._store.foreign

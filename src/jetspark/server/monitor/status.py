@@ -305,6 +305,7 @@ class JetStreamStatus:
         self._unopened = runtime.unopened
         self._unadopted = runtime.unadopted
         self._foreign = runtime.foreign
+        self._journal_notes = runtime.journal_notes
         self.echo: JetStreamEcho = jetstream_echo(
             settings,
             store_dir=str(runtime.folder),
@@ -325,6 +326,10 @@ class JetStreamStatus:
             )
             for each in self._unopened.all
         ]
+
+    def journal_notes(self) -> Sequence[str]:
+        """Return what the start found wrong with the journal."""
+        return self._journal_notes
 
     def foreign_entries(self) -> Sequence[str]:
         """Return entries between the streams that do not belong there, relative to the store."""

@@ -1,24 +1,33 @@
-"""Returns the memory of slow clients to the system after they disconnect.
+"""Returns the memory of slow clients and of removed streams to the system.
 
-Output that waits for them may be hundreds of megabytes. glibc keeps freed memory for later use, in
-fragments, and returns it only on request. That takes about 0.1 ms per megabyte, so it is done
-rarely, in a thread, and only after a lot was freed.
+Output that waits for clients may be hundreds of megabytes. glibc keeps freed memory for later use,
+in fragments, and returns it only on request. That takes about 0.1 ms per megabyte, so it is done
+rarely, in a thread, and only after a lot was freed. Python keeps some freed objects as well, and
+each of them keeps a block of memory: a full collection frees those.
 """
 
 import asyncio
+import gc
+import sys
 import threading
 from contextlib import suppress
 from typing import Final
 
-FREED_MIN: Final = 32 * 1024 * 1024
+FREED_MIN: Final = 8 * 1024 * 1024
 # Everything else freed meanwhile is returned with it; at most this often.
 DELAY_S: Final = 1.0
+
+
+# Nothing else runs during a collection: with more allocated blocks than this it takes too long.
+FEW_BLOCKS: Final = 400_000
 
 
 def give_back() -> None:
     """Give freed memory back to the system, if the C library supports it."""
     import ctypes  # most servers never need it
 
+    if sys.getallocatedblocks() < FEW_BLOCKS:
+        gc.collect()
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 

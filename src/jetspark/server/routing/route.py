@@ -47,8 +47,9 @@ class Route:
             for value in self.subscribers:
                 self.heads.append(b"MSG %b %b " % (subject, value.sid))
                 self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
-        # The result shared by all subjects of a stream without other receivers.
-        self.shared: Match | None = None
+        # Its result is that of all subjects of a stream without other receivers. The result has
+        # the route and not the reverse: one that is replaced is freed without a collection.
+        self.shared: bool = False
 
     def is_empty(self) -> bool:
         """Return whether there is no subscriber."""
@@ -57,6 +58,13 @@ class Route:
     def units(self, size: i64) -> i64:
         """Return the cost of delivering a message of this size to all (turn.py)."""
         return self.receivers * units_of(size)
+
+
+def route_of(match: Match) -> Route:
+    """Return the route that a result was given."""
+    found = match.route
+    assert isinstance(found, Route), "it was given one"
+    return found
 
 
 def units_of(size: i64) -> i64:

@@ -26,7 +26,7 @@ from jetspark.server.routing.account_engine import WITHOUT_JETSTREAM, AccountEng
 from jetspark.server.routing.consumer_replies import ConsumerReplies
 from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
-from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, units_of
+from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, route_of, units_of
 from jetspark.subjects.sublist import Match, Sublist
 from jetspark.turn import UNITS_PER_TURN, Turn
 
@@ -135,7 +135,7 @@ class Router:
         self.engine: AccountEngine = WITHOUT_JETSTREAM
         self._resolve: Callable[[bytes], Target | None] = WITHOUT_JETSTREAM.resolve
         # The route of subjects that no client and no stream receives.
-        self._nowhere: Route | None = None
+        self._nowhere: Match | None = None
         # The subjects that streams store; None: the engine must be asked about each subject.
         self._stored: Sublist | None = Sublist(0)
         self.consumer_replies: ConsumerReplies = ConsumerReplies(WITHOUT_JETSTREAM, {}, {}, 0)
@@ -185,17 +185,16 @@ class Router:
             assert isinstance(found, Route)
             if found.generation == self.generation:
                 return found
-            if found.shared is match:
+            if found.shared:
                 # Some of its subjects may have another target by now.
                 match = self.sublist.match_unshared(subject)
         target = self._target(subject)
         if is_same_for_all(match, target):
             # A stream with a million subjects has one route, and those of its subjects that are
             # cached have one result.
-            made = self._route_without_subscribers(target)
-            if made.shared is not None:
-                self.sublist.share(subject, made.shared)
-            return made
+            shared = self._without_subscribers(target)
+            self.sublist.share(subject, shared)
+            return route_of(shared)
         made = Route(subject, match, target, self.generation, True)
         match.route = made
         if made.wide:
@@ -207,7 +206,7 @@ class Router:
         match = self.sublist.find(subject)
         target = self._target(subject)
         if is_same_for_all(match, target):
-            return self._route_without_subscribers(target)
+            return route_of(self._without_subscribers(target))
         if target is None:
             return self._shared_route(subject, match)
         made = Route(subject, match, target, self.generation, False)
@@ -248,22 +247,22 @@ class Router:
             match.route = Resolved(target, self.generation)
         return target
 
-    def _route_without_subscribers(self, target: Target | None) -> Route:
-        """Find or create the route of the subjects that only one stream receives, or nothing."""
-        found = self._nowhere if target is None else target.route
+    def _without_subscribers(self, target: Target | None) -> Match:
+        """Find or create the result of the subjects that only one stream receives, or nothing."""
+        found = self._nowhere if target is None else target.shared
         if found is not None:
-            assert isinstance(found, Route)
-            if found.generation == self.generation:
+            assert isinstance(found, Match)
+            if route_of(found).generation == self.generation:
                 return found
         match = Match([], [], [])
         made = Route(b"", match, target, self.generation, True)
-        made.shared = match
+        made.shared = True
         match.route = made
         if target is None:
-            self._nowhere = made
+            self._nowhere = match
         else:
-            target.route = made
-        return made
+            target.shared = match
+        return match
 
     # Messages ----------------------------------------------------------------------------------
 

@@ -39,6 +39,9 @@ FILLER_SIZE: Final = 256 * 1024
 # share the pieces.
 FILLER_MIN: Final = 4 * 1024
 FILLERS: Final = tuple(FILLER * size for size in (256 * 1024, 64 * 1024, 16 * 1024, 4 * 1024))
+# What a stream is created with: enough for the messages until its manifests are written, even if
+# many streams are created at once and become busy (``upkeep/manifests.py``).
+YOUNG_FILLER: Final = FILLERS[-2]
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 

@@ -27,6 +27,7 @@ _HEAD: Final = struct.Struct("<4sIQQQQ")
 _FRAME: Final = struct.Struct("<4sIQII")
 _ENTRY: Final = struct.Struct("<QQQQQQII")
 _CHECK: Final = struct.Struct("<Q")
+_COUNTS: Final = struct.Struct("<IQI")
 HEAD_SIZE: Final = _HEAD.size
 FRAME_OVERHEAD: Final = _FRAME.size + _CHECK.size
 ENTRY_SIZE: Final = _ENTRY.size
@@ -192,8 +193,18 @@ def encode_frame(key: int, number: int, groups: Iterable[JournalGroup]) -> bytes
         )
         blobs.append(blob)
     total = frame_size(len(blobs), size)
-    fixed = _FRAME.pack(FRAME_MAGIC, total, number, len(blobs), 0) + b"".join(table)
+    count = len(blobs)
+    check = _head_check(FRAME_MAGIC, total, number, count, key)
+    fixed = _FRAME.pack(FRAME_MAGIC, total, number, count, check) + b"".join(table)
     return b"".join((fixed, _CHECK.pack(digest(fixed, key)), *blobs))
+
+
+def _head_check(magic: bytes, total: int, number: int, count: int, key: int) -> int:
+    """Return the check of the head of a frame.
+
+    A payload may look like thousands of heads of long tables, and a start would hash each of them.
+    """
+    return xxh3_64_intdigest(magic + _COUNTS.pack(total, number, count), key) & 0xFFFFFFFF
 
 
 def aligned(at: int) -> int:
@@ -208,9 +219,11 @@ def decode_frame(data: bytes, at: int, key: int) -> Frame | None:
     """
     if len(data) < at + FRAME_OVERHEAD:
         return None
-    magic, total, number, count, reserved = _FRAME.unpack_from(data, at)
+    magic, total, number, count, check = _FRAME.unpack_from(data, at)
+    if magic != FRAME_MAGIC or check != _head_check(magic, total, number, count, key):
+        return None
     table_end = at + _FRAME.size + count * ENTRY_SIZE
-    if magic != FRAME_MAGIC or reserved != 0 or len(data) < table_end + _CHECK.size:
+    if len(data) < table_end + _CHECK.size:
         return None
     if _CHECK.unpack_from(data, table_end)[0] != xxh3_64_intdigest(data[at:table_end], key):
         return None
@@ -241,4 +254,4 @@ def frames_in(data: bytes, head: Head) -> Iterator[Frame]:
         else:
             at = data.find(FRAME_MAGIC, at + 1)
             while at >= 0 and at % ALIGNMENT:
-                at = data.find(FRAME_MAGIC, at + 1)
+                at = data.find(FRAME_MAGIC, aligned(at))

@@ -371,8 +371,9 @@ class Journal:
         """Copy the groups of a segment that cannot be synced: it must not hold all others."""
         with suppress(OSError):
             if segment.error is not None and not segment.released:
+                frame = self.last_frame
                 self._keep(segment.stream_id, self.groups_of(segment))
-                segment.kept = True
+                segment.kept_frame = frame
 
     def _discard(self, files: list[JournalFile]) -> None:
         """Remove files that are not needed, in the order of their frames.
@@ -399,7 +400,7 @@ class Journal:
         To write them again after a failed sync.
         """
         found = JournalView()
-        if segment.kept:
+        if segment.kept_frame:
             found.streams[segment.stream_id] = self.kept(segment.stream_id)
         with self._lock:
             files = [*self._full, *([self._current] if self._current is not None else [])]
@@ -421,6 +422,7 @@ class Journal:
         view = JournalView()
         frames: list[Frame] = []
         found: list[tuple[Head, bytes, str]] = []
+        unreadable: set[str] = set()
         for name in self._files.list_folder(self._folder):
             path = self._folder / name
             if not name.endswith(SUFFIX):
@@ -428,6 +430,7 @@ class Journal:
             data, unread = self._read_whole(path)
             head = decode_head(data)
             if unread:
+                unreadable.add(name)
                 view.notes.append(f"{path} cannot be read completely: the disk failed")
             if head is None:
                 if not is_unused(data):
@@ -442,7 +445,7 @@ class Journal:
             view.files.append(name)
         floor = max((head.floor for head, _, _ in found), default=0)
         frames = [frame for frame in frames if frame.number >= floor]
-        view.add(self._acknowledged(frames, view))
+        view.add(self._acknowledged(frames, view, cut=not unreadable & set(view.files[-1:])))
         return view
 
     def set_aside(self) -> bool:
@@ -461,10 +464,11 @@ class Journal:
             self._files.close(handle)
         return data, bool(unread)
 
-    def _acknowledged(self, frames: list[Frame], view: JournalView) -> list[Frame]:
+    def _acknowledged(self, frames: list[Frame], view: JournalView, *, cut: bool) -> list[Frame]:
         """Return the frames without the last one if that is torn; note what is missing.
 
         A frame is written when the one before it is on disk, so all but the last one were.
+        ``cut``: an incomplete last one is torn; else the disk may fail to read the rest.
         """
         for one, other in pairwise(frames):
             if other.number != one.number + 1:
@@ -475,7 +479,7 @@ class Journal:
         for frame in frames[:-1]:
             if not frame.whole:
                 view.notes.append(f"frame {frame.number} of the journal is damaged")
-        return frames if frames and frames[-1].whole else frames[:-1]
+        return frames if frames and (frames[-1].whole or not cut) else frames[:-1]
 
     def settle_start(self, view: JournalView, unopened: Iterable[int]) -> None:
         """End a start: all groups are in their segments, on disk, or are kept; raises OSError.

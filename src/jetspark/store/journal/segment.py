@@ -54,9 +54,10 @@ class JournaledSegment:
         self.released: bool = False
         # A sync of it failed: from then on a sync alone proves nothing.
         self.sync_failed: bool = False
-        # Why it could not be synced, and whether its groups were copied to a file of their own.
+        # Why it could not be synced, and up to which frame its groups were copied to a file of
+        # their own. Its log learns of the error later: more groups may follow until then.
         self.error: OSError | None = None
-        self.kept = False
+        self.kept_frame: int = 0
         self._entered = threading.Lock()
 
     @property
@@ -98,7 +99,7 @@ class JournaledSegment:
 
     def holds(self, frame: int) -> bool:
         """Return whether it needs the journal file with frames up to this one."""
-        return not self.released and not self.kept and self.synced_frame < frame
+        return not self.released and max(self.synced_frame, self.kept_frame) < frame
 
     def release(self) -> None:
         """Note that the journal is not needed for it any more.
@@ -110,6 +111,18 @@ class JournaledSegment:
             self._folder = self._segments.folder
             self._segments = None
         self.stop = _ignore
+
+
+def sync_segment(files: "Files", handle: int, segment: JournaledSegment | None) -> None:
+    """Sync a segment that the journal may know; raises OSError.
+
+    Every sync of a segment is done here, or while it is entered: the journal must not rely on a
+    later one if this one fails.
+    """
+    if segment is not None:
+        segment.sync(files, handle)
+    else:
+        files.sync(handle)
 
 
 def _ignore(_error: OSError | None) -> None:

@@ -29,6 +29,13 @@ class StreamGroups:
         else:
             self.entries.append(entry)
 
+    def segments(self) -> dict[tuple[int, int], int]:
+        """Return the last sequence of each segment, by its first sequence and first position."""
+        return {
+            (entry.place.first_seq, entry.place.first_position): entry.last_seq
+            for entry in self.entries
+        }
+
     def copies(self) -> "list[Found]":
         """Return the groups, to be written to another file.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jetspark.store.format.manifest import Identity, raise_floor, write_manifests
 from jetspark.store.format.segment import create_segment
+from jetspark.store.journal.segment import sync_segment
 
 if TYPE_CHECKING:
     from jetspark.store.journal.segment import JournaledSegment
@@ -72,10 +73,7 @@ class Preparation:
         # Completed steps are not repeated: a group may be written once more.
         if self._sync and not self.synced:
             try:
-                if self._segment is not None:
-                    self._segment.sync(self._files, self.old)
-                else:
-                    self._files.sync(self.old)
+                sync_segment(self._files, self.old, self._segment)
             except OSError as error:
                 self.sync_error = error
                 raise

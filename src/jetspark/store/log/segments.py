@@ -64,6 +64,14 @@ class Segments:
         """Note that the stream has no manifests yet."""
         self.has_manifests = False
 
+    @property
+    def wants_manifests(self) -> bool:
+        """Return whether half of the filler of a young stream is used.
+
+        A group that finds no room there has to wait for the manifests.
+        """
+        return not self.has_manifests and self.end * 2 >= self.filled_to
+
     def manifests_written(self) -> None:
         """Note that the stream has manifests from now on."""
         self.has_manifests = True

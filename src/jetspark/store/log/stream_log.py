@@ -48,6 +48,7 @@ from jetspark.store.format.record import (
     record_time,
 )
 from jetspark.store.format.segment import SegmentHead, encode_head, identity_of, segment_name
+from jetspark.store.journal.segment import sync_segment
 from jetspark.store.log.access import Access
 from jetspark.store.log.deletion import delete_range, is_of_newest, purge
 from jetspark.store.log.durability import Durability
@@ -661,7 +662,7 @@ class StreamLog:
         durability = self.durability
         with suppress(OSError):
             if not durability.durable:
-                files.sync(int(self.segments.handle))
+                sync_segment(files, int(self.segments.handle), durability.segment)
                 durability.synced(self.segments.end, self.staged.is_idle)
             if self.upkeep.manifest_due:
                 renew_manifests(files, folder, self.identity, int(durability.sequence_floor))

@@ -27,11 +27,12 @@ from jetspark.store.format.manifest import (
 from jetspark.store.format.record import OVERHEAD
 from jetspark.store.format.segment import (
     FILLER,
-    FILLERS,
+    YOUNG_FILLER,
     SegmentHead,
     encode_head,
     parse_segment_name,
     read_head,
+    segment_name,
     without_filler,
 )
 from jetspark.store.journal.view import StreamGroups
@@ -128,7 +129,7 @@ class StreamFolder:
         """
         log = self._log(identity)
         first = log.next_segment()
-        filler = FILLERS[-1][: log.segments.filler_max]
+        filler = YOUNG_FILLER[: log.segments.filler_max]
         self._files.make_folder(self._folder.parent)
         self._files.make_filled(self._folder, {first.name: first.head + filler})
         preparation = Preparation(log.segments, identity, begins=first)
@@ -174,8 +175,9 @@ class StreamFolder:
         ):
             # A copy under another name is older than the journal.
             self._groups = StreamGroups(identity.stream_id)
-        if manifest is not None and not is_copy(identity):
-            self._stored = max(manifest.last_seq, self._groups.damaged_seq)
+        if not is_copy(identity):
+            noted = manifest.last_seq if manifest is not None else 0
+            self._stored = max(noted, self._groups.damaged_seq)
         try:
             newest = self._replay_all(log, manifest, segments, recovery)
             if newest.is_young:
@@ -183,7 +185,7 @@ class StreamFolder:
             floor = 0
             if manifest is not None:
                 self._miss_oldest(manifest, segments, recovery)
-                floor = self._miss_newest(log, manifest, segments, recovery)
+            floor = self._miss_newest(log, manifest, segments, recovery)
             if damaged:
                 floor = max(floor, self._doubt_end(log, manifest, segments, newest, recovery))
             if not segments:
@@ -252,29 +254,35 @@ class StreamFolder:
                 recovery.missing.append((segments[0], first, last, False))
 
     def _miss_newest(
-        self, log: StreamLog, manifest: Manifest, segments: list[str], recovery: Recovery
+        self, log: StreamLog, manifest: Manifest | None, segments: list[str], recovery: Recovery
     ) -> int:
-        """Report a missing end of the log; return up to where no sequence may be used."""
-        floor = manifest.sequence_floor
+        """Report a missing end of the log; return up to where no sequence may be used.
+
+        A manifest, or the journal, says what was stored: a segment that was just started may be
+        known to the journal only.
+        """
+        floor = manifest.sequence_floor if manifest is not None else 0
         if log.access.read_only or is_copy(log.identity):
             # What cannot be written now is not lost. A copy gets what it lost again, under its
             # origin's sequences.
             return floor
         last = int(log.index.last_seq)
-        stored = max(manifest.last_seq, self._groups.damaged_seq)
+        stored = self._stored
+        listed = dict.fromkeys((manifest.segments if manifest is not None else None) or (), 0)
+        journaled = {segment_name(*at): seq for at, seq in self._groups.segments().items()}
         unfound = [
-            name
-            for name in manifest.segments or ()
+            (name, last_seq)
+            for name, last_seq in sorted((listed | journaled).items())
             if name not in segments and (not segments or name > segments[-1])
         ]
         if unfound:
             # How many messages followed the manifest is unknown: no more than fit.
-            begin = begin_of(unfound[-1])[0] - 1
+            begin = begin_of(unfound[-1][0])[0] - 1
             floor = max(floor, begin + self._segment_size // int(OVERHEAD))
-            stored = max(stored, begin, last + 1)
+            stored = max(stored, begin, last + 1, unfound[-1][1])
         if stored > last:
             recovery.lost.append((last + 1, stored))
-            name = "".join(unfound[:1] or segments[-1:])
+            name = unfound[0][0] if unfound else "".join(segments[-1:])
             recovery.truncated.append((name, last + 1, stored))
         return max(floor, stored)
 

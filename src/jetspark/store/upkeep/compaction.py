@@ -36,6 +36,7 @@ from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
 
 from jetspark.store.format.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
+from jetspark.store.journal.segment import JournaledSegment, sync_segment
 from jetspark.store.log.columns import Columns
 from jetspark.store.log.engine_state import EngineStateFilter
 from jetspark.store.upkeep.drop import SegmentRemoval
@@ -148,10 +149,18 @@ class Compactor(Task):
         """
         if self._log.durability.unsynced:
             try:
-                self.files.sync(int(self._log.segments.handle))
+                sync_segment(self.files, *self._newest())
             except OSError as error:
                 self.sync_error = error
                 raise
+
+    def _newest(self) -> tuple[int, JournaledSegment | None]:
+        """Return the newest segment; the log may start another one meanwhile."""
+        log = self._log
+        while True:
+            handle, segment = int(log.segments.handle), log.durability.segment
+            if handle == log.segments.handle:
+                return handle, segment
 
     def _begin(self) -> None:
         """Create the file, replacing that of an earlier attempt."""

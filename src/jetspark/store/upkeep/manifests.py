@@ -8,7 +8,7 @@ a file is removed, both copies stop listing it.
 A young stream has none. It has one segment with its identity, created with filler, and everything
 is written over that filler: a start knows that nothing is missing while some of it is left. Before
 a group that does not fit there, and at levels other than ``durable``, the first manifests are
-written (``StreamLog.preparation``); otherwise after one period.
+written (``StreamLog.preparation``); otherwise when half of it is used, or after one period.
 
 Not compiled: runs once per period.
 """
@@ -46,7 +46,8 @@ def next_noting(log: "StreamLog") -> "Noting | None":
     if log.segments.in_memory:
         return None
     upkeep = log.upkeep
-    if not log.segments.has_manifests and not upkeep.note_due:
+    segments = log.segments
+    if not (segments.has_manifests or upkeep.note_due or segments.wants_manifests):
         return None
     if names_of(log) == upkeep.noted_segments and not (
         upkeep.note_due and stored_seq(log) > upkeep.noted_seq

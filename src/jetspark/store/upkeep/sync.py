@@ -5,6 +5,7 @@ Not compiled: runs once per period.
 
 from typing import TYPE_CHECKING
 
+from jetspark.store.journal.segment import sync_segment
 from jetspark.store.upkeep.task import Task
 
 if TYPE_CHECKING:
@@ -24,10 +25,7 @@ class Syncing(Task):
     def step(self) -> bool:
         """Sync; raises OSError if the disk fails."""
         try:
-            if self._segment is not None:
-                self._segment.sync(self.files, self.handles[0])
-            else:
-                self.files.sync(self.handles[0])
+            sync_segment(self.files, self.handles[0], self._segment)
         except OSError as error:
             self._error = error
             raise

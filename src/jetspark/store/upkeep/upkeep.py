@@ -94,6 +94,7 @@ class Upkeep:
             or self.now >= self.scrub_at > 0
             or len(self.reader.unreadable) > 0
             or self.note_due
+            or self.segments.wants_manifests
         )
 
     def is_front_dead(self) -> bool:

@@ -130,6 +130,19 @@ async def test_what_lies_between_the_streams_is_a_warning() -> None:
     assert "acct-1/notes.txt" in answer.json["jetspark"]["warnings"][0]
 
 
+async def test_damage_of_the_journal_is_a_warning() -> None:
+    view = busy_view()
+    assert view.js is not None
+    view.js.notes = ["frame 7 of the journal is damaged"]
+
+    answer = await ask(create_app(view), "/healthz")
+
+    assert answer.status == 200
+    assert answer.json["jetspark"]["warnings"] == [
+        "the journal: frame 7 of the journal is damaged"
+    ]
+
+
 @pytest.mark.parametrize("query", ["js-server-only=1", "js-enabled-only=1", "js-enabled=1"])
 async def test_streams_are_not_looked_at_when_only_the_server_is_asked_about(query: str) -> None:
     assert (await ask(create_app(broken_view()), f"/healthz?{query}")).status == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ from jetspark.protocol.parser import ServerParser
 from jetspark.server.routing.account_engine import ServerWithoutJetStream
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
-from jetspark.server.routing.route import is_compact
+from jetspark.server.routing.route import Route, is_compact
 from jetspark.server.routing.router import Router
 from jetspark.subjects.sublist import Sublist
 
@@ -301,6 +302,23 @@ def test_subjects_without_a_receiver_have_one_route(account: Account) -> None:
     assert all(router.route(b"x.%d" % n) is route for n in range(100))
     assert router.sublist.cached(b"x.0") is not None, "it was used twice"
     assert sum(router.sublist.cached(b"x.%d" % n) is not None for n in range(100)) == 1
+
+
+def test_routes_that_are_replaced_are_freed_without_a_collection(account: Account) -> None:
+    """Each change of streams replaces them; garbage in between pins memory of removed streams."""
+    router = account.router
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(50):
+            router.follow_streams(router.generation + 1, stores_inboxes=False)
+            for _ in range(3):
+                router.route(b"nobody.wants.this")
+        routes = [each for each in gc.get_objects() if isinstance(each, Route)]
+    finally:
+        gc.enable()
+
+    assert len(routes) < 20
 
 
 def test_a_flood_of_subjects_that_are_used_once_evicts_no_route(account: Account) -> None:

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 from tests.support.disk.simulated import Operation
-from tests.support.store.model import ROOT
+from tests.support.store.model import ROOT, messages
 from tests.support.store.turns import Streams
 
 from jetspark.store.committer import write, write_turn, write_unsynced
-from jetspark.store.journal.format import FRAMES_AT
+from jetspark.store.journal.format import FRAMES_AT, Head, decode_head, frames_in
 from jetspark.store.log.stream_log import Group
 from jetspark.store.store import JOURNAL_MARK, PLAIN_MARK
 
@@ -302,10 +302,123 @@ def test_the_groups_of_one_stream_are_never_those_of_another(streams: Streams) -
     journal = streams.store.journal
     segment = streams.logs["A"].durability.segment
     assert segment is not None
-    segment.kept = True  # without a file of its own
+    segment.kept_frame = 1  # without a file of its own
     assert [entry.last_seq for entry in journal.groups_of(segment).entries] == [1]
 
     assert journal.kept(0x1002).entries == []
     assert journal.groups_of(segment).entries[0].place.stream_id == 0x1000
     with pytest.raises(ValueError, match="another's"):
         journal.kept(0x1002).add(journal.groups_of(segment).entries[0])
+
+
+def test_what_follows_the_copied_groups_of_a_segment_holds_the_journal(streams: Streams) -> None:
+    """A log learns of a failed sync with its next group, which is acknowledged."""
+    streams.turn(b"one")
+    streams.disk.fail(2, errno.EIO)
+    (failed,) = streams.store.journal.release(everything=True)
+    (name,) = (n for n, log in streams.logs.items() if log.durability.segment is failed)
+    streams.turn(b"two")
+    journal = streams.store.journal
+    n = 0
+    while journal.releases < 3:
+        streams.turn(b"%04d" % n * 30, [other for other in NAMES if other != name])
+        n += 1
+        if journal.wants_release:
+            assert journal.release() == []
+
+    assert all(found[name] == [b"one", b"two"] for found in images(streams))
+
+
+def test_a_failed_sync_at_a_stop_loses_nothing_that_the_journal_had(streams: Streams) -> None:
+    """The level of the stream was lowered: its last sync is not the journal's."""
+    streams.turn(b"one")
+    streams.logs["A"].durability.choose("async", 10**12)
+    failed: list[str] = []
+
+    def refuse(operation: Operation) -> None:
+        if operation.kind == "sync" and operation.path.endswith(".seg") and not failed:
+            failed.append(operation.path)
+            streams.disk.fail(0, errno.EIO)
+
+    streams.disk.before_step = refuse
+    streams.close()
+    streams.disk.before_step = None
+
+    assert "0000000000001000" in failed[0]
+    assert all(found["A"] == [b"one"] for found in images(streams))
+
+
+def test_a_young_stream_reports_what_journal_and_segment_lost(streams: Streams) -> None:
+    """It has no manifest that says how far it was stored: the journal does."""
+    streams.turn(b"one")
+    streams.store.journal.release(everything=True)
+    streams.turn(b"lost-by-A")
+    streams.turn(b"three", ["B", "C"])
+    folder = streams.logs["A"].segments.folder
+    for seed in range(100):
+        disk = streams.disk.image(Random(seed))
+        (segment,) = (path for path in disk.paths() if path.parent == folder)
+        if b"lost-by-A" not in disk.read_file(segment):
+            break
+    (used, *_) = journal_files(streams)
+    at = disk.read_file(used).index(b"lost-by-A")
+    disk.flip(used, at * 8)
+    started = Streams(disk)
+
+    assert started.bodies() == {
+        "A": [b"one"],
+        "B": [b"one", b"lost-by-A", b"three"],
+        "C": [b"one", b"lost-by-A", b"three"],
+    }
+    assert started.recoveries["A"].lost == [(2, 2)]
+    started.publish("A", b"next")
+    assert list(messages(started.logs["A"])) == [1, 3]
+    started.close()
+    assert list(messages(Streams(started.disk).logs["A"])) == [1, 3]
+
+
+def test_a_missing_segment_of_which_the_journal_has_groups_is_reported(streams: Streams) -> None:
+    """No manifest lists it yet."""
+    n = 0
+    while len(streams.logs["A"].segments.list_files()) < 2:
+        streams.turn(b"%02d" % n * 400, ["A", "B"])
+        n += 1
+    streams.turn(b"last", ["A", "B"])
+    disk = streams.disk.survivor()
+    folder = streams.logs["A"].segments.folder
+    newest = max(path for path in disk.paths() if path.parent == folder and path.suffix == ".seg")
+    disk.lose(newest)
+    started = Streams(disk)
+
+    found = list(messages(started.logs["A"]))
+    assert found == list(range(1, n))
+    ((first, last),) = started.recoveries["A"].lost
+    assert first == n
+    assert last >= n + 1
+    started.publish("A", b"next")
+    assert max(messages(started.logs["A"])) > n + 1
+
+
+def test_a_last_frame_that_the_disk_fails_to_read_counts(streams: Streams) -> None:
+    """It may have been acknowledged; what no segment has of it is lost, and is reported."""
+    n = 0
+    while True:
+        streams.turn(b"%03d" % n * 100)
+        n += 1
+        (used, *_) = journal_files(streams)
+        data = streams.disk.read_file(used)
+        *_, last = frames_in(data, decode_head(data) or Head(0, 0))
+        page = last.end // 4096 * 4096
+        if last.at + 200 < page and len(last.entries) == 3:
+            break  # its table is in another page than its end
+    for seed in range(20):
+        disk = streams.disk.image(Random(seed))
+        disk.refuse_reads(used.name, first=page)
+        started = Streams(disk)
+        assert started.store.journal_notes
+        for name, bodies in started.bodies().items():
+            lost = [first for first, _ in started.recoveries[name].lost]
+            assert len(bodies) == n or lost == [n]
+        if any(recovery.lost for recovery in started.recoveries.values()):
+            return
+    pytest.fail("no start missed it")

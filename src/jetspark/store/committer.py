@@ -123,7 +123,12 @@ class Work(Protocol):
 
     @property
     def segment(self) -> JournaledSegment | None:
-        """The segment as the journal knows it; None if the journal must not have the group."""
+        """The segment as the journal knows it; None if the journal has nothing of it."""
+        ...
+
+    @property
+    def may_share(self) -> bool:
+        """Whether the journal may have the group."""
         ...
 
     @property
@@ -274,7 +279,7 @@ class ThreadCommitter:
         size = 0
         for each in turn:
             work = each[1]
-            if work.segment is not None and work.size < SHARED_BYTES_MAX:
+            if work.may_share and work.size < SHARED_BYTES_MAX:
                 shared.append(each)
                 size += work.size
             else:

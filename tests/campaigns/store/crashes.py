@@ -229,9 +229,9 @@ class _Life:
                     self._failed(log, stream, error)
                     continue
                 shared.append((log, stream, staged, group))
-        self._share([each for each in shared if each[3].segment is not None])
+        self._share([each for each in shared if each[3].may_share])
         for each in shared:
-            if each[3].segment is None:
+            if not each[3].may_share:
                 self._report(*each, write(self.disk, each[3]))
         for log, stream, *_ in shared:
             if not log.access.failed:

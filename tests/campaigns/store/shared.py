@@ -193,7 +193,7 @@ class _Life:
         turn: list[tuple[str, Group]] = []
         for name in names[: self._random.randint(1, STREAMS)]:
             group = self._staged(name)
-            if group is not None and group.segment is None:
+            if group is not None and not group.may_share:
                 self._reported(name, write(self._streams.disk, group))
             elif group is not None:
                 turn.append((name, group))

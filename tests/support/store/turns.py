@@ -66,7 +66,7 @@ class Streams:
             log.staged.add_message(b"a.b", 0, body + b"\r\n", 1)
             group = log.take_group()
             assert group is not None
-            if group.segment is None:  # it starts a segment
+            if not group.may_share:  # it starts a segment
                 assert write(self.disk, group) is None
                 log.commit()
                 continue

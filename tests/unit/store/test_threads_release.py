@@ -22,6 +22,7 @@ class Kept:
     synced = False
     before = None
     segment = None
+    may_share = False
     last_seq = 0
 
     def assemble(self) -> None: ...

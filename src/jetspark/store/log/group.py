@@ -99,8 +99,11 @@ class Group:
         self.synced: bool = synced
         self.entries: list[SubjectEntry] = entries
         self.last_position: i64 = last_position
-        # Where the journal may have it; None: it must be written to its segment with a sync.
+        # The segment as the journal knows it; None: the journal has nothing of it. Set even if
+        # this group is not for the journal: a failed sync concerns the groups before it.
         self.segment: JournaledSegment | None = None
+        # Whether the journal may have it; else it must be written to its segment with a sync.
+        self.may_share: bool = False
         # The last sequence that was assigned with it.
         self.last_seq: i64 = 0
         # Whether it is on disk in the journal; its segment may not be synced yet.

@@ -241,6 +241,9 @@ class StreamLog:
             group.keep_filler(filled_to)
         if durability.durable and before is None and group.parts is None:
             group.segment = durability.journaled(self.identity.stream_id)
+            group.may_share = group.segment is not None
+        elif handle >= 0:
+            group.segment = durability.segment
         durability.group_taken()
         return group
 

@@ -348,6 +348,32 @@ def test_a_failed_sync_at_a_stop_loses_nothing_that_the_journal_had(streams: Str
     assert all(found["A"] == [b"one"] for found in images(streams))
 
 
+def test_a_full_disk_in_a_sync_of_a_group_of_its_own_loses_nothing(streams: Streams) -> None:
+    """The group is not for the journal, but the same sync was for groups that are in it."""
+    streams.turn(b"one")
+    log = streams.logs["A"]
+    log.staged.add_message(b"a.b", 0, b"x" * 3000 + b"\r\n", 1)
+    group = log.take_group()
+    assert group is not None
+    assert not group.may_share
+
+    def refuse(operation: Operation) -> None:
+        if operation.kind == "sync" and operation.path.endswith(".seg"):
+            streams.disk.before_step = None
+            streams.disk.fail(0, errno.ENOSPC)
+
+    streams.disk.before_step = refuse
+    error = write(streams.disk, group)
+    assert error is not None
+    log.fail(no_space=True)
+    assert not log.access.failed
+    for _ in range(20):
+        streams.store.journal.release(everything=True)
+        streams.turn(b"y" * 700, ["B", "C"])
+
+    assert all(found["A"] == [b"one"] for found in images(streams))
+
+
 def test_a_young_stream_reports_what_journal_and_segment_lost(streams: Streams) -> None:
     """It has no manifest that says how far it was stored: the journal does."""
     streams.turn(b"one")

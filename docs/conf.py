@@ -60,7 +60,7 @@ def tree(pages: list[str], caption: str = "") -> str:
     return "\n".join([*lines, *(f"/{page}" for page in pages), "```", ""])
 
 
-def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
+def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
     """Append to an index page what the sidebar shows."""
     if page in LISTS:
         source[0] += tree([each for each in entries(page, source[0]) if each != page])

@@ -2,11 +2,11 @@
 
     python -m tests.campaigns.upgrade OLD.whl
 
-Runs the wheel of an earlier release and the installed version in turn. Every life compares all that
-was acknowledged before (streams, messages with sequences and times, consumers), then writes more.
-After a clean stop the other version must open the store. After a kill while the journal is in use a
-version without a journal must refuse the store and leave it unchanged, until the version that wrote
-it has started and stopped once.
+Runs the wheel of an earlier release and the installed version in turn. Every life compares all
+that was acknowledged before (streams, messages with sequences and times, consumers), then writes
+more. After a clean stop the other version must open the store. After a kill while the journal is
+in use, a version without a journal must refuse the store and leave it unchanged, until the version
+that wrote it has started and stopped once.
 """
 
 from __future__ import annotations
@@ -108,7 +108,6 @@ class Builds:
         """A life that finds everything and ends as intended."""
         done = self.run(build, killed=killed)
         assert done.returncode == (-signal.SIGKILL if killed else 0), done.stderr
-        print(f"life {self._life}, {build}: {'killed' if killed else 'stopped'}, {self.mark()}")
 
     def refuses(self, build: str) -> None:
         """A life that is refused by the version of the store, and changes nothing."""
@@ -117,7 +116,6 @@ class Builds:
         assert done.returncode == 1, done.stderr
         assert "jetspark-store 2" in done.stderr, done.stderr
         assert self.files() == before
-        print(f"life {self._life}, {build}: refused, {self.mark()}")
 
     def mark(self) -> str:
         """The version in STORE."""
@@ -144,7 +142,6 @@ def take_turns(wheel: Path) -> None:
         builds.opens("old")
         builds.opens("old", killed=True)
         builds.opens("new")
-        print("every acknowledged message, sequence, time and position was found by both")
 
 
 def main() -> None:

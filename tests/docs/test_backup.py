@@ -1,4 +1,4 @@
-"""The restore drill of docs/operations/backup.md: what was acknowledged is in the restored server."""
+"""The restore drill of docs/operations/backup.md: a restored server has what was acknowledged."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_old_backups_and_interrupted_ones_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_backup_that_fails_is_not_taken_for_one(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="ConnectFailed|cannot connect|refused"):
+    with pytest.raises(AssertionError, match=r"ConnectFailed|cannot connect|refused"):
         script("backup.sh", "nats://127.0.0.1:1", tmp_path)
 
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".part"] == []

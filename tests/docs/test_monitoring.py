@@ -87,7 +87,7 @@ async def known() -> dict[str, set[str]]:
 
 async def test_every_metric_and_label_of_the_rules_and_the_board_exists() -> None:
     metrics = await known()
-    wrong = set()
+    wrong: set[str] = set()
     for where, expression, shown in expressions():
         used = METRIC.findall(expression)
         assert used, f"{where}: {expression}"

@@ -122,7 +122,9 @@ def test_every_command_exists_with_its_options(command: str) -> None:
         known, words = found, words[1:]
     if "--" in words:  # the rest is another command
         words = words[: words.index("--")]
-    options = {name for option in known.params for name in option.opts} | {
+    options = {
+        name for option in known.params for name in (*option.opts, *option.secondary_opts)
+    } | {
         "--help",
         "-h",
         "--version",

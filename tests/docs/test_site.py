@@ -21,7 +21,9 @@ CHROMIUM = [
 @pytest.fixture(scope="module", autouse=True)
 def site() -> Path:
     """The site, as the Makefile builds it; pages that did not change are not read again."""
-    recipe = re.search(r"^\t@\$\(BIN\)/(sphinx-build .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    recipe = re.search(
+        r"^\t@\$\(BIN\)/(sphinx-build .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
     assert recipe is not None
     arguments = recipe[1].split()[1:]
     done = subprocess.run(

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -56,6 +57,7 @@ class Assets(HTMLParser):
             self.loaded.append(str(values["href"]))
 
 
+@cache
 def assets(page: Path) -> Assets:
     found = Assets()
     found.feed(page.read_text(encoding="utf-8"))

@@ -112,9 +112,10 @@ coverage: $(DEPS) ## lines and branches that the unit and property tests run: ma
 	@sed -n -e 1p -e /^TOTAL/p build/coverage/report.txt && echo "by file: build/coverage/report.txt"
 
 .PHONY: docs capture
-# Pages that did not change since the last build are not read again. A warning is an error.
+# Pages that did not change are not read again, but written: each has the titles of the others in
+# its sidebar. A warning is an error.
 docs: $(DEPS) ## the documentation site: build/docs/html/index.html, readable without a server
-	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs -d build/docs/cache . build/docs/html
+	@$(BIN)/sphinx-build --quiet --write-all --fail-on-warning --keep-going -c docs -d build/docs/cache . build/docs/html
 	@echo "build/docs/html/index.html"
 
 capture: env ## docs/capture.svg, a picture of a terminal with real commands, for the README

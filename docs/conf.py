@@ -12,7 +12,11 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent
 INDEX = "docs/README"
-LISTS = ("docs/reference/README", "docs/errors/README")
+LISTS = ("docs/reference/README",)
+# Reached by their list and by the search: the sidebar of every page would have eighty more lines.
+UNLISTED = "docs/errors/"
+# Classes and commands are enough for the contents of these: with methods the build takes a third longer.
+DEEP = "docs/reference/"
 
 project = "jetspark"
 author = "the jetspark authors"
@@ -37,6 +41,7 @@ html_static_path = ["site"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_last_updated_fmt = None
 # No page loads anything from elsewhere: fonts are those of the reader's system.
 html_theme_options = {
@@ -62,8 +67,14 @@ def tree(pages: list[str], caption: str = "") -> str:
 
 def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
     """Append to an index page what the sidebar shows."""
+    if page.startswith(UNLISTED) and page != f"{UNLISTED}README":
+        source[0] = f"---\norphan: true\n---\n{source[0]}"
+    elif page.startswith(DEEP):
+        source[0] = f"---\ntocdepth: 2\n---\n{source[0]}"
     if page in LISTS:
-        source[0] += tree([each for each in entries(page, source[0]) if each != page])
+        folder = page.rpartition("/")[0]
+        near = [each for each in entries(page, source[0]) if each.rpartition("/")[0] == folder]
+        source[0] += tree(near)
     if page != INDEX:
         return
     taken = {INDEX}

@@ -15,7 +15,8 @@ INDEX = "docs/README"
 LISTS = ("docs/reference/README",)
 # Reached by their list and by the search: the sidebar of every page would have eighty more lines.
 UNLISTED = "docs/errors/"
-# Classes and commands are enough for the contents of these: with methods the build takes a third longer.
+# Classes and commands are enough for the contents of these: with methods the build takes a third
+# longer.
 DEEP = "docs/reference/"
 
 project = "jetspark"

@@ -3,14 +3,10 @@
 On our server and on nats-server: what a page shows works with any NATS deployment.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.guide import run_page
-from tests.support.servers import ServerProcess
-
-from jetspark import sync
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -30,19 +26,6 @@ PAGES = sorted(
     if str(page.relative_to(DOCS)) not in OF_SPARK
     and ("```python" in page.read_text("utf-8") or "```console" in page.read_text("utf-8"))
 )
-
-
-@pytest.fixture(params=["jetspark", "nats-server"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where a server listens, without streams."""
-    if request.param == "nats-server":
-        released = ServerProcess("nats-server", tmp_path / "store", "-js")
-        yield released.url
-        released.kill()
-        return
-    # The blocking one: examples that block must not stop the server.
-    with sync.Server() as server:
-        yield server.client_url
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))

@@ -113,6 +113,28 @@ def test_everything_acknowledged_before_the_backup_is_in_the_restored_server(
         fresh.kill()
 
 
+def test_a_user_with_these_permissions_backs_up_and_restores(tmp_path: Path) -> None:
+    rights = '{ publish: ["$JS.API.>", "$JS.SNAPSHOT.>"], subscribe: "_INBOX.>" }'
+    users = f"[{{ user: a, password: a }}, {{ user: b, password: b, permissions: {rights} }}]"
+    (path := tmp_path / "server.conf").write_text(
+        f'jetstream {{ store_dir: "{tmp_path}/store" }}\nauthorization {{ users: {users} }}'
+    )
+    with sync.Server(config=str(path)) as server:
+        address = server.client_url.removeprefix("nats://")
+        with sync.connect(f"nats://a:a@{address}") as client:
+            js = client.jetstream()
+            js.create_stream("A", subjects=["a"])
+            for n in range(3000):
+                js.publish_async("a", b"%d" % n)
+            js.publish_async_complete()
+            user = f"nats://b:b@{address}"
+            backup = script("backup.sh", user, tmp_path / "backups").splitlines()[-1]
+            js.delete_stream("A")
+            script("restore.sh", user, backup)
+
+            assert js.stream("A").info().state.messages == 3000
+
+
 def test_old_backups_and_interrupted_ones_are_removed(tmp_path: Path) -> None:
     for name in ("2026-01-01T030000Z", "2026-01-02T030000Z", "2026-01-03T030000Z.part"):
         (tmp_path / name / "ORDERS").mkdir(parents=True)

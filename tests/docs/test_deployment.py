@@ -121,5 +121,11 @@ def test_manifest_unit_and_image_agree_on_ports_folders_and_the_user() -> None:
     assert f"USER {pod['securityContext']['runAsUser']}" in image
     assert container()["args"] == ["-c", f"{mounts['config']}/server.conf", "-sd", mounts["data"]]
     assert f"VOLUME {mounts['data']}" in image
+    found = from_command_line(
+        ["-c", str(DEPLOY / "server.conf"), *container()["args"][2:]],
+        {"JETSPARK_APP_PASSWORD": "secret"},
+    )
+    assert isinstance(found, Settings)
+    assert found.jetstream.store_dir == mounts["data"]
     assert 'store_dir: "/var/lib/jetspark"' in configured
     assert "StateDirectory=jetspark\n" in UNIT.read_text()

@@ -112,11 +112,8 @@ coverage: $(DEPS) ## lines and branches that the unit and property tests run: ma
 	@sed -n -e 1p -e /^TOTAL/p build/coverage/report.txt && echo "by file: build/coverage/report.txt"
 
 .PHONY: docs capture
-# Pages that did not change are not read again, but written: each has the titles of the others in
-# its sidebar. A warning is an error.
 docs: $(DEPS) ## the documentation site: build/docs/html/index.html, readable without a server
-	@$(BIN)/sphinx-build --quiet --write-all --fail-on-warning --keep-going -c docs -d build/docs/cache . build/docs/html
-	@echo "build/docs/html/index.html"
+	@$(BIN)/python tools/build_docs.py
 
 capture: env ## docs/capture.svg, a picture of a terminal with real commands, for the README
 	@$(BIN)/python tools/capture.py

@@ -70,7 +70,7 @@ def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
     """Append to an index page what the sidebar shows."""
     if page.startswith(UNLISTED) and page != f"{UNLISTED}README":
         source[0] = f"---\norphan: true\n---\n{source[0]}"
-    elif page.startswith(DEEP):
+    elif page.startswith(DEEP) and page not in LISTS:
         source[0] = f"---\ntocdepth: 2\n---\n{source[0]}"
     if page in LISTS:
         folder = page.rpartition("/")[0]

@@ -3,15 +3,14 @@
 import re
 import shutil
 import subprocess
-import sys
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tools.build_docs import SITE, build
 
 ROOT = Path(__file__).resolve().parents[2]
-SITE = ROOT / "build" / "docs" / "html"
 CHROMIUM = [
     *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
@@ -21,19 +20,8 @@ CHROMIUM = [
 
 @pytest.fixture(scope="module", autouse=True)
 def site() -> Path:
-    """The site, as the Makefile builds it; pages that did not change are not read again."""
-    recipe = re.search(
-        r"^\t@\$\(BIN\)/(sphinx-build .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE
-    )
-    assert recipe is not None
-    arguments = recipe[1].split()[1:]
-    done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """The site, as `make docs` builds it."""
+    done = build()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr
     return SITE
@@ -108,7 +96,14 @@ def test_every_link_inside_the_site_leads_to_a_file() -> None:
 def test_the_sidebar_leads_to_every_page_of_the_index() -> None:
     sidebar = (SITE / "docs" / "README.html").read_text().partition("sidebar-tree")[2]
     sidebar = sidebar.partition("</nav>")[0] or sidebar
-    for page in ("client/streams", "spark", "server", "guarantees", "stability"):
+    for page in (
+        "client/streams",
+        "reference/stream",
+        "spark",
+        "server",
+        "guarantees",
+        "stability",
+    ):
         assert f'href="{page}.html"' in sidebar, page
 
 

@@ -1,7 +1,7 @@
 """Build the documentation site in build/docs/html: make docs.
 
-Pages that did not change since the last build are not read again, but all are written: each has the
-titles of the others in its sidebar. A warning is an error.
+Pages that did not change since the last build are not read again, but all are written: each has
+the titles of the others in its sidebar. A warning is an error.
 """
 
 import hashlib

@@ -35,6 +35,7 @@ include_patterns = [
 exclude_patterns = [".*", "bench", "build", "demo*", "dist", "fuzz", "src", "tests", "tools"]
 # The anchors of a code host; a link to a heading that does not exist is a warning, so an error.
 myst_heading_anchors = 4
+myst_enable_extensions = ["tasklist"]
 
 html_theme = "furo"
 html_title = "jetspark"

@@ -62,6 +62,16 @@ def test_every_page_of_the_documentation_is_in_the_site() -> None:
     assert "docs/README.html" in (SITE / "index.html").read_text()
 
 
+def test_no_page_has_syntax_that_only_the_site_understands() -> None:
+    """A code host shows the same Markdown."""
+    only_here = re.compile(
+        r"^(?:`{3,}|:{3,})\s*\{|\{(?:ref|doc|term)\}`|^\([\w-]+\)=$", re.MULTILINE
+    )
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+    assert [page.name for page in pages if only_here.search(page.read_text("utf-8"))] == []
+
+
 def test_no_page_loads_anything_from_elsewhere() -> None:
     pages = sorted(SITE.rglob("*.html"))
     foreign = {

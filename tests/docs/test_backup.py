@@ -47,6 +47,7 @@ class Publisher:
 
     def __init__(self, url: str) -> None:
         self.acknowledged: list[tuple[int, bytes]] = []
+        self.has_some = threading.Event()
         self._url = url
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -62,6 +63,8 @@ class Publisher:
             while not self._stopped.is_set():
                 data = b"order %d" % len(self.acknowledged)
                 self.acknowledged.append((js.publish("orders.new", data).seq, data))
+                if len(self.acknowledged) == 50:
+                    self.has_some.set()
                 self._stopped.wait(0.001)
 
 
@@ -86,8 +89,7 @@ def test_everything_acknowledged_before_the_backup_is_in_the_restored_server(
         js.create_object_store("files").put("picture", picture)
 
         publisher = Publisher(server.url)
-        while len(publisher.acknowledged) < 50:
-            pass
+        assert publisher.has_some.wait(60)
         before = list(publisher.acknowledged)
         backup = script("backup.sh", server.url, tmp_path / "backups").splitlines()[-1]
         publisher.stop()

@@ -12,8 +12,9 @@ def shown(svg: str) -> list[str]:
     texts = [
         each.text or "" for each in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     ]
-    # Times and ages.
-    return [re.sub(r"\d+(?:[.:-]\d+)*\s?(?:ms|s|µs)?", "#", text).strip() for text in texts]
+    # Ages, then dates, times and counts.
+    ages = [re.sub(r"(?:\d+[hm])*\d+(?:\.\d+)?(?:ms|µs|s)\b", "#", text) for text in texts]
+    return [re.sub(r"\d+(?:[.:-]\d+)*", "#", text).strip() for text in ages]
 
 
 def test_the_picture_is_what_the_commands_print() -> None:

@@ -111,6 +111,13 @@ coverage: $(DEPS) ## lines and branches that the unit and property tests run: ma
 	@PYTHONPATH=src $(BIN)/python -m coverage report >build/coverage/report.txt
 	@sed -n -e 1p -e /^TOTAL/p build/coverage/report.txt && echo "by file: build/coverage/report.txt"
 
+.PHONY: docs capture
+docs: $(DEPS) ## the documentation site: build/docs/html/index.html, readable without a server
+	@$(BIN)/python tools/build_docs.py
+
+capture: env ## docs/capture.svg, a picture of a terminal with real commands, for the README
+	@$(BIN)/python tools/capture.py
+
 bench: env ## side by side with nats-server 2.15.1: make bench ARGS="--only publish"
 	@$(BIN)/python -m bench.run $(ARGS)
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PYTHON = sorted(
     path
-    for folder in ("src", "tests", "tools", "bench", "fuzz", "demo", "examples")
+    for folder in ("src", "tests", "tools", "bench", "fuzz", "demo", "docs", "examples")
     for path in (ROOT / folder).rglob("*.py")
     if "node_modules" not in path.parts
 )
@@ -171,7 +171,7 @@ LISTS_OF_WORDS = {ROOT / "docs" / "internals" / "glossary.md", Path(__file__)}
 # Where every string counts: messages, help, log. Tests quote servers and scripts in theirs.
 # From Python 3.12 on the text of an f-string has tokens of its own.
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
-WHOLLY = ("src", "tools", "bench", "fuzz", "demo", "examples")
+WHOLLY = ("src", "tools", "bench", "fuzz", "demo", "docs", "examples")
 
 
 def prose(path: Path) -> list[tuple[int, str]]:

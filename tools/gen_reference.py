@@ -9,12 +9,14 @@ Every public name of ``jetspark``, ``jetspark.errors``, ``jetspark.sync``, ``jet
 
 import argparse
 import importlib
+import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools.cli_reference import command_pages
+from tools.gen_error_pages import public as exceptions
 from tools.gen_sync import TWINS
 from tools.reference_writer import Page, write_page
 
@@ -223,9 +225,17 @@ def index() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def with_remedies(text: str) -> str:
+    """The page of errors, with a link from each exception to its cause and remedy."""
+    names = "|".join(exceptions())
+    link = r"## \1\n\n[Cause and remedy](../errors/\1.md)\n"
+    return re.sub(rf"^## ({names})\n", link, text, flags=re.MULTILINE)
+
+
 def pages() -> dict[str, str]:
     """All files by name."""
     made = {f"{page.name}.md": NOTE + write_page(page) for page in PAGES}
+    made["errors.md"] = with_remedies(made["errors.md"])
     made["sync.md"] += "\n" + twins()
     made["cli.md"] = NOTE + command_pages()
     made["README.md"] = NOTE + index()

@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md run as they stand, and print what the page says."""
+"""The examples of the Spark pages run as they stand, and print what the pages say."""
 
 import asyncio
 from pathlib import Path
@@ -12,13 +12,17 @@ from tests.support.guide import run_page
 from jetspark import sync
 from jetspark.spark.connections import CONNECTIONS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_page_runs() -> None:
+@pytest.mark.parametrize(
+    ("page", "blocks"),
+    [("spark.md", 7), ("tutorials/spark.md", 5), ("recipes/exactly-once-spark.md", 5)],
+)
+def test_the_page_runs(page: str, blocks: int) -> None:
     with sync.Server() as server:
-        count = asyncio.run(run_page(PAGE, server.client_url))
+        count = asyncio.run(run_page(DOCS / page, server.client_url))
         CONNECTIONS.close()
 
-    assert count == 7
+    assert count == blocks

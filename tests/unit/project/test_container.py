@@ -108,7 +108,9 @@ def test_the_ports_of_the_command_are_exposed_and_checked() -> None:
 
 
 def test_podman_is_asked_for_a_format_that_has_health_checks() -> None:
-    texts = [(ROOT / name).read_text() for name in ("Containerfile", "docs/server.md")]
+    texts = [
+        (ROOT / name).read_text() for name in ("Containerfile", "docs/operations/deployment.md")
+    ]
     builds = [found for text in texts for found in re.findall(r"podman build .*", text)]
 
     assert len(builds) == len(texts)

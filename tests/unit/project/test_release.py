@@ -67,7 +67,8 @@ def test_the_sdist_has_what_the_build_needs(sdist: set[str]) -> None:
 def test_the_sdist_has_nothing_else(sdist: set[str]) -> None:
     plain = {name for name in sdist if "/" not in name}
 
-    assert {name.partition("/")[0] for name in sdist} - plain == {"src", "docs", "requirements"}
+    folders = {name.partition("/")[0] for name in sdist} - plain
+    assert folders == {"src", "deploy", "docs", "requirements"}
     assert plain - {path.name for path in ROOT.iterdir()} == {"PKG-INFO", "setup.cfg"}
     assert [name for name in sdist if re.search(r"__pycache__|\.(pyc|so|c|o)$", name)] == []
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,14 @@ authorization { users [
 @pytest.fixture(scope="module", params=["nats-server", "jetspark"])
 def limited(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> "CommandLine":
+) -> Iterator[CommandLine]:
     """A server whose user ``few`` may use ``open.>`` only."""
     folder: Path = tmp_path_factory.mktemp("limited")
     config = folder / "server.conf"
     config.write_text(CONFIG)
     server = ServerProcess(request.param, folder / "store", "-c", str(config))
-    request.addfinalizer(server.kill)
-    return CommandLine(server.url.replace("//", "//few:p@"))
+    yield CommandLine(server.url.replace("//", "//few:p@"))
+    server.kill()
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,9 @@ def limited(
     ],
     ids=" ".join,
 )
-def test_what_the_server_refuses_is_one_error(limited: CommandLine, words: tuple[str, ...]) -> None:
+def test_what_the_server_refuses_is_one_error(
+    limited: CommandLine, words: tuple[str, ...]
+) -> None:
     result = limited.run(*words)
 
     assert result.exit_code == 1

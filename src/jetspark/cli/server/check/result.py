@@ -185,8 +185,8 @@ class Result:
                 columns,
                 [
                     (
-                        one.name, shown(one.value), one.unit, shown(one.critical), shown(one.warning),
-                        one.help,
+                        one.name, shown(one.value), one.unit, shown(one.critical),
+                        shown(one.warning), one.help,
                     )
                     for one in self.measures
                 ],

@@ -9,7 +9,7 @@ from tests.support.command_line import CommandLine, on_terminal
 from tests.support.servers import ServerProcess
 
 from jetspark import sync
-from jetspark.cli.server import facts, reports
+from jetspark.cli.server import asking, facts, reports
 from jetspark.cli.server.asking import Answer
 from jetspark.cli.top import screen
 
@@ -68,6 +68,12 @@ def place(
         jetstream.create_consumer("ORDERS", durable="shop")
         yield Place(CommandLine(running.url), running.url, words)
     running.kill()
+
+
+@pytest.fixture(autouse=True)
+def one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the answer of the only server no other comes: the wait for it is short."""
+    monkeypatch.setattr(asking, "_STALL", 0.05)
 
 
 def test_servers_are_listed_and_answer(place: Place) -> None:

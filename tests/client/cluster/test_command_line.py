@@ -48,6 +48,8 @@ def test_streams_are_shown_with_their_replicas(cli: CommandLine) -> None:
     assert f"Leader: {leader}" in shown
     assert shown.count("current, seen ") == 2
     assert f"{leader}*" in reported
+    assert shown.count("Replica:") == 1
+    assert "Leaders" not in cli.ok("stream", "report", "--leaders")
     assert cli.json("stream", "find", "--leader", leader, "--subject", "orders.x", "-n") == [
         "ORDERS"
     ]
@@ -61,6 +63,7 @@ def test_what_is_stored_is_read(cli: CommandLine) -> None:
     assert cli.json("stream", "subjects", "ORDERS") == {"orders.new": 5}
     assert cli.json("stream", "state", "ORDERS")["messages"] == 5
     assert [one["config"]["name"] for one in cli.json("stream", "ls")] == ["ORDERS"]
+    assert cli.ok("sub", "orders.>", "--all", "--raw", "-T").splitlines()[0] == "body 1"
     assert cli.said("stream", "gaps", "ORDERS") == "No deleted messages in ORDERS\n"
 
 
@@ -72,6 +75,9 @@ def test_consumers_are_shown_with_their_leader(cli: CommandLine) -> None:
     assert cli.json("consumer", "ls", "ORDERS", "--names") == ["worker"]
     assert cli.json("consumer", "state", "ORDERS", "worker")["num_pending"] == 5
     assert cli.json("consumer", "find", "ORDERS", "--pending", "6", "-n") == ["worker"]
+    assert "Replica" in cli.ok("consumer", "info", "ORDERS", "worker")
+    assert cli.json("consumer", "explain", "ORDERS", "worker")["reason"] == "no_pull_waiting"
+    assert cli.ok("consumer", "next", "ORDERS", "worker", "--raw", "--no-ack") == "body 1\n"
 
 
 def test_buckets_and_objects_are_read(cli: CommandLine) -> None:
@@ -79,10 +85,15 @@ def test_buckets_and_objects_are_read(cli: CommandLine) -> None:
     assert cli.ok("kv", "ls", "SETTINGS") == "color\n"
     assert cli.json("kv", "history", "SETTINGS", "color")[0]["revision"] == 1
     assert "Replicas: 3" in cli.ok("kv", "info", "SETTINGS")
+    assert "Leader: " in cli.ok("kv", "info", "SETTINGS")
+    assert cli.ok("kv", "ls", "--names") == "SETTINGS\n"
+    assert [one["key"] for one in cli.json("kv", "watch", "SETTINGS", "--count", "1")] == ["color"]
+    assert [one["revision"] for one in cli.json("kv", "snapshot", "SETTINGS", "--at", "1")] == [1]
     assert cli.json("kv", "snapshot", "SETTINGS")[0]["key"] == "color"
     assert cli.ok("object", "get", "FILES", "notes", "--output", "-") == "text"
     assert cli.json("object", "ls", "FILES")[0]["name"] == "notes"
     assert "Replicas: 3" in cli.ok("object", "info", "FILES")
+    assert "Leader: " in cli.ok("object", "info", "FILES")
 
 
 def test_all_servers_are_reported(cli: CommandLine) -> None:
@@ -96,6 +107,8 @@ def test_all_servers_are_reported(cli: CommandLine) -> None:
         "n0", "n1", "n2",
     }  # fmt: skip
     assert cli.json("account", "report", "statistics") != []
+    assert len(cli.json("rtt", "1")) == 3
+    assert "Connected Cluster: C1" in cli.ok("account", "info")
 
 
 def test_the_cluster_is_checked(cli: CommandLine) -> None:
@@ -104,7 +117,7 @@ def test_the_cluster_is_checked(cli: CommandLine) -> None:
 
     def current() -> bool:
         # A server that has just joined is current with the next change of streams or consumers.
-        cli.ok("consumer", "add", "ORDERS", "--ephemeral")
+        cli.ok("consumer", "add", "KV_SETTINGS", "--ephemeral")
         return cli.run(*meta, "--expect", "3").exit_code == 0
 
     wait_until(current, every=0.2)
@@ -118,7 +131,7 @@ def test_the_cluster_is_checked(cli: CommandLine) -> None:
     assert cli.run("server", "check", "meta", "--expect", "3").exit_code == 3
     assert cli.json(*stream, "--peer-expect", "3")["status"] == "OK"
     assert cli.run(*stream, "--peer-expect", "5").exit_code == 2
-    assert cli.json("server", "check", "jetstream")["status"] == "OK"
+    assert "replicas_fail=0" in cli.ok("server", "check", "jetstream")
 
 
 @pytest.mark.parametrize("width", [80, 120])

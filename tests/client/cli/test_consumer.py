@@ -8,7 +8,7 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
+from jetspark import PriorityPolicy, PullGroup, sync
 
 
 @pytest.fixture
@@ -240,3 +240,20 @@ def test_consumers_are_found_by_conditions(cli: CommandLine, orders: str) -> Non
     assert found("--leader", "none") == []
     assert found("--api-level", "100") == []
     assert cli.ok("consumer", "query", orders, "--push").splitlines()[1].startswith("push ")
+
+
+def test_a_pinned_client_is_unpinned(
+    cli: CommandLine, jetstream: sync.JetStream, orders: str
+) -> None:
+    jetstream.create_consumer(
+        orders, durable="pinned", priority_groups=("g",), priority_timeout=60,
+        priority_policy=PriorityPolicy.PINNED_CLIENT,
+    )  # fmt: skip
+    jetstream.consumer(orders, "pinned").fetch(1, group=PullGroup(name="g"))
+    assert cli.json("consumer", "find", orders, "--pinned", "-n") == ["pinned"]
+
+    assert "--force" in cli.fails(2, "consumer", "unpin", orders, "pinned", "g")
+    cli.ok("consumer", "unpin", orders, "pinned", "g", "--force")
+
+    assert cli.json("consumer", "find", orders, "--pinned", "-n") == []
+    cli.fails(1, "consumer", "unpin", orders, "pinned", "other", "--force")

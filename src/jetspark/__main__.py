@@ -40,7 +40,7 @@ def _open_standard_files() -> None:
         if getattr(sys, name) is None:
             # Closed by the caller (`>&-`). Its number must not become that of a connection.
             number = os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     # A file name that is no UTF-8, or a character that a legacy locale does not have.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
